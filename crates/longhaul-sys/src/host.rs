@@ -17,6 +17,16 @@ pub mod qdisc;
 pub mod softnet_stats;
 pub mod sysctl_values;
 
+use std::path::Path;
+
+/// Returns the content of a file of /proc or /sys without white space around it; `None` if it is
+/// empty or unreadable.
+pub fn read_kernel_file(path: impl AsRef<Path>) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
 /// Returns the host name; empty if it cannot be read.
 pub fn read_host_name() -> String {
     sysctl_values::read_setting("kernel.hostname").unwrap_or_default()

@@ -7,7 +7,7 @@ use longhaul_model::report::v1::observation::{
 };
 use longhaul_sys::cycle_counter::CycleCounter;
 use longhaul_sys::host::protocol_counters::{self, KernelCounters};
-use longhaul_sys::host::{self, network_interface, sysctl_values};
+use longhaul_sys::host::{self, ethtool, network_interface, sysctl_values};
 use longhaul_sys::thread_times::{self, ProcessTimes};
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ pub(crate) fn read_host_facts(interface_name: Option<&str>) -> HostFacts {
         interface: interface_name.map(|name| HostInterface {
             name: name.to_owned(),
             mtu_bytes: network_interface::mtu_bytes(name),
-            speed_bps: network_interface::link_speed(name).map(longhaul_model::units::Rate::as_bps),
+            speed_bps: ethtool::link_speed(name).map(longhaul_model::units::Rate::as_bps),
         }),
     }
 }

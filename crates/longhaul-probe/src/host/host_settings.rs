@@ -78,8 +78,8 @@ impl HostSetting {
             SettingKind::Queue => {
                 network_interface::transmit_queue_packets(name).map(|packets| packets.to_string())
             }
-            SettingKind::RxRing => ethtool::query_rings(name).map(|rings| rings.rx.to_string()),
-            SettingKind::TxRing => ethtool::query_rings(name).map(|rings| rings.tx.to_string()),
+            SettingKind::RxRing => ethtool::RX_RING.query(name),
+            SettingKind::TxRing => ethtool::TX_RING.query(name),
             SettingKind::Governor => cpu_config::read_governors().map(|all| format_governors(&all)),
         }
     }
@@ -97,8 +97,8 @@ impl HostSetting {
             SettingKind::Queue => {
                 NetlinkSocket::open()?.set_queue_packets(netlink::interface_index(name)?, number()?)
             }
-            SettingKind::RxRing => ethtool::set_rings(name, Some(number()?), None),
-            SettingKind::TxRing => ethtool::set_rings(name, None, Some(number()?)),
+            SettingKind::RxRing => ethtool::RX_RING.set_ring(name, number()?),
+            SettingKind::TxRing => ethtool::TX_RING.set_ring(name, number()?),
             SettingKind::Governor => write_governors(value),
         }
     }

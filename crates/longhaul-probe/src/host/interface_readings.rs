@@ -1,49 +1,16 @@
 //! Reads the settings of a network interface and its device.
 
 use super::readings_builder::ReadingsBuilder;
-use longhaul_sys::host::ethtool::{self, OffloadFeature};
-use longhaul_sys::host::{core_list, interrupts, network_interface, pci, qdisc};
-use std::collections::BTreeSet;
+use longhaul_model::units::Rate;
+use longhaul_sys::host::{core_list, ethtool, interrupts, network_interface, pci, qdisc};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-
-const FEATURES: [(&str, OffloadFeature); 7] = [
-    ("interface.feature.gro", OffloadFeature::Gro),
-    ("interface.feature.gso", OffloadFeature::Gso),
-    ("interface.feature.lro", OffloadFeature::Lro),
-    ("interface.feature.rx_checksum", OffloadFeature::RxChecksum),
-    ("interface.feature.scatter_gather", OffloadFeature::ScatterGather),
-    ("interface.feature.tso", OffloadFeature::Tso),
-    ("interface.feature.tx_checksum", OffloadFeature::TxChecksum),
-];
-const RINGS: [&str; 4] =
-    ["interface.ring.rx", "interface.ring.rx_max", "interface.ring.tx", "interface.ring.tx_max"];
-const COALESCING: [&str; 6] = [
-    "interface.coalesce.adaptive_rx",
-    "interface.coalesce.adaptive_tx",
-    "interface.coalesce.rx_frames",
-    "interface.coalesce.rx_usecs",
-    "interface.coalesce.tx_frames",
-    "interface.coalesce.tx_usecs",
-];
-const CHANNELS: [&str; 6] = [
-    "interface.channels.combined",
-    "interface.channels.combined_max",
-    "interface.channels.rx",
-    "interface.channels.rx_max",
-    "interface.channels.tx",
-    "interface.channels.tx_max",
-];
-const PAUSE: [&str; 3] = ["interface.pause.autoneg", "interface.pause.rx", "interface.pause.tx"];
 
 /// Reads everything about the interface `name`, which exists.
 pub(super) fn read_interface(notes: &mut ReadingsBuilder, name: &str) {
     notes.put("interface.name", name);
     read_device(notes, name);
-    read_features(notes, name);
-    read_rings(notes, name);
-    read_coalescing(notes, name);
-    read_channels(notes, name);
-    read_pause(notes, name);
+    read_driver_settings(notes, name);
     read_qdisc(notes, name);
     read_bus(notes, name);
 }
@@ -59,55 +26,18 @@ fn read_device(notes: &mut ReadingsBuilder, name: &str) {
     notes.put_result(&["interface.carrier"], carrier, |notes, on| {
         notes.put_switch("interface.carrier", on);
     });
-    let speed = network_interface::link_speed(name).map(longhaul_model::units::Rate::as_bps);
+    let speed = ethtool::link_speed(name).map(Rate::as_bps);
     let why = "the driver reports no speed, as usual for virtual devices";
     notes.put_or_missing("interface.speed_bps", speed, why);
 }
 
-fn read_features(notes: &mut ReadingsBuilder, name: &str) {
-    for (reading, feature) in FEATURES {
-        notes.put_result(&[reading], ethtool::query_feature(name, feature), |notes, on| {
-            notes.put_switch(reading, on);
+fn read_driver_settings(notes: &mut ReadingsBuilder, name: &str) {
+    for setting in ethtool::READINGS {
+        let reading = format!("interface.{}", setting.name);
+        notes.put_result(&[&reading], setting.query(name), |notes, value| {
+            notes.put(&reading, value);
         });
     }
-}
-
-fn read_rings(notes: &mut ReadingsBuilder, name: &str) {
-    notes.put_result(&RINGS, ethtool::query_rings(name), |notes, rings| {
-        let values = [rings.rx, rings.rx_max, rings.tx, rings.tx_max];
-        for (reading, value) in RINGS.into_iter().zip(values) {
-            notes.put(reading, value);
-        }
-    });
-}
-
-fn read_coalescing(notes: &mut ReadingsBuilder, name: &str) {
-    notes.put_result(&COALESCING, ethtool::query_coalescing(name), |notes, state| {
-        notes.put_switch("interface.coalesce.adaptive_rx", state.adaptive_rx);
-        notes.put_switch("interface.coalesce.adaptive_tx", state.adaptive_tx);
-        notes.put("interface.coalesce.rx_frames", state.rx_frames);
-        notes.put("interface.coalesce.rx_usecs", state.rx_usecs);
-        notes.put("interface.coalesce.tx_frames", state.tx_frames);
-        notes.put("interface.coalesce.tx_usecs", state.tx_usecs);
-    });
-}
-
-fn read_channels(notes: &mut ReadingsBuilder, name: &str) {
-    notes.put_result(&CHANNELS, ethtool::query_channels(name), |notes, state| {
-        let values =
-            [state.combined, state.combined_max, state.rx, state.rx_max, state.tx, state.tx_max];
-        for (reading, value) in CHANNELS.into_iter().zip(values) {
-            notes.put(reading, value);
-        }
-    });
-}
-
-fn read_pause(notes: &mut ReadingsBuilder, name: &str) {
-    notes.put_result(&PAUSE, ethtool::query_pause_frames(name), |notes, state| {
-        notes.put_switch("interface.pause.autoneg", state.autoneg);
-        notes.put_switch("interface.pause.rx", state.rx);
-        notes.put_switch("interface.pause.tx", state.tx);
-    });
 }
 
 fn read_qdisc(notes: &mut ReadingsBuilder, name: &str) {
@@ -116,7 +46,7 @@ fn read_qdisc(notes: &mut ReadingsBuilder, name: &str) {
         notes.put_or_missing("interface.qdisc", found.root, why);
         let leaves = (!found.leaves.is_empty()).then(|| found.leaves.join(" "));
         notes.put_optional("interface.qdisc.leaves", leaves);
-        let ceiling = found.flow_max.map(longhaul_model::units::Rate::as_bps);
+        let ceiling = found.flow_max.map(Rate::as_bps);
         notes.put_optional("interface.qdisc.maxrate_bps", ceiling);
     });
 }
@@ -174,7 +104,7 @@ fn count_interrupts(name: &str, address: &str) -> io::Result<InterruptSpread> {
     }
     let cores: BTreeSet<u32> =
         own.iter().filter_map(|&number| interrupts::interrupt_cores(number)).flatten().collect();
-    let mut served: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+    let mut served: BTreeMap<u32, u64> = BTreeMap::new();
     for (&core, &count) in own.iter().flat_map(|number| &lines[number].counts) {
         let sum = served.entry(core).or_default();
         *sum = sum.saturating_add(count);

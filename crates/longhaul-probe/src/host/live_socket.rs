@@ -117,7 +117,7 @@ fn measure_window(pair: &LoopbackPair, enough: u64) -> io::Result<Option<u64>> {
         ignore_would_block((&pair.far).write(&chunk))?;
         while ignore_would_block((&pair.near).read(&mut chunk))? > 0 {}
         let info = tcp_info::read_tcp_info(&pair.far)?;
-        let window = info.peer_window_bytes.map(u64::from);
+        let window = info.reading.peer_window_bytes;
         let window = window.ok_or(io::ErrorKind::Unsupported)?;
         if window > largest {
             largest = window;
@@ -140,7 +140,7 @@ fn ignore_would_block(count: io::Result<usize>) -> io::Result<usize> {
 
 fn test_window_scale(pair: &LoopbackPair, wanted_bytes: u64) -> EffectiveSetting {
     let most = tcp_info::read_tcp_info(&pair.near).map(|info| {
-        let shift = if info.window_scaling { info.receive_window_shift } else { 0 };
+        let shift = info.options.receive_window_shift.unwrap_or(0);
         u64::from(u16::MAX) << shift.min(14)
     });
     // The option counts 65535 units, so a window of 64 MiB lacks one; this is not a refusal.

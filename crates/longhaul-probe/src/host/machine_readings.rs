@@ -46,11 +46,14 @@ fn read_processors(notes: &mut ReadingsBuilder) {
             "no core has a frequency governor, as usual for virtual machines",
         ),
     }
-    notes.put_optional("cpu.governors", cpu_config::available_governors());
+    let cpu = |file: &str| host::read_kernel_file(format!("/sys/devices/system/cpu/{file}"));
+    notes.put_optional("cpu.governors", cpu("cpu0/cpufreq/scaling_available_governors"));
     let why = "no idle driver is in use";
-    notes.put_or_missing("cpu.idle_driver", cpu_config::idle_driver(), why);
-    notes.put_or_missing("cpu.idle_governor", cpu_config::idle_governor(), why);
-    notes.put_or_missing("cpu.smt", cpu_config::smt_state(), "the kernel does not report it");
+    notes.put_or_missing("cpu.idle_driver", cpu("cpuidle/current_driver"), why);
+    let idle_governor =
+        cpu("cpuidle/current_governor").or_else(|| cpu("cpuidle/current_governor_ro"));
+    notes.put_or_missing("cpu.idle_governor", idle_governor, why);
+    notes.put_or_missing("cpu.smt", cpu("smt/control"), "the kernel does not report it");
 }
 
 /// Returns one word if all cores agree, otherwise one per core, in their order.
@@ -63,9 +66,12 @@ pub(super) fn format_governors(governors: &[(u32, String)]) -> String {
 }
 
 fn read_clocks(notes: &mut ReadingsBuilder) {
+    let clock = |file: &str| {
+        host::read_kernel_file(format!("/sys/devices/system/clocksource/clocksource0/{file}"))
+    };
     let why = "the kernel does not report it";
-    notes.put_or_missing("clock.source", clock_source::current_source(), why);
-    notes.put_optional("clock.sources", clock_source::available_sources());
+    notes.put_or_missing("clock.source", clock("current_clocksource"), why);
+    notes.put_optional("clock.sources", clock("available_clocksource"));
     notes.put_result(&["clock.synchronised"], clock_source::is_synchronised(), |notes, yes| {
         notes.put_switch("clock.synchronised", yes);
     });

@@ -1,22 +1,17 @@
-//! Processor configuration: frequency governor, idle driver, hyper-threading.
+//! Processor configuration: cores, frequency governors, model.
 //!
 //! Source: sysfs `devices/system/cpu`, `/proc/cpuinfo`; the same in every namespace. Absent if the
 //! machine lacks the feature: most virtual machines have no frequency control.
 
+use super::read_kernel_file;
 use std::fs;
 use std::io;
 
 const FOLDER: &str = "/sys/devices/system/cpu";
 
-fn read_cpu_setting(path: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("{FOLDER}/{path}")).ok()?;
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 /// Returns the online cores.
 pub fn online_cores() -> Vec<u32> {
-    read_cpu_setting("online")
+    read_kernel_file(format!("{FOLDER}/online"))
         .map_or_else(Vec::new, |list| super::core_list::parse_core_list(&list))
 }
 
@@ -31,10 +26,7 @@ fn governor_file(core: u32) -> String {
 pub fn read_governors() -> io::Result<Vec<(u32, String)>> {
     let found: Vec<(u32, String)> = online_cores()
         .into_iter()
-        .filter_map(|core| {
-            let text = fs::read_to_string(governor_file(core)).ok()?;
-            Some((core, text.trim().to_owned()))
-        })
+        .filter_map(|core| Some((core, read_kernel_file(governor_file(core))?)))
         .collect();
     if found.is_empty() {
         return Err(io::ErrorKind::NotFound.into());
@@ -48,28 +40,6 @@ pub fn read_governors() -> io::Result<Vec<(u32, String)>> {
 /// `PermissionDenied` without root, `InvalidInput` for a governor that the driver lacks.
 pub fn set_governor(core: u32, governor: &str) -> io::Result<()> {
     fs::write(governor_file(core), governor)
-}
-
-/// Returns the selectable governors.
-pub fn available_governors() -> Option<String> {
-    read_cpu_setting("cpu0/cpufreq/scaling_available_governors")
-}
-
-/// Returns the driver that puts idle cores to sleep.
-pub fn idle_driver() -> Option<String> {
-    read_cpu_setting("cpuidle/current_driver")
-}
-
-/// Returns the governor that chooses the depth of sleep.
-pub fn idle_governor() -> Option<String> {
-    read_cpu_setting("cpuidle/current_governor")
-        .or_else(|| read_cpu_setting("cpuidle/current_governor_ro"))
-}
-
-/// Returns the state of simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported`,
-/// `notimplemented`.
-pub fn smt_state() -> Option<String> {
-    read_cpu_setting("smt/control")
 }
 
 /// Name of the processor, and whether it is virtual.

@@ -1,41 +1,140 @@
-//! Device settings reported by drivers: offloads, rings, coalescing, queues, pause frames.
+//! Device settings reported by drivers: speed, offloads, rings, coalescing, queues, pause frames.
 //!
 //! Source: SIOCETHTOOL, `linux/ethtool.h`; of the calling thread's network namespace.
 //! Errors: `Unsupported` (EOPNOTSUPP) if the driver does not report the setting, as loopback has no
 //! rings; `NotFound` (ENODEV) if there is no such interface.
+//! Wrong when: the speed is that of a virtual device; veth reports 10 Gbit/s regardless of its real
+//! speed.
 
 use super::network_interface::{build_ifreq, open_ioctl_socket};
 use crate::syscall::check_status;
+use longhaul_model::units::Rate;
 use std::io;
 use std::os::fd::AsRawFd;
 
+const GET_SPEED: u32 = 0x01;
 const GET_DRIVER: u32 = 0x03;
 const GET_COALESCING: u32 = 0x0e;
 const GET_RINGS: u32 = 0x10;
 const SET_RINGS: u32 = 0x11;
 const GET_PAUSE: u32 = 0x12;
-const GET_FLAGS: u32 = 0x25;
 const GET_CHANNELS: u32 = 0x3c;
-const FLAG_LRO: u32 = 1 << 15;
+/// Length of the longest structure used here, struct ethtool_drvinfo.
+const WORDS: usize = 49;
 
-/// Sends a command; all commands used here are structures of 32-bit words that start with the
-/// command's number. `N` must be the total length of the command's structure.
-fn exchange_words<const N: usize>(name: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
+/// A number or a switch that drivers report: one word of the structure of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EthtoolReading {
+    pub name: &'static str,
+    command: u32,
+    word: usize,
+    /// The bits of which one is set if a switch is on; a number has none.
+    switch: Option<u32>,
+}
+
+/// Size of the receive ring in descriptors.
+pub const RX_RING: EthtoolReading = number("ring.rx", GET_RINGS, 5);
+/// Size of the transmit ring in descriptors.
+pub const TX_RING: EthtoolReading = number("ring.tx", GET_RINGS, 8);
+
+/// Offloads, rings, interrupt coalescing, queues and Ethernet flow control. Rings and queues have
+/// their limits first and then, in the same order, their values.
+pub const READINGS: [EthtoolReading; 26] = [
+    switch("feature.gro", 0x2b, 1),
+    switch("feature.gso", 0x23, 1),
+    EthtoolReading { switch: Some(1 << 15), ..switch("feature.lro", 0x25, 1) },
+    switch("feature.rx_checksum", 0x14, 1),
+    switch("feature.scatter_gather", 0x18, 1),
+    switch("feature.tso", 0x1e, 1),
+    switch("feature.tx_checksum", 0x16, 1),
+    RX_RING,
+    number("ring.rx_max", GET_RINGS, 1),
+    TX_RING,
+    number("ring.tx_max", GET_RINGS, 4),
+    number("coalesce.rx_usecs", GET_COALESCING, 1),
+    number("coalesce.rx_frames", GET_COALESCING, 2),
+    number("coalesce.tx_usecs", GET_COALESCING, 5),
+    number("coalesce.tx_frames", GET_COALESCING, 6),
+    switch("coalesce.adaptive_rx", GET_COALESCING, 10),
+    switch("coalesce.adaptive_tx", GET_COALESCING, 11),
+    number("channels.rx_max", GET_CHANNELS, 1),
+    number("channels.tx_max", GET_CHANNELS, 2),
+    number("channels.combined_max", GET_CHANNELS, 4),
+    number("channels.rx", GET_CHANNELS, 5),
+    number("channels.tx", GET_CHANNELS, 6),
+    number("channels.combined", GET_CHANNELS, 8),
+    switch("pause.autoneg", GET_PAUSE, 1),
+    switch("pause.rx", GET_PAUSE, 2),
+    switch("pause.tx", GET_PAUSE, 3),
+];
+
+const fn number(name: &'static str, command: u32, word: usize) -> EthtoolReading {
+    EthtoolReading { name, command, word, switch: None }
+}
+
+const fn switch(name: &'static str, command: u32, word: usize) -> EthtoolReading {
+    EthtoolReading { name, command, word, switch: Some(u32::MAX) }
+}
+
+impl EthtoolReading {
+    /// Returns the value at an interface: a number, `on` or `off`.
+    pub fn query(self, interface: &str) -> io::Result<String> {
+        let value = query_words(interface, self.command)?[self.word];
+        Ok(match self.switch {
+            None => value.to_string(),
+            Some(bits) if value & bits != 0 => "on".to_owned(),
+            Some(_) => "off".to_owned(),
+        })
+    }
+
+    /// Sets the size of a ring; most drivers take the link down for a moment.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond the limit or for a reading
+    /// that is not a ring.
+    pub fn set_ring(self, interface: &str, size: u32) -> io::Result<()> {
+        if self.command != GET_RINGS {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut words = query_words(interface, GET_RINGS)?;
+        words[0] = SET_RINGS;
+        words[self.word] = size;
+        exchange_words(interface, words).map(drop)
+    }
+}
+
+/// Sends a command; all commands used here are structures of at most [`WORDS`] 32-bit words that
+/// start with the command's number.
+fn exchange_words(interface: &str, mut words: [u32; WORDS]) -> io::Result<[u32; WORDS]> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
-    let mut request = build_ifreq(name).ok_or(io::ErrorKind::InvalidInput)?;
+    let mut request = build_ifreq(interface).ok_or(io::ErrorKind::InvalidInput)?;
     let socket = open_ioctl_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: the request and the words that it points to live for the call, and the words are
-    // as many as the command's structure has; any bits make valid words.
+    // at least as many as the command's structure has; any bits make valid words.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     check_status(answer)?;
     Ok(words)
 }
 
-fn query_words<const N: usize>(name: &str, command: u32) -> io::Result<[u32; N]> {
-    let mut words = [0; N];
+fn query_words(interface: &str, command: u32) -> io::Result<[u32; WORDS]> {
+    let mut words = [0; WORDS];
     words[0] = command;
-    exchange_words(name, words)
+    exchange_words(interface, words)
+}
+
+/// Returns the speed of the link reported by the driver; absent for loopback and many virtual
+/// interfaces.
+pub fn link_speed(interface: &str) -> Option<Rate> {
+    // struct ethtool_cmd: 16 bits of the speed at byte 12, the higher ones at byte 28.
+    let words = query_words(interface, GET_SPEED).ok()?;
+    let half = |word: u32| {
+        let [a, b, _, _] = word.to_ne_bytes();
+        u32::from(u16::from_ne_bytes([a, b]))
+    };
+    let megabits = half(words[7]) << 16 | half(words[3]);
+    let unknown = matches!(megabits, 0 | 0xffff | u32::MAX);
+    (!unknown).then(|| Rate::bits_per_second(u64::from(megabits) * 1_000_000))
 }
 
 /// Driver of a device.
@@ -50,8 +149,8 @@ pub struct DriverInfo {
 
 /// Reads the driver of an interface.
 pub fn query_driver(name: &str) -> io::Result<DriverInfo> {
-    // struct ethtool_drvinfo: 49 words; the texts start at the second.
-    let words: [u32; 49] = query_words(name, GET_DRIVER)?;
+    // The texts of struct ethtool_drvinfo start at its second word.
+    let words = query_words(name, GET_DRIVER)?;
     let bytes: Vec<u8> = words[1..].iter().flat_map(|w| w.to_ne_bytes()).collect();
     Ok(DriverInfo {
         name: parse_padded_text(&bytes[..32]),
@@ -67,151 +166,35 @@ fn parse_padded_text(bytes: &[u8]) -> String {
     if text == "N/A" { String::new() } else { text }
 }
 
-/// Work that the device or the stack takes off the CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OffloadFeature {
-    /// The device splits packets into segments.
-    Tso,
-    /// The stack splits packets as late as possible.
-    Gso,
-    /// The stack merges received segments.
-    Gro,
-    /// The device merges received segments.
-    Lro,
-    TxChecksum,
-    RxChecksum,
-    ScatterGather,
-}
-
-/// Returns whether a feature is on.
-pub fn query_feature(name: &str, feature: OffloadFeature) -> io::Result<bool> {
-    let (command, bit) = match feature {
-        OffloadFeature::Tso => (0x1e, u32::MAX),
-        OffloadFeature::Gso => (0x23, u32::MAX),
-        OffloadFeature::Gro => (0x2b, u32::MAX),
-        OffloadFeature::Lro => (GET_FLAGS, FLAG_LRO),
-        OffloadFeature::TxChecksum => (0x16, u32::MAX),
-        OffloadFeature::RxChecksum => (0x14, u32::MAX),
-        OffloadFeature::ScatterGather => (0x18, u32::MAX),
-    };
-    // struct ethtool_value.
-    let [_, value] = query_words::<2>(name, command)?;
-    Ok(value & bit != 0)
-}
-
-/// Numbers of descriptors in the rings between host and device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RingSizes {
-    pub rx: u32,
-    pub rx_max: u32,
-    pub tx: u32,
-    pub tx_max: u32,
-}
-
-/// Reads the ring sizes of an interface.
-pub fn query_rings(name: &str) -> io::Result<RingSizes> {
-    // struct ethtool_ringparam: four limits, then four values; mini and jumbo between rx and tx.
-    let [_, rx_max, _, _, tx_max, rx, _, _, tx] = query_words::<9>(name, GET_RINGS)?;
-    Ok(RingSizes { rx, rx_max, tx, tx_max })
-}
-
-/// Sets the size of one or both rings; most drivers take the link down for a moment.
-///
-/// # Errors
-/// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond the limit.
-pub fn set_rings(name: &str, rx: Option<u32>, tx: Option<u32>) -> io::Result<()> {
-    let mut words = query_words::<9>(name, GET_RINGS)?;
-    words[0] = SET_RINGS;
-    words[5] = rx.unwrap_or(words[5]);
-    words[8] = tx.unwrap_or(words[8]);
-    exchange_words(name, words).map(|_| ())
-}
-
-/// Interrupt coalescing: limits of time and packets before an interrupt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct InterruptCoalescing {
-    pub rx_usecs: u32,
-    pub rx_frames: u32,
-    pub tx_usecs: u32,
-    pub tx_frames: u32,
-    pub adaptive_rx: bool,
-    pub adaptive_tx: bool,
-}
-
-/// Reads the interrupt coalescing of an interface.
-pub fn query_coalescing(name: &str) -> io::Result<InterruptCoalescing> {
-    // struct ethtool_coalesce: 23 words.
-    let words: [u32; 23] = query_words(name, GET_COALESCING)?;
-    Ok(InterruptCoalescing {
-        rx_usecs: words[1],
-        rx_frames: words[2],
-        tx_usecs: words[5],
-        tx_frames: words[6],
-        adaptive_rx: words[10] != 0,
-        adaptive_tx: words[11] != 0,
-    })
-}
-
-/// Numbers of a device's queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QueueCounts {
-    pub rx: u32,
-    pub rx_max: u32,
-    pub tx: u32,
-    pub tx_max: u32,
-    /// Queues that serve both directions.
-    pub combined: u32,
-    pub combined_max: u32,
-}
-
-/// Reads the queue numbers of an interface.
-pub fn query_channels(name: &str) -> io::Result<QueueCounts> {
-    // struct ethtool_channels: four limits, then four values, in the same order.
-    let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] =
-        query_words::<9>(name, GET_CHANNELS)?;
-    Ok(QueueCounts { rx, rx_max, tx, tx_max, combined, combined_max })
-}
-
-/// Ethernet flow control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PauseFrames {
-    pub autoneg: bool,
-    pub rx: bool,
-    pub tx: bool,
-}
-
-/// Reads the pause frame settings of an interface.
-pub fn query_pause_frames(name: &str) -> io::Result<PauseFrames> {
-    // struct ethtool_pauseparam.
-    let [_, autoneg, rx, tx] = query_words::<4>(name, GET_PAUSE)?;
-    Ok(PauseFrames { autoneg: autoneg != 0, rx: rx != 0, tx: tx != 0 })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn find_reading(name: &str) -> EthtoolReading {
+        READINGS.into_iter().find(|reading| reading.name == name).expect("it is listed")
+    }
+
     #[test]
     fn loopback_has_features_but_no_driver_rings_or_queues() {
-        assert!(query_feature("lo", OffloadFeature::Gso).expect("GSO of lo"));
-        let unsupported = Some(libc::EOPNOTSUPP);
-        assert_eq!(query_rings("lo").expect_err("no rings").raw_os_error(), unsupported);
-        let queues = query_channels("lo").expect_err("no queues");
-        assert_eq!(queues.raw_os_error(), unsupported);
-        let pause = query_pause_frames("lo").expect_err("no pause frames");
-        assert_eq!(pause.raw_os_error(), unsupported);
-        assert!(query_coalescing("lo").is_err());
-        assert!(set_rings("lo", Some(64), None).is_err());
+        assert_eq!(find_reading("feature.gso").query("lo").expect("GSO of lo"), "on");
+        for name in ["ring.rx", "channels.rx", "pause.rx"] {
+            let error = find_reading(name).query("lo").expect_err("not of lo");
+            assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{name}");
+        }
+        assert!(find_reading("coalesce.rx_usecs").query("lo").is_err());
+        assert!(RX_RING.set_ring("lo", 64).is_err());
     }
 
     #[test]
     fn an_interface_that_does_not_exist_is_told_as_that() {
         for name in ["no-such", "a-name-that-is-much-too-long-for-linux", ""] {
             assert!(query_driver(name).is_err());
-            assert!(query_feature(name, OffloadFeature::Tso).is_err());
+            assert!(find_reading("feature.tso").query(name).is_err());
+            assert_eq!(link_speed(name), None);
         }
-        let missing = query_rings("no-such").expect_err("no interface");
+        let missing = RX_RING.query("no-such").expect_err("no interface");
         assert_eq!(missing.raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(link_speed("lo"), None);
     }
 
     #[test]

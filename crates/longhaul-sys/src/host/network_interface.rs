@@ -1,13 +1,10 @@
-//! Network interfaces: their addresses, MTU, speed and counters.
+//! Network interfaces: their addresses, MTU and counters.
 //!
-//! Source: getifaddrs(3), SIOCGIFMTU, ETHTOOL_GSET, `/proc/net/dev`; of the calling thread's
-//! network namespace, unlike `/sys/class/net`.
-//! Wrong when: the speed is that of a virtual device; veth reports 10 Gbit/s regardless of its real
-//! speed.
+//! Source: getifaddrs(3), SIOCGIFMTU, `/proc/net/dev`; of the calling thread's network namespace,
+//! unlike `/sys/class/net`.
 
 use super::protocol_counters::KernelCounters;
 use crate::syscall::check_status;
-use longhaul_model::units::Rate;
 use nix::ifaddrs::getifaddrs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -108,40 +105,6 @@ pub fn has_carrier(name: &str) -> io::Result<bool> {
     Ok(flags & libc::IFF_RUNNING != 0)
 }
 
-/// `struct ethtool_cmd`, linux/ethtool.h.
-#[repr(C)]
-#[derive(Default)]
-struct EthtoolCommand {
-    command: u32,
-    supported: u32,
-    advertising: u32,
-    speed_low: u16,
-    ports: [u8; 6],
-    coalescing: [u32; 2],
-    speed_high: u16,
-    crossover: [u8; 2],
-    rest: [u32; 3],
-}
-const _: () = assert!(size_of::<EthtoolCommand>() == 44);
-const _: () = assert!(std::mem::offset_of!(EthtoolCommand, speed_low) == 12);
-const _: () = assert!(std::mem::offset_of!(EthtoolCommand, speed_high) == 28);
-
-/// Returns the speed reported by the driver; absent for loopback and many virtual interfaces.
-pub fn link_speed(name: &str) -> Option<Rate> {
-    const ETHTOOL_GSET: u32 = 1;
-    const SIOCETHTOOL: libc::Ioctl = 0x8946;
-    let mut command = EthtoolCommand { command: ETHTOOL_GSET, ..EthtoolCommand::default() };
-    let mut request = build_ifreq(name)?;
-    request.ifr_ifru.ifru_data = (&raw mut command).cast();
-    let socket = open_ioctl_socket()?;
-    // SAFETY: the request and the command that it points to live for the call.
-    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    check_status(answer).ok()?;
-    let megabits = u32::from(command.speed_high) << 16 | u32::from(command.speed_low);
-    let unknown = matches!(megabits, 0 | 0xffff | u32::MAX);
-    (!unknown).then(|| Rate::bits_per_second(u64::from(megabits) * 1_000_000))
-}
-
 /// Reads an interface's counters by kernel name (`rx_dropped`), prefixed with the interface's name.
 pub fn read_net_dev(name: &str) -> io::Result<KernelCounters> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
@@ -182,11 +145,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn loopback_holds_its_address_and_has_an_mtu_but_no_speed() {
+    fn loopback_holds_its_address_and_has_an_mtu() {
         let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
         let name = interface_between(loopback, loopback).expect("a loopback interface");
         assert!(mtu_bytes(&name).is_some_and(|mtu| mtu >= 1500));
-        assert_eq!(link_speed(&name), None);
         assert!(has_carrier(&name).is_ok_and(|carrier| carrier));
         assert!(transmit_queue_packets(&name).is_ok_and(|packets| packets < 1 << 20));
         assert!(read_net_dev(&name).is_ok_and(|counters| counters.len() == 16));
@@ -196,7 +158,6 @@ mod tests {
     fn an_interface_that_does_not_exist_has_nothing() {
         for name in ["no-such", "a-name-that-is-much-too-long-for-linux", ""] {
             assert_eq!(mtu_bytes(name), None);
-            assert_eq!(link_speed(name), None);
             assert!(transmit_queue_packets(name).is_err() && has_carrier(name).is_err());
             assert!(set_mtu(name, 1500).is_err());
         }

@@ -3,6 +3,7 @@
 //! Source: sysfs `bus/pci/devices` and `kernel/iommu_groups`. Devices are identified by bus
 //! address, so results are the same in every network namespace.
 
+use super::read_kernel_file;
 use std::fs;
 use std::path::PathBuf;
 
@@ -14,8 +15,7 @@ fn device_folder(bus: &str) -> Option<PathBuf> {
 }
 
 fn read_device_file(bus: &str, file: &str) -> Option<String> {
-    let text = fs::read_to_string(device_folder(bus)?.join(file)).ok()?;
-    Some(text.trim().to_owned())
+    read_kernel_file(device_folder(bus)?.join(file))
 }
 
 /// Speed and width of a PCIe link, current and maximum.
@@ -77,8 +77,7 @@ pub fn iommu_kinds() -> Option<Vec<String>> {
     let mut kinds: Vec<String> = fs::read_dir("/sys/kernel/iommu_groups")
         .ok()?
         .flatten()
-        .filter_map(|group| fs::read_to_string(group.path().join("type")).ok())
-        .map(|kind| kind.trim().to_owned())
+        .filter_map(|group| read_kernel_file(group.path().join("type")))
         .collect();
     kinds.sort_unstable();
     kinds.dedup();

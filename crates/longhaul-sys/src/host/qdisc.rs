@@ -35,29 +35,24 @@ pub struct QdiscKinds {
 /// Reads the queueing disciplines of an interface.
 pub fn query_qdisc(name: &str) -> io::Result<QdiscKinds> {
     let index = interface_index(name)?;
-    let mut fixed = [0; FIXED_BYTES];
-    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
-    let answers = netlink_query::run_query(&NetlinkQuery {
-        kind: libc::RTM_GETQDISC,
-        fixed: &fixed,
-        attributes: &[],
-        dump: true,
-    })?;
-    Ok(parse_qdisc_kinds(&answers, index))
+    Ok(parse_qdisc_kinds(&list_qdiscs(index)?, index))
 }
 
 /// Returns the queued bytes of an interface; absent if its root does not count them.
 pub fn backlog_bytes(name: &str) -> io::Result<Option<u64>> {
     let index = interface_index(name)?;
+    Ok(list_qdiscs(index)?.iter().find_map(|answer| parse_backlog(answer, index)))
+}
+
+fn list_qdiscs(index: u32) -> io::Result<Vec<NetlinkAnswer>> {
     let mut fixed = [0; FIXED_BYTES];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
-    let answers = netlink_query::run_query(&NetlinkQuery {
+    netlink_query::run_query(&NetlinkQuery {
         kind: libc::RTM_GETQDISC,
         fixed: &fixed,
         attributes: &[],
         dump: true,
-    })?;
-    Ok(answers.iter().find_map(|answer| parse_backlog(answer, index)))
+    })
 }
 
 fn parse_backlog(answer: &NetlinkAnswer, index: u32) -> Option<u64> {
