@@ -115,13 +115,13 @@ impl CopyState {
         let Ok(info) = longhaul_sys::tcp_info::read_tcp_info(socket) else {
             return;
         };
-        let us = |time: Option<Duration>| time.unwrap_or_default().as_micros() as u64;
+        let tcp = info.reading;
         let mut held = self.tcp.lock();
         let sum = held.get_or_insert_with(CopyTcpTimes::default);
-        sum.busy_us += us(info.busy);
-        sum.receive_window_limited_us += us(info.receive_window_limited);
-        sum.send_buffer_limited_us += us(info.send_buffer_limited);
-        sum.retransmitted_segments += u64::from(info.retransmitted_segments);
+        sum.busy_us += tcp.busy_us.unwrap_or(0);
+        sum.receive_window_limited_us += tcp.receive_window_limited_us.unwrap_or(0);
+        sum.send_buffer_limited_us += tcp.send_buffer_limited_us.unwrap_or(0);
+        sum.retransmitted_segments += tcp.retransmitted_segments;
     }
 
     /// Returns the status of this end.

@@ -33,7 +33,6 @@ mod stop_rule;
 mod stream_counters;
 mod stream_memory;
 mod stream_thread;
-mod tcp_readings;
 mod tcp_receiver;
 mod tcp_sender;
 mod udp_stream;
@@ -51,7 +50,6 @@ pub use sockets::{
     ConnectingSocket, DataSocket, LocalBind, is_socket_timeout, limit_window, open_tcp_socket,
     open_udp_socket, prepare_accepted, prepare_udp_socket,
 };
-pub(crate) use tcp_readings::convert_tcp_options;
 
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{EndObservation, StreamEnd, UdpCounts};

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 
 /// `struct perf_event_attr` in its first published size, linux/perf_event.h.
 #[repr(C)]
+#[derive(Default)]
 struct PerfEventAttr {
     kind: u32,
     size: u32,
@@ -42,13 +43,8 @@ impl CycleCounter {
             kind: HARDWARE,
             size: size_of::<PerfEventAttr>() as u32,
             config: CPU_CYCLES,
-            sample_period: 0,
-            sample_type: 0,
-            read_format: 0,
             flags: INHERIT,
-            wakeup_events: 0,
-            breakpoint_type: 0,
-            breakpoint_address: 0,
+            ..PerfEventAttr::default()
         };
         // SAFETY: `attr` lives for the call and carries its own size; 0, -1, -1: this thread, any
         // core, no group.

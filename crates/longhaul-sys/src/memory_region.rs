@@ -5,7 +5,6 @@
 //! [`GatherVector`] sends it repeatedly: byte k of a stream is byte k modulo the region's length.
 //! [`ReceiveSink`] is only written by the kernel and never read, so several threads may receive into it.
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::{SysconfVar, sysconf};
 use std::io;
 use std::ptr::NonNull;
@@ -74,17 +73,15 @@ impl Drop for MemoryRegion {
 }
 
 fn map_memory(bytes: usize) -> io::Result<NonNull<u8>> {
-    // SAFETY: a fresh anonymous mapping touches no existing memory.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
+    map_pages(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+}
+
+/// Maps readable and writable memory; a descriptor of -1 maps no file.
+pub(crate) fn map_pages(bytes: usize, flags: i32, descriptor: i32) -> io::Result<NonNull<u8>> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping touches no existing memory.
+    let address =
+        unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, descriptor, 0) };
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -187,19 +184,6 @@ impl GatherVector {
 pub(crate) fn page_bytes() -> usize {
     let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     bytes.map_or(4096, |bytes| bytes as usize)
-}
-
-/// Creates a file in memory with the content of `region`, repeated up to `bytes`.
-pub fn memory_file(region: &MemoryRegion, bytes: usize) -> io::Result<std::fs::File> {
-    use std::io::Write;
-    let mut file = std::fs::File::from(memfd_create(c"longhaul-payload", MFdFlags::MFD_CLOEXEC)?);
-    let mut left = bytes;
-    while left > 0 {
-        let piece = left.min(region.bytes);
-        file.write_all(&region.bytes()[..piece])?;
-        left -= piece;
-    }
-    Ok(file)
 }
 
 #[cfg(test)]

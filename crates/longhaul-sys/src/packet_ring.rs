@@ -5,6 +5,7 @@
 //! namespace that owns the network namespace, so no real root. Source: packet(7), the kernel's
 //! packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
 
+use crate::memory_region::map_pages;
 use crate::packet_socket::bind_packet_socket;
 use crate::poll;
 use crate::sockopt::{OptionValue, get_option, set_option};
@@ -121,7 +122,7 @@ impl PacketRing {
         set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)?;
         set_option(&socket, libc::SOL_PACKET, PACKET_VERSION, TPACKET_V3)?;
         set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, ring_request())?;
-        let base = map_ring(&socket)?;
+        let base = map_pages(BLOCK_BYTES * BLOCKS, libc::MAP_SHARED, socket.as_raw_fd())?;
         let ring = PacketRing { socket, base, next: 0, counts: RingCounts::default() };
         bind_packet_socket(&ring.socket, 0)?;
         Ok(ring)
@@ -193,24 +194,6 @@ fn ring_request() -> RingRequest {
         private_bytes: 0,
         features: 0,
     }
-}
-
-fn map_ring(socket: &Socket) -> io::Result<NonNull<u8>> {
-    // SAFETY: a fresh mapping of the socket's ring touches no existing memory.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            BLOCK_BYTES * BLOCKS,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            socket.as_raw_fd(),
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
 /// Passes every packet of a block to `each`; returns false once that does.

@@ -28,8 +28,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// `linux/in.h`, `linux/in6.h`: report the offset of RFC 4884 extensions with errors.
 const IP_RECVERR_RFC4884: i32 = 26;
 const IPV6_RECVERR_RFC4884: i32 = 31;
-/// `linux/in6.h`: use the flow label of the destination address.
-const IPV6_FLOWINFO_SEND: i32 = 33;
 /// `linux/in6.h`: disable fragmentation on this host.
 const IPV6_DONTFRAG: i32 = 62;
 /// Receive buffer for answers: some hundred small packets.
@@ -50,23 +48,19 @@ impl IpFamily {
         }
     }
 
+    const fn icmp(self) -> Protocol {
+        match self {
+            IpFamily::V4 => Protocol::ICMPV4,
+            IpFamily::V6 => Protocol::ICMPV6,
+        }
+    }
+
     const fn domain(self) -> Domain {
         match self {
             IpFamily::V4 => Domain::IPV4,
             IpFamily::V6 => Domain::IPV6,
         }
     }
-}
-
-/// Handling of packets larger than the path MTU known to the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FragmentPolicy {
-    /// Fragments them if permitted.
-    Allowed,
-    /// Rejects them with EMSGSIZE as soon as a router has reported a smaller MTU.
-    Never,
-    /// Sends them unfragmented regardless of the known path MTU, up to the interface's MTU.
-    NeverIgnoringPmtu,
 }
 
 /// Returns whether a packet exceeded the interface's MTU or the known path MTU (EMSGSIZE).
@@ -138,11 +132,7 @@ impl ProbeSocket {
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`.
     pub fn all_icmp(family: IpFamily) -> io::Result<ProbeSocket> {
-        let protocol = match family {
-            IpFamily::V4 => Protocol::ICMPV4,
-            IpFamily::V6 => Protocol::ICMPV6,
-        };
-        let it = ProbeSocket::open(family, Type::RAW, protocol)?.with_receive_options()?;
+        let it = ProbeSocket::open(family, Type::RAW, family.icmp())?.with_receive_options()?;
         raw_socket_filter::filter_icmp_answers(&it.socket, family)?;
         Ok(it)
     }
@@ -165,11 +155,7 @@ impl ProbeSocket {
     /// # Errors
     /// `PermissionDenied` outside of `net.ipv4.ping_group_range`.
     pub fn ping(family: IpFamily) -> io::Result<ProbeSocket> {
-        let protocol = match family {
-            IpFamily::V4 => Protocol::ICMPV4,
-            IpFamily::V6 => Protocol::ICMPV6,
-        };
-        ProbeSocket::open(family, Type::DGRAM, protocol)?.with_error_queue()
+        ProbeSocket::open(family, Type::DGRAM, family.icmp())?.with_error_queue()
     }
 
     /// Opens a socket that sends and receives datagrams, and receives errors. Needs no privileges.
@@ -209,44 +195,15 @@ impl ProbeSocket {
         self.socket.local_addr()?.as_socket().ok_or_else(not_ip)
     }
 
-    /// Sets the default TTL or hop limit.
-    pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
-        let ttl = u32::from(ttl);
-        match self.family {
-            IpFamily::V4 => self.socket.set_ttl_v4(ttl),
-            IpFamily::V6 => self.socket.set_unicast_hops_v6(ttl),
-        }
-    }
-
-    /// Sets the type of service or traffic class, all eight bits.
-    pub fn set_traffic_class(&self, class: u8) -> io::Result<()> {
-        match self.family {
-            IpFamily::V4 => self.socket.set_tos_v4(u32::from(class)),
-            IpFamily::V6 => self.socket.set_tclass_v6(u32::from(class)),
-        }
-    }
-
-    /// Uses the flow label in addresses passed to [`ProbeSocket::send`] and
-    /// [`ProbeSocket::connect`], in network byte order; IPv6 only.
-    pub fn use_flow_labels(&self) -> io::Result<()> {
-        self.set(libc::IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1)
-    }
-
-    /// Sets the handling of packets larger than the path MTU.
-    pub fn set_fragment_policy(&self, fragments: FragmentPolicy) -> io::Result<()> {
-        let value = match fragments {
-            FragmentPolicy::Allowed => libc::IP_PMTUDISC_DONT,
-            FragmentPolicy::Never => libc::IP_PMTUDISC_DO,
-            FragmentPolicy::NeverIgnoringPmtu => libc::IP_PMTUDISC_PROBE,
-        };
+    /// Forbids fragmentation, and ignores the kernel's path MTU (`IP_PMTUDISC_PROBE`, ip(7)).
+    pub fn forbid_fragmentation(&self) -> io::Result<()> {
         if self.family == IpFamily::V6 {
-            let on = i32::from(fragments != FragmentPolicy::Allowed);
-            self.set(libc::IPPROTO_IPV6, IPV6_DONTFRAG, on)?;
+            self.set(libc::IPPROTO_IPV6, IPV6_DONTFRAG, 1)?;
         }
         self.set_for_family(
             (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
             (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
-            value,
+            libc::IP_PMTUDISC_PROBE,
         )
     }
 

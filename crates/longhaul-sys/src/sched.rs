@@ -65,6 +65,7 @@ fn set_class(class: i32, priority: i32) -> io::Result<()> {
 
 /// `struct sched_attr` in its first published size, `linux/sched/types.h`.
 #[repr(C)]
+#[derive(Default)]
 struct SchedAttr {
     size: u32,
     policy: u32,
@@ -83,12 +84,8 @@ pub fn set_slice(slice: Duration) -> io::Result<()> {
     let attr = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
         policy: libc::SCHED_OTHER as u32,
-        flags: 0,
-        nice: 0,
-        priority: 0,
         runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX),
-        deadline_ns: 0,
-        period_ns: 0,
+        ..SchedAttr::default()
     };
     // SAFETY: `attr` lives for the call and carries its own size; 0 is this thread.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };

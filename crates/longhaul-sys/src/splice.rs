@@ -10,8 +10,6 @@ use crate::memory_region::{GatherVector, page_bytes};
 use crate::tcp_transfer::retry_interrupted;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SpliceFFlags, fcntl, splice};
-use nix::sys::sendfile::sendfile;
-use std::fs::File;
 use std::io;
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd};
@@ -35,11 +33,8 @@ impl SplicePipe {
         let (read, write) = io::pipe()?;
         let mut ask = ask_bytes;
         loop {
-            let capacity = set_capacity(&write, ask);
-            match capacity {
-                Ok(capacity_bytes) => {
-                    return Ok(SplicePipe { read, write, capacity_bytes });
-                }
+            match set_capacity(&write, ask) {
+                Ok(capacity_bytes) => return Ok(SplicePipe { read, write, capacity_bytes }),
                 Err(error) if ask <= LEAST_BYTES => return Err(error),
                 Err(_) => ask /= 2,
             }
@@ -72,16 +67,11 @@ impl SplicePipe {
     pub fn drain(&self, socket: impl AsFd, bytes: usize, more: bool) -> io::Result<usize> {
         let mut flags = SpliceFFlags::SPLICE_F_MOVE;
         flags.set(SpliceFFlags::SPLICE_F_MORE, more);
-        retry(|| splice(&self.read, None, &socket, None, bytes, flags))
-    }
-}
-
-/// Repeats a call until it is not interrupted by a signal.
-fn retry(mut call: impl FnMut() -> nix::Result<usize>) -> io::Result<usize> {
-    loop {
-        match call() {
-            Err(Errno::EINTR) => {}
-            other => return Ok(other?),
+        loop {
+            match splice(&self.read, None, &socket, None, bytes, flags) {
+                Err(Errno::EINTR) => {}
+                moved => return Ok(moved?),
+            }
         }
     }
 }
@@ -89,15 +79,6 @@ fn retry(mut call: impl FnMut() -> nix::Result<usize>) -> io::Result<usize> {
 fn set_capacity(pipe: &PipeWriter, bytes: usize) -> io::Result<usize> {
     let ask = bytes.max(page_bytes()) as i32;
     Ok(fcntl(pipe, FcntlArg::F_SETPIPE_SZ(ask))?.unsigned_abs() as usize)
-}
-
-/// Sends up to `bytes` of `file`, starting at `offset`.
-///
-/// # Errors
-/// `WouldBlock` if nothing was sent before the socket's send timeout.
-pub fn send_file(socket: impl AsFd, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
-    let mut at = offset as i64;
-    retry(|| sendfile(&socket, file, Some(&mut at), bytes))
 }
 
 #[cfg(test)]

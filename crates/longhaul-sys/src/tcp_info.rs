@@ -3,15 +3,17 @@
 //! The structure has grown with the kernel; the returned length determines which fields exist.
 //! Fields that do not exist are absent, never zero.
 //!
-//! Source: `struct tcp_info` of linux/tcp.h, offsets asserted below.
-//! Units: bytes, `Duration`, bit/s (converted from bytes/s); segments where only the kernel knows
-//! their length.
+//! Source: `struct tcp_info` of linux/tcp.h.
+//! Units: those of the report: bytes (segments times the MSS of the sending side), microseconds,
+//! bit/s (converted from bytes/s).
 //! Error: times have a resolution of microseconds, the three "limited" times of jiffies (1 to 10
 //! ms).
 
 use crate::syscall::check_status;
-use longhaul_model::units::Rate;
+use libc::tcp_info;
+use longhaul_model::report::v1::observation::{TcpOptions, TcpReading};
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -19,146 +21,26 @@ use std::time::Duration;
 const ROOM_BYTES: usize = 512;
 /// Length of the shortest form (Linux 2.6.10): all fields up to the retransmit count.
 const MIN_BYTES: usize = 104;
+/// Offset of the bits that libc does not name: the rate sample is limited by the application.
+const FLAGS: usize = offset_of!(tcp_info, tcpi_rto) - 1;
 
 /// A snapshot of a connection's counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss.
-    pub ca_state: u8,
-    pub timestamps: bool,
-    pub sack: bool,
-    pub window_scaling: bool,
-    pub ecn: bool,
-    pub send_window_shift: u8,
-    pub receive_window_shift: u8,
-    pub send_mss_bytes: u32,
-    pub receive_mss_bytes: u32,
-    pub path_mtu_bytes: u32,
-    pub unacked_segments: u32,
-    pub lost_segments: u32,
-    pub retransmitted_segments: u32,
-    pub reordering_segments: u32,
-    pub cwnd_segments: u32,
-    /// Absent while it is "infinite".
-    pub ssthresh_segments: Option<u32>,
-    pub rtt: Duration,
-    pub rttvar: Duration,
-    /// RTT estimated by the receiver.
-    pub receiver_rtt: Duration,
-    pub rtt_min: Option<Duration>,
-    /// Absent without a limit, or on an older kernel.
-    pub pacing: Option<Rate>,
-    pub delivery: Option<Rate>,
-    pub app_limited: Option<bool>,
-    pub bytes_acked: Option<u64>,
-    pub bytes_received: Option<u64>,
-    pub segments_out: Option<u32>,
-    pub segments_in: Option<u32>,
-    pub data_segments_in: Option<u32>,
-    pub data_segments_out: Option<u32>,
-    pub unsent_bytes: Option<u32>,
-    pub busy: Option<Duration>,
-    pub receive_window_limited: Option<Duration>,
-    pub send_buffer_limited: Option<Duration>,
-    pub bytes_sent: Option<u64>,
-    pub bytes_retransmitted: Option<u64>,
-    pub dsack_duplicates: Option<u32>,
-    pub reordering_seen: Option<u32>,
-    pub out_of_order_segments: Option<u32>,
-    pub peer_window_bytes: Option<u32>,
-    pub own_window_bytes: Option<u32>,
-    pub timeouts: Option<u16>,
-    pub timeout: Option<Duration>,
+    pub reading: TcpReading,
+    pub options: TcpOptions,
 }
 
-/// Byte offsets in `struct tcp_info`, in the order of introduction.
-mod offsets {
-    use std::mem::offset_of;
+impl TcpInfo {
+    /// Returns the smoothed RTT; zero before the first sample.
+    pub fn rtt(&self) -> Duration {
+        Duration::from_micros(self.reading.rtt_us)
+    }
 
-    pub const CA_STATE: usize = 1;
-    pub const OPTIONS: usize = 5;
-    pub const WINDOW_SHIFTS: usize = 6;
-    pub const FLAGS: usize = 7;
-    pub const SEND_MSS: usize = 16;
-    pub const RECEIVE_MSS: usize = 20;
-    pub const UNACKED: usize = 24;
-    pub const LOST: usize = 32;
-    pub const PATH_MTU: usize = 60;
-    pub const RTT: usize = 68;
-    pub const RTTVAR: usize = 72;
-    pub const SSTHRESH: usize = 76;
-    pub const CWND: usize = 80;
-    pub const REORDERING: usize = 88;
-    pub const RECEIVER_RTT: usize = 92;
-    pub const RETRANSMITTED: usize = 100;
-    pub const PACING: usize = 104;
-    pub const BYTES_ACKED: usize = 120;
-    pub const BYTES_RECEIVED: usize = 128;
-    pub const SEGMENTS_OUT: usize = 136;
-    pub const SEGMENTS_IN: usize = 140;
-    pub const UNSENT: usize = 144;
-    pub const RTT_MIN: usize = 148;
-    pub const DATA_SEGMENTS_IN: usize = 152;
-    pub const DATA_SEGMENTS_OUT: usize = 156;
-    pub const DELIVERY: usize = 160;
-    pub const BUSY: usize = 168;
-    pub const RECEIVE_WINDOW_LIMITED: usize = 176;
-    pub const SEND_BUFFER_LIMITED: usize = 184;
-    pub const BYTES_SENT: usize = 200;
-    pub const BYTES_RETRANSMITTED: usize = 208;
-    pub const DSACK: usize = 216;
-    pub const REORDERING_SEEN: usize = 220;
-    pub const OUT_OF_ORDER: usize = 224;
-    pub const PEER_WINDOW: usize = 228;
-    pub const OWN_WINDOW: usize = 232;
-    pub const TIMEOUTS: usize = 240;
-    pub const TIMEOUT_MS: usize = 244;
-
-    const _: () = {
-        assert!(CA_STATE == offset_of!(libc::tcp_info, tcpi_ca_state));
-        assert!(OPTIONS == offset_of!(libc::tcp_info, tcpi_options));
-        assert!(WINDOW_SHIFTS == offset_of!(libc::tcp_info, tcpi_snd_rcv_wscale));
-        assert!(FLAGS + 1 == offset_of!(libc::tcp_info, tcpi_rto));
-        assert!(SEND_MSS == offset_of!(libc::tcp_info, tcpi_snd_mss));
-        assert!(RECEIVE_MSS == offset_of!(libc::tcp_info, tcpi_rcv_mss));
-        assert!(UNACKED == offset_of!(libc::tcp_info, tcpi_unacked));
-        assert!(LOST == offset_of!(libc::tcp_info, tcpi_lost));
-        assert!(PATH_MTU == offset_of!(libc::tcp_info, tcpi_pmtu));
-        assert!(RTT == offset_of!(libc::tcp_info, tcpi_rtt));
-        assert!(RTTVAR == offset_of!(libc::tcp_info, tcpi_rttvar));
-        assert!(SSTHRESH == offset_of!(libc::tcp_info, tcpi_snd_ssthresh));
-        assert!(CWND == offset_of!(libc::tcp_info, tcpi_snd_cwnd));
-        assert!(REORDERING == offset_of!(libc::tcp_info, tcpi_reordering));
-        assert!(RECEIVER_RTT == offset_of!(libc::tcp_info, tcpi_rcv_rtt));
-        assert!(RETRANSMITTED == offset_of!(libc::tcp_info, tcpi_total_retrans));
-    };
-
-    // The C library of some targets ends its structure here; the kernel's continues.
-    #[cfg(target_env = "gnu")]
-    const _: () = {
-        assert!(PACING == offset_of!(libc::tcp_info, tcpi_pacing_rate));
-        assert!(BYTES_ACKED == offset_of!(libc::tcp_info, tcpi_bytes_acked));
-        assert!(BYTES_RECEIVED == offset_of!(libc::tcp_info, tcpi_bytes_received));
-        assert!(SEGMENTS_OUT == offset_of!(libc::tcp_info, tcpi_segs_out));
-        assert!(SEGMENTS_IN == offset_of!(libc::tcp_info, tcpi_segs_in));
-        assert!(UNSENT == offset_of!(libc::tcp_info, tcpi_notsent_bytes));
-        assert!(RTT_MIN == offset_of!(libc::tcp_info, tcpi_min_rtt));
-        assert!(DATA_SEGMENTS_IN == offset_of!(libc::tcp_info, tcpi_data_segs_in));
-        assert!(DATA_SEGMENTS_OUT == offset_of!(libc::tcp_info, tcpi_data_segs_out));
-        assert!(DELIVERY == offset_of!(libc::tcp_info, tcpi_delivery_rate));
-        assert!(BUSY == offset_of!(libc::tcp_info, tcpi_busy_time));
-        assert!(RECEIVE_WINDOW_LIMITED == offset_of!(libc::tcp_info, tcpi_rwnd_limited));
-        assert!(SEND_BUFFER_LIMITED == offset_of!(libc::tcp_info, tcpi_sndbuf_limited));
-        assert!(BYTES_SENT == offset_of!(libc::tcp_info, tcpi_bytes_sent));
-        assert!(BYTES_RETRANSMITTED == offset_of!(libc::tcp_info, tcpi_bytes_retrans));
-        assert!(DSACK == offset_of!(libc::tcp_info, tcpi_dsack_dups));
-        assert!(REORDERING_SEEN == offset_of!(libc::tcp_info, tcpi_reord_seen));
-        assert!(OUT_OF_ORDER == offset_of!(libc::tcp_info, tcpi_rcv_ooopack));
-        assert!(PEER_WINDOW == offset_of!(libc::tcp_info, tcpi_snd_wnd));
-        assert!(OWN_WINDOW == offset_of!(libc::tcp_info, tcpi_rcv_wnd));
-        assert!(TIMEOUTS == offset_of!(libc::tcp_info, tcpi_total_rto));
-        assert!(TIMEOUT_MS == offset_of!(libc::tcp_info, tcpi_total_rto_time));
-    };
+    /// Returns the smallest RTT so far, since Linux 4.6.
+    pub fn rtt_min(&self) -> Option<Duration> {
+        self.reading.rtt_min_us.map(Duration::from_micros)
+    }
 }
 
 /// Reads the counters of a TCP socket.
@@ -188,100 +70,101 @@ pub fn parse_tcp_info(raw: &[u8]) -> Option<TcpInfo> {
     if raw.len() < MIN_BYTES {
         return None;
     }
-    let mut info = parse_core(raw)?;
-    add_rates_and_counts(&mut info, raw);
-    add_limits(&mut info, raw);
-    Some(info)
+    let mut reading = parse_core(raw)?;
+    add_rates_and_counts(&mut reading, raw);
+    add_limits(&mut reading, raw);
+    Some(TcpInfo { reading, options: parse_options(raw)? })
 }
 
-fn parse_core(raw: &[u8]) -> Option<TcpInfo> {
-    /// `TCP_INFINITE_SSTHRESH`, net/tcp.h.
-    const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
-    let options = *raw.get(offsets::OPTIONS)?;
-    let shifts = *raw.get(offsets::WINDOW_SHIFTS)?;
-    Some(TcpInfo {
-        ca_state: *raw.get(offsets::CA_STATE)?,
+fn parse_options(raw: &[u8]) -> Option<TcpOptions> {
+    let options = *raw.get(offset_of!(tcp_info, tcpi_options))?;
+    let shifts = *raw.get(offset_of!(tcp_info, tcpi_snd_rcv_wscale))?;
+    let window_scaling = options & 4 != 0;
+    Some(TcpOptions {
         timestamps: options & 1 != 0,
         sack: options & 2 != 0,
-        window_scaling: options & 4 != 0,
+        window_scaling,
         ecn: options & 8 != 0,
-        send_window_shift: shifts & 0x0f,
-        receive_window_shift: shifts >> 4,
-        send_mss_bytes: u32_at(raw, offsets::SEND_MSS)?,
-        receive_mss_bytes: u32_at(raw, offsets::RECEIVE_MSS)?,
-        path_mtu_bytes: u32_at(raw, offsets::PATH_MTU)?,
-        unacked_segments: u32_at(raw, offsets::UNACKED)?,
-        lost_segments: u32_at(raw, offsets::LOST)?,
-        retransmitted_segments: u32_at(raw, offsets::RETRANSMITTED)?,
-        reordering_segments: u32_at(raw, offsets::REORDERING)?,
-        cwnd_segments: u32_at(raw, offsets::CWND)?,
-        ssthresh_segments: u32_at(raw, offsets::SSTHRESH)
-            .filter(|&value| value < SSTHRESH_INFINITE),
-        rtt: micros_u32_at(raw, offsets::RTT)?,
-        rttvar: micros_u32_at(raw, offsets::RTTVAR)?,
-        receiver_rtt: micros_u32_at(raw, offsets::RECEIVER_RTT)?,
-        ..TcpInfo::default()
+        send_window_shift: window_scaling.then_some(shifts & 0x0f),
+        receive_window_shift: window_scaling.then_some(shifts >> 4),
+    })
+}
+
+fn parse_core(raw: &[u8]) -> Option<TcpReading> {
+    /// `TCP_INFINITE_SSTHRESH`, net/tcp.h.
+    const SSTHRESH_INFINITE: u64 = 0x7fff_ffff;
+    let mss_bytes = u32_at(raw, offset_of!(tcp_info, tcpi_snd_mss))?;
+    let ssthresh = u32_at(raw, offset_of!(tcp_info, tcpi_snd_ssthresh));
+    Some(TcpReading {
+        rtt_us: u32_at(raw, offset_of!(tcp_info, tcpi_rtt))?,
+        rttvar_us: u32_at(raw, offset_of!(tcp_info, tcpi_rttvar))?,
+        ca_state: *raw.get(offset_of!(tcp_info, tcpi_ca_state))?,
+        mss_bytes,
+        cwnd_bytes: u32_at(raw, offset_of!(tcp_info, tcpi_snd_cwnd))? * mss_bytes,
+        ssthresh_bytes: ssthresh
+            .filter(|&segments| segments < SSTHRESH_INFINITE)
+            .map(|segments| segments * mss_bytes),
+        unacked_bytes: u32_at(raw, offset_of!(tcp_info, tcpi_unacked))? * mss_bytes,
+        lost_segments: u32_at(raw, offset_of!(tcp_info, tcpi_lost))?,
+        retransmitted_segments: u32_at(raw, offset_of!(tcp_info, tcpi_total_retrans))?,
+        reordering_segments: u32_at(raw, offset_of!(tcp_info, tcpi_reordering))?,
+        ..TcpReading::default()
     })
 }
 
 /// Adds the fields of Linux 3.15 to 4.9.
-fn add_rates_and_counts(info: &mut TcpInfo, raw: &[u8]) {
+fn add_rates_and_counts(reading: &mut TcpReading, raw: &[u8]) {
     let unlimited = |rate: &u64| *rate < u64::from(u32::MAX) || *rate >> 60 == 0;
-    info.pacing = u64_at(raw, offsets::PACING)
+    reading.pacing_bps = u64_at(raw, offset_of!(tcp_info, tcpi_pacing_rate))
         .filter(|&rate| rate != u64::MAX && rate != u64::from(u32::MAX))
         .filter(unlimited)
-        .map(rate_from_bytes);
-    info.bytes_acked = u64_at(raw, offsets::BYTES_ACKED);
-    info.bytes_received = u64_at(raw, offsets::BYTES_RECEIVED);
-    info.segments_out = u32_at(raw, offsets::SEGMENTS_OUT);
-    info.segments_in = u32_at(raw, offsets::SEGMENTS_IN);
-    info.unsent_bytes = u32_at(raw, offsets::UNSENT);
-    info.rtt_min = u32_at(raw, offsets::RTT_MIN)
-        .filter(|&micros| micros != u32::MAX)
-        .map(|micros| Duration::from_micros(micros.into()));
-    info.data_segments_in = u32_at(raw, offsets::DATA_SEGMENTS_IN);
-    info.data_segments_out = u32_at(raw, offsets::DATA_SEGMENTS_OUT);
-    info.delivery = u64_at(raw, offsets::DELIVERY).map(rate_from_bytes);
+        .map(bytes_to_bits);
+    reading.bytes_acked = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_acked));
+    reading.bytes_received = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_received));
+    reading.segments_out = u32_at(raw, offset_of!(tcp_info, tcpi_segs_out));
+    reading.segments_in = u32_at(raw, offset_of!(tcp_info, tcpi_segs_in));
+    reading.unsent_bytes = u32_at(raw, offset_of!(tcp_info, tcpi_notsent_bytes));
+    reading.rtt_min_us = u32_at(raw, offset_of!(tcp_info, tcpi_min_rtt))
+        .filter(|&micros| micros != u64::from(u32::MAX));
+    reading.data_segments_in = u32_at(raw, offset_of!(tcp_info, tcpi_data_segs_in));
+    reading.data_segments_out = u32_at(raw, offset_of!(tcp_info, tcpi_data_segs_out));
+    reading.delivery_bps = u64_at(raw, offset_of!(tcp_info, tcpi_delivery_rate)).map(bytes_to_bits);
     // The flag has shared a byte since 4.9, which also introduced the rate.
-    info.app_limited = info.delivery.map(|_| raw[offsets::FLAGS] & 1 != 0);
+    reading.app_limited = reading.delivery_bps.map(|_| raw[FLAGS] & 1 != 0);
 }
 
 /// Adds the fields of Linux 4.10 to 6.7.
-fn add_limits(info: &mut TcpInfo, raw: &[u8]) {
-    let micros = |offset| u64_at(raw, offset).map(Duration::from_micros);
-    info.busy = micros(offsets::BUSY);
-    info.receive_window_limited = micros(offsets::RECEIVE_WINDOW_LIMITED);
-    info.send_buffer_limited = micros(offsets::SEND_BUFFER_LIMITED);
-    info.bytes_sent = u64_at(raw, offsets::BYTES_SENT);
-    info.bytes_retransmitted = u64_at(raw, offsets::BYTES_RETRANSMITTED);
-    info.dsack_duplicates = u32_at(raw, offsets::DSACK);
-    info.reordering_seen = u32_at(raw, offsets::REORDERING_SEEN);
-    info.out_of_order_segments = u32_at(raw, offsets::OUT_OF_ORDER);
-    info.peer_window_bytes = u32_at(raw, offsets::PEER_WINDOW);
-    info.own_window_bytes = u32_at(raw, offsets::OWN_WINDOW);
-    info.timeouts = bytes_at(raw, offsets::TIMEOUTS).map(u16::from_ne_bytes);
-    info.timeout =
-        u32_at(raw, offsets::TIMEOUT_MS).map(|millis| Duration::from_millis(millis.into()));
+fn add_limits(reading: &mut TcpReading, raw: &[u8]) {
+    reading.busy_us = u64_at(raw, offset_of!(tcp_info, tcpi_busy_time));
+    reading.receive_window_limited_us = u64_at(raw, offset_of!(tcp_info, tcpi_rwnd_limited));
+    reading.send_buffer_limited_us = u64_at(raw, offset_of!(tcp_info, tcpi_sndbuf_limited));
+    reading.bytes_sent = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_sent));
+    reading.bytes_retransmitted = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_retrans));
+    reading.dsack_duplicates = u32_at(raw, offset_of!(tcp_info, tcpi_dsack_dups));
+    reading.reordering_seen = u32_at(raw, offset_of!(tcp_info, tcpi_reord_seen));
+    reading.out_of_order_segments = u32_at(raw, offset_of!(tcp_info, tcpi_rcv_ooopack));
+    reading.peer_window_bytes = u32_at(raw, offset_of!(tcp_info, tcpi_snd_wnd));
+    reading.own_window_bytes = u32_at(raw, offset_of!(tcp_info, tcpi_rcv_wnd));
+    reading.timeouts = bytes_at(raw, offset_of!(tcp_info, tcpi_total_rto))
+        .map(|count| u16::from_ne_bytes(count).into());
+    reading.timeout_us =
+        u32_at(raw, offset_of!(tcp_info, tcpi_total_rto_time)).map(|millis| millis * 1000);
 }
 
-fn rate_from_bytes(rate: u64) -> Rate {
-    Rate::bits_per_second(rate.saturating_mul(8))
+fn bytes_to_bits(bytes_per_second: u64) -> u64 {
+    bytes_per_second.saturating_mul(8)
 }
 
 fn bytes_at<const N: usize>(raw: &[u8], offset: usize) -> Option<[u8; N]> {
     raw.get(offset..offset + N)?.try_into().ok()
 }
 
-fn u32_at(raw: &[u8], offset: usize) -> Option<u32> {
-    bytes_at(raw, offset).map(u32::from_ne_bytes)
+fn u32_at(raw: &[u8], offset: usize) -> Option<u64> {
+    bytes_at(raw, offset).map(|bytes| u32::from_ne_bytes(bytes).into())
 }
 
 fn u64_at(raw: &[u8], offset: usize) -> Option<u64> {
     bytes_at(raw, offset).map(u64::from_ne_bytes)
-}
-
-fn micros_u32_at(raw: &[u8], offset: usize) -> Option<Duration> {
-    u32_at(raw, offset).map(|micros| Duration::from_micros(micros.into()))
 }
 
 #[cfg(test)]
@@ -294,20 +177,21 @@ mod tests {
     fn each_kernel_age_gives_the_fields_it_has_and_no_other() {
         let raw = [1_u8; 248];
         assert_eq!(parse_tcp_info(&raw[..MIN_BYTES - 1]), None);
-        let old = parse_tcp_info(&raw[..104]).expect("2.6.10");
-        assert_eq!((old.pacing, old.bytes_acked, old.rtt_min), (None, None, None));
-        assert_eq!((old.app_limited, old.busy), (None, None));
-        let busy = parse_tcp_info(&raw[..192]).expect("4.10");
-        assert!(busy.delivery.is_some() && busy.send_buffer_limited.is_some());
+        let parsed = |length| parse_tcp_info(&raw[..length]).map(|info| info.reading);
+        let old = parsed(104).expect("2.6.10");
+        assert_eq!((old.pacing_bps, old.bytes_acked, old.rtt_min_us), (None, None, None));
+        assert_eq!((old.app_limited, old.busy_us), (None, None));
+        let busy = parsed(192).expect("4.10");
+        assert!(busy.delivery_bps.is_some() && busy.send_buffer_limited_us.is_some());
         assert_eq!((busy.bytes_sent, busy.dsack_duplicates), (None, None));
-        let reordering = parse_tcp_info(&raw[..224]).expect("4.19");
+        let reordering = parsed(224).expect("4.19");
         assert!(reordering.bytes_sent.is_some() && reordering.reordering_seen.is_some());
         assert_eq!((reordering.out_of_order_segments, reordering.peer_window_bytes), (None, None));
-        let window = parse_tcp_info(&raw[..232]).expect("5.4");
+        let window = parsed(232).expect("5.4");
         assert!(window.peer_window_bytes.is_some());
         assert_eq!((window.own_window_bytes, window.timeouts), (None, None));
-        let new = parse_tcp_info(&raw).expect("6.7");
-        assert!(new.own_window_bytes.is_some() && new.timeout.is_some());
+        let new = parsed(248).expect("6.7");
+        assert!(new.own_window_bytes.is_some() && new.timeout_us.is_some());
     }
 
     #[test]
@@ -321,17 +205,17 @@ mod tests {
 
     #[test]
     fn values_that_mean_none_are_absent() {
-        let info = parse_tcp_info(&[0xff; 248]).expect("long enough");
-        assert_eq!((info.pacing, info.rtt_min, info.ssthresh_segments), (None, None, None));
+        let tcp = parse_tcp_info(&[0xff; 248]).expect("long enough").reading;
+        assert_eq!((tcp.pacing_bps, tcp.rtt_min_us, tcp.ssthresh_bytes), (None, None, None));
     }
 
     #[test]
     fn a_fresh_connection_has_a_congestion_window_and_an_mss() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
-        let info = read_tcp_info(&stream).expect("TCP_INFO");
-        assert!(info.cwnd_segments > 0 && info.send_mss_bytes > 0);
-        assert_eq!(info.ssthresh_segments, None);
+        let tcp = read_tcp_info(&stream).expect("TCP_INFO").reading;
+        assert!(tcp.cwnd_bytes > 0 && tcp.mss_bytes > 0);
+        assert_eq!(tcp.ssthresh_bytes, None);
     }
 
     proptest! {

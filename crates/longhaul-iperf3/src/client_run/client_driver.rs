@@ -98,7 +98,7 @@ impl ClientDriver<'_, '_> {
             }
             ClientAction::Ready => {
                 let info = tcp_info::read_tcp_info(&self.control).ok();
-                let idle_rtt = info.map(|info| info.rtt_min.unwrap_or(info.rtt));
+                let idle_rtt = info.map(|info| info.rtt_min().unwrap_or(info.rtt()));
                 self.transfer.ready(idle_rtt).map(|()| None)
             }
             ClientAction::Go => {

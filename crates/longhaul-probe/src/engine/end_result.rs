@@ -5,9 +5,9 @@ use super::end_run::{EngineShared, StreamState};
 use super::sample_series::SampleSeries;
 use super::sockets::DataSocket;
 use super::stream_thread::StreamOutcome;
-use super::{EngineResult, TransferRole, tcp_readings};
+use super::{EngineResult, TransferRole};
 use longhaul_model::report::v1::ReportCaveat;
-use longhaul_model::report::v1::observation::{CoreUsage, StreamEnd, StreamSample};
+use longhaul_model::report::v1::observation::{CoreUsage, SocketBuffer, StreamEnd, StreamSample};
 use longhaul_sys::{sockopt, tcp_info};
 
 /// Assembles the results of this end, and prepares the sockets for closing.
@@ -42,11 +42,8 @@ fn describe_stream(
 ) -> StreamEnd {
     let (local, peer) = stream.addresses;
     let plan = &shared.spec.plan;
-    let (send_buffer, receive_buffer) = tcp_readings::read_buffers(
-        &stream.socket,
-        plan.send_buffer_bytes,
-        plan.receive_buffer_bytes,
-    );
+    let (send_buffer, receive_buffer) =
+        read_buffers(&stream.socket, plan.send_buffer_bytes, plan.receive_buffer_bytes);
     let info = tcp_info::read_tcp_info(&stream.socket).ok();
     let span_ns = stream.counters.span_ns();
     StreamEnd {
@@ -61,9 +58,9 @@ fn describe_stream(
         core: outcome.core,
         send_buffer,
         receive_buffer,
-        mss_bytes: info.as_ref().map(|info| info.send_mss_bytes),
+        mss_bytes: info.as_ref().map(|info| info.reading.mss_bytes as u32),
         congestion_control: sockopt::congestion_control(&stream.socket).ok(),
-        options: info.as_ref().map(tcp_readings::convert_tcp_options),
+        options: info.map(|info| info.options),
         udp: outcome.udp,
         error: outcome.error.clone(),
         samples,
@@ -72,4 +69,21 @@ fn describe_stream(
 
 fn is_tcp(stream: &StreamState) -> bool {
     matches!(stream.socket, DataSocket::Tcp(_))
+}
+
+/// Returns the socket's two buffers: the requested sizes and those that the kernel holds now.
+fn read_buffers(
+    socket: &DataSocket,
+    asked_send: Option<u64>,
+    asked_receive: Option<u64>,
+) -> (Option<SocketBuffer>, Option<SocketBuffer>) {
+    let buffer = |asked_bytes, stored: usize| SocketBuffer {
+        asked_bytes,
+        granted_bytes: stored as u64 / 2,
+        stored_bytes: stored as u64,
+    };
+    (
+        sockopt::stored_send_buffer(socket).ok().map(|stored| buffer(asked_send, stored)),
+        sockopt::stored_receive_buffer(socket).ok().map(|stored| buffer(asked_receive, stored)),
+    )
 }

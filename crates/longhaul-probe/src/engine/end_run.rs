@@ -11,14 +11,12 @@ use super::stream_thread::{self, StreamOutcome};
 use super::{DatagramFormat, EndSpec, EngineError, EngineProgress, EngineResult, TransferRole};
 use super::{end_result, sampler, scavenger, stream_memory, tcp_receiver, tcp_sender};
 use longhaul_model::report::v1::ReportCaveat;
-use longhaul_model::report::v1::observation::CoreUsage;
+use longhaul_model::report::v1::observation::{CoreUsage, TcpReading};
 use longhaul_sys::cycle_counter::CycleCounter;
 use longhaul_sys::sockopt;
-use longhaul_sys::tcp_info::TcpInfo;
 use parking_lot::{Condvar, Mutex};
 use std::net::Shutdown;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,37 +36,9 @@ pub(super) struct StreamState {
     pub addresses: StreamAddresses,
     pub counters: StreamCounters,
     pub sample_request: SampleRequest,
-    pub latest: LatestReading,
+    /// The last sampled values, for live progress.
+    pub latest: Mutex<Option<TcpReading>>,
     pub outcome: Mutex<StreamOutcome>,
-}
-
-/// The last sampled values of a stream, for live progress; `u64::MAX` means no value.
-#[derive(Debug)]
-pub(super) struct LatestReading {
-    retransmits: AtomicU64,
-    rtt_us: AtomicU64,
-}
-
-impl LatestReading {
-    const NONE: u64 = u64::MAX;
-
-    fn new() -> LatestReading {
-        LatestReading {
-            retransmits: AtomicU64::new(LatestReading::NONE),
-            rtt_us: AtomicU64::new(LatestReading::NONE),
-        }
-    }
-
-    pub fn set(&self, info: Option<&TcpInfo>) {
-        let Some(info) = info else { return };
-        let rtt_us = info.rtt.as_micros() as u64;
-        self.retransmits.store(info.retransmitted_segments.into(), Relaxed);
-        self.rtt_us.store(if rtt_us == 0 { LatestReading::NONE } else { rtt_us }, Relaxed);
-    }
-
-    fn read(value: &AtomicU64) -> Option<u64> {
-        Some(value.load(Relaxed)).filter(|&value| value != LatestReading::NONE)
-    }
 }
 
 #[derive(Debug, Default)]
@@ -179,7 +149,7 @@ impl EndRun {
             socket,
             counters: StreamCounters::default(),
             sample_request: SampleRequest::new(),
-            latest: LatestReading::new(),
+            latest: Mutex::default(),
             outcome: Mutex::default(),
         });
         let shared = Arc::new(EngineShared {
@@ -260,14 +230,11 @@ impl EndRun {
     pub fn progress(&self) -> EngineProgress {
         let streams = &self.shared.streams;
         let stream_bytes: Vec<u64> = streams.iter().map(|stream| stream.counters.bytes()).collect();
-        let retransmits = streams
-            .iter()
-            .filter_map(|stream| LatestReading::read(&stream.latest.retransmits))
-            .reduce(|sum, more| sum + more);
-        let rtts: Vec<u64> = streams
-            .iter()
-            .filter_map(|stream| LatestReading::read(&stream.latest.rtt_us))
-            .collect();
+        let latest: Vec<TcpReading> =
+            streams.iter().filter_map(|stream| stream.latest.lock().clone()).collect();
+        let retransmits =
+            latest.iter().map(|tcp| tcp.retransmitted_segments).reduce(|sum, more| sum + more);
+        let rtts: Vec<u64> = latest.iter().map(|tcp| tcp.rtt_us).filter(|rtt| *rtt > 0).collect();
         let mean = rtts.iter().sum::<u64>().checked_div(rtts.len() as u64);
         EngineProgress {
             elapsed: self

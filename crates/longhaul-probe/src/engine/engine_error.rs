@@ -15,7 +15,7 @@ pub struct EngineError {
 }
 
 impl EngineError {
-    pub(super) fn new(tried: impl Into<String>, source: io::Error) -> EngineError {
+    pub fn new(tried: impl Into<String>, source: io::Error) -> EngineError {
         EngineError { operation: tried.into(), hint: None, source }
     }
 

@@ -10,7 +10,7 @@
 use super::TransferRole;
 use super::end_run::{EngineShared, StreamState};
 use super::sockets::{self, DataSocket};
-use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_model::report::v1::observation::TcpReading;
 use longhaul_sys::{sockopt, tcp_info};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,7 +29,7 @@ pub(super) struct StreamReading {
     pub bytes: u64,
     pub blocked_us: u64,
     pub queue_bytes: Option<u64>,
-    pub info: Option<TcpInfo>,
+    pub tcp: Option<TcpReading>,
 }
 
 impl StreamReading {
@@ -42,17 +42,17 @@ impl StreamReading {
             TransferRole::Sender => sockopt::send_queue_bytes(socket),
             TransferRole::Receiver => sockopt::receive_queue_bytes(socket),
         };
-        let info = match socket {
+        let tcp = match socket {
             DataSocket::Tcp(socket) => {
                 if shared.limits_window() {
                     // If this fails, the samples show the window.
                     let _ = sockets::limit_window(socket, &shared.spec.plan);
                 }
-                tcp_info::read_tcp_info(socket).ok()
+                tcp_info::read_tcp_info(socket).ok().map(|info| info.reading)
             }
             DataSocket::Udp(_) => None,
         };
-        StreamReading { at_us, bytes, blocked_us, queue_bytes: queue.ok(), info }
+        StreamReading { at_us, bytes, blocked_us, queue_bytes: queue.ok(), tcp }
     }
 }
 

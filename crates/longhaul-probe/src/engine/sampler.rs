@@ -6,7 +6,6 @@
 use super::end_run::{EngineShared, StreamState};
 use super::sample_request::{self, StreamReading};
 use super::sample_series::SampleSeries;
-use super::tcp_readings;
 use longhaul_model::report::v1::observation::{CoreUsage, StreamSample};
 use longhaul_sys::host::core_times::{self, CoreTimes};
 use std::time::{Duration, Instant};
@@ -54,7 +53,9 @@ fn sample_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
     let answer = answer.filter(|_| stream.counters.is_running());
     let reading = answer.unwrap_or_else(|| StreamReading::take(shared, stream));
     let (cpu_us, core_wait_us) = stream.counters.thread_times_us();
-    stream.latest.set(reading.info.as_ref());
+    if let Some(tcp) = &reading.tcp {
+        *stream.latest.lock() = Some(tcp.clone());
+    }
     StreamSample {
         at_us: reading.at_us,
         bytes: reading.bytes,
@@ -62,7 +63,7 @@ fn sample_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
         cpu_us,
         core_wait_us,
         queue_bytes: reading.queue_bytes,
-        tcp: reading.info.as_ref().map(tcp_readings::convert_tcp_info),
+        tcp: reading.tcp,
     }
 }
 

@@ -10,8 +10,8 @@ mod rate_control;
 use super::end_run::EngineShared;
 use super::sockets::DataSocket;
 use longhaul_model::units::Rate;
-use longhaul_sys::tcp_info::TcpInfo;
-use longhaul_sys::{sockopt, tcp_info};
+use longhaul_sys::sockopt;
+use longhaul_sys::tcp_info::{self, TcpInfo};
 use rate_control::{ScavengerControl, ScavengerReading};
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ pub(super) fn run(shared: &EngineShared) {
                 set_ceiling(shared, each);
             }
         }
-        let rtt = infos.first().map_or(TICK.0, |info| info.rtt);
+        let rtt = infos.first().map_or(TICK.0, TcpInfo::rtt);
         due = Instant::now().max(due) + (rtt / TICKS_PER_RTT).clamp(TICK.0, TICK.1);
         if shared.wait_finished_until(due) {
             return;
@@ -57,23 +57,23 @@ fn read_tcp_infos(shared: &EngineShared) -> Vec<TcpInfo> {
 }
 
 fn new_control(shared: &EngineShared, infos: &[TcpInfo]) -> ScavengerControl {
-    let segment = infos.iter().map(|info| info.send_mss_bytes).max();
+    let segment = infos.iter().map(|info| info.reading.mss_bytes as u32).max();
     ScavengerControl::new(segment.unwrap_or(0), infos.len(), shared.spec.idle_rtt)
 }
 
 /// Returns the reading of all streams; `None` before any of them has measured an RTT.
 fn combine_readings(infos: &[TcpInfo], now: Duration) -> Option<ScavengerReading> {
-    let timed = infos.iter().filter(|info| !info.rtt.is_zero());
+    let timed = infos.iter().filter(|info| !info.rtt().is_zero());
     let (mut sum, mut count) = (Duration::ZERO, 0u32);
     let mut least: Option<Duration> = None;
     for info in timed {
-        sum += info.rtt;
+        sum += info.rtt();
         count += 1;
-        let own = info.rtt_min.filter(|min| !min.is_zero()).unwrap_or(info.rtt);
+        let own = info.rtt_min().filter(|min| !min.is_zero()).unwrap_or(info.rtt());
         least = Some(least.map_or(own, |l| l.min(own)));
     }
-    let bytes = infos.iter().filter_map(|info| info.bytes_acked);
-    let retransmits = infos.iter().map(|info| u64::from(info.retransmitted_segments));
+    let bytes = infos.iter().filter_map(|info| info.reading.bytes_acked);
+    let retransmits = infos.iter().map(|info| info.reading.retransmitted_segments);
     Some(ScavengerReading {
         now,
         rtt: sum / Some(count).filter(|&count| count > 0)?,

@@ -1,8 +1,7 @@
 //! The sender of one TCP stream: blocking writes of a repeated payload, or page references.
 //!
 //! The zero-copy sender fills a pipe with references (vmsplice) and moves them to the socket
-//! (splice). Without a pipe, sendfile of a file in memory is almost as fast; if that fails too,
-//! plain writes are used. Each fallback adds a caveat.
+//! (splice). Without a pipe, plain writes are used, with a caveat.
 
 use super::StreamEnding;
 use super::defaults::EngineDefaults;
@@ -10,10 +9,9 @@ use super::pace::RatePacer;
 use super::stop_rule::StopRule;
 use super::stream_counters::{CounterWriter, RunClock};
 use longhaul_model::report::v1::ReportCaveat;
-use longhaul_sys::memory_region::{self, GatherVector, MemoryRegion};
-use longhaul_sys::splice::{self, SplicePipe};
+use longhaul_sys::memory_region::{GatherVector, MemoryRegion};
+use longhaul_sys::splice::SplicePipe;
 use longhaul_sys::{sockopt, tcp_transfer};
-use std::fs::File;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -25,7 +23,6 @@ pub(super) const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
 const FILL_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum time that a late paced application may catch up.
 const MAX_CATCH_UP: Duration = Duration::from_millis(20);
-const FILE_BYTES: usize = 512 << 10;
 
 /// The method that moves payload into the socket.
 #[derive(Debug)]
@@ -37,7 +34,6 @@ pub(super) enum PayloadMover {
         /// Bytes that are in the pipe and not yet in the socket.
         waiting: usize,
     },
-    File(File),
 }
 
 impl PayloadMover {
@@ -51,32 +47,13 @@ impl PayloadMover {
         if !zero_copy {
             return (PayloadMover::Write(gather()), None);
         }
-        let refused = match SplicePipe::new(choice.pipe_bytes) {
-            Ok(pipe) => {
-                let mover = PayloadMover::Splice { payload: gather(), pipe, waiting: 0 };
-                return (mover, None);
+        match SplicePipe::new(choice.pipe_bytes) {
+            Ok(pipe) => (PayloadMover::Splice { payload: gather(), pipe, waiting: 0 }, None),
+            Err(error) => {
+                let text = format!("cannot create a pipe for vmsplice ({error}); sent by copying");
+                let caveat = ReportCaveat::new("zero_copy_unavailable", text);
+                (PayloadMover::Write(gather()), Some(caveat))
             }
-            Err(refused) => refused,
-        };
-        match memory_region::memory_file(payload, FILE_BYTES) {
-            Ok(file) => (
-                PayloadMover::File(file),
-                Some(ReportCaveat::new(
-                    "zero_copy_sendfile",
-                    format!(
-                        "cannot create a pipe for vmsplice ({refused}); sent with sendfile instead"
-                    ),
-                )),
-            ),
-            Err(error) => (
-                PayloadMover::Write(gather()),
-                Some(ReportCaveat::new(
-                    "zero_copy_unavailable",
-                    format!(
-                        "cannot create a pipe ({refused}) or a memory file ({error}); sent by copying"
-                    ),
-                )),
-            ),
         }
     }
 
@@ -85,11 +62,6 @@ impl PayloadMover {
         match self {
             PayloadMover::Write(payload) => {
                 tcp_transfer::send_payload(socket, payload, position, bytes)
-            }
-            PayloadMover::File(file) => {
-                let offset = position % FILE_BYTES as u64;
-                let most = bytes.min(FILE_BYTES - offset as usize);
-                splice::send_file(socket, file, offset, most)
             }
             PayloadMover::Splice { payload, pipe, waiting } => {
                 if *waiting == 0 {

@@ -8,8 +8,7 @@ use crate::session::{EngineStart, SessionRole, TransferProgress};
 use crate::wire::IntervalCounters;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use parking_lot::Mutex;
-use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
 /// The data sockets of a session by direction, ordered by index.
@@ -36,35 +35,6 @@ pub struct SessionEngines {
     /// wire's [`StreamEnding`] leaves them open), so that the receiver sees the end of the stream with
     /// the last byte instead of waiting for its grace period.
     half_close_streams: Mutex<Vec<TcpStream>>,
-    sender_addresses: Vec<AddressTexts>,
-    receiver_addresses: Vec<AddressTexts>,
-}
-
-/// Local and peer address of a stream. They are read while it is open, because a connection that
-/// the peer has reset no longer knows them. IPv4-mapped IPv6 addresses are shown as IPv4.
-type AddressTexts = (Option<String>, Option<String>);
-
-fn format_addresses(sockets: &[DataSocket]) -> Vec<AddressTexts> {
-    let text = |address: io::Result<SocketAddr>| {
-        let address = address.ok()?;
-        let ip = address.ip().to_canonical();
-        Some(SocketAddr::new(ip, address.port()).to_string())
-    };
-    let both = |socket: &DataSocket| match socket {
-        DataSocket::Tcp(stream) => (text(stream.local_addr()), text(stream.peer_addr())),
-        DataSocket::Udp(socket) => (text(socket.local_addr()), text(socket.peer_addr())),
-    };
-    sockets.iter().map(both).collect()
-}
-
-/// Ends a run and takes its last readings.
-fn end_run(run: EndRun, addresses: &[AddressTexts]) -> EngineResult {
-    let mut result = run.end();
-    for (stream, (local, peer)) in result.streams.iter_mut().zip(addresses) {
-        stream.local.clone_from(local);
-        stream.peer.clone_from(peer);
-    }
-    result
 }
 
 /// The results of this end's engines.
@@ -118,8 +88,6 @@ impl SessionEngines {
         let tails = Mutex::new(tails.collect());
         Ok(SessionEngines {
             half_close_streams: tails,
-            sender_addresses: format_addresses(&sends),
-            receiver_addresses: format_addresses(&receives),
             sender: run(Flow::Sender, sends)?,
             receiver: run(Flow::Receiver, receives)?,
         })
@@ -181,10 +149,9 @@ impl SessionEngines {
     }
 
     fn end_runs(&mut self) -> SessionResults {
-        let (sender, receiver) = (self.sender.take(), self.receiver.take());
         SessionResults {
-            sender: sender.map(|run| end_run(run, &self.sender_addresses)),
-            receiver: receiver.map(|run| end_run(run, &self.receiver_addresses)),
+            sender: self.sender.take().map(EndRun::end),
+            receiver: self.receiver.take().map(EndRun::end),
         }
     }
 }

@@ -76,8 +76,7 @@ fn the_ttl_of_a_datagram_arrives() {
         let far = ProbeSocket::udp(IpFamily::of_address(address)).expect("socket");
         far.bind(SocketAddr::new(address, 0)).expect("bind");
         let to = far.local_address().expect("address");
-        for (ttl, seen) in [(Some(3), 3), (None, 77)] {
-            near.set_ttl(77).expect("ttl");
+        for (ttl, seen) in [(Some(3), 3), (None, 64)] {
             near.send(b"x", Some(to), ttl).expect("send");
             let arrival = next(&far, &mut [0; 10], |_, _| true);
             assert_eq!(arrival.ttl, Some(seen));
@@ -89,7 +88,7 @@ fn the_ttl_of_a_datagram_arrives() {
 #[test]
 fn a_packet_beyond_the_mtu_of_the_interface_is_refused_not_cut() {
     let near = ProbeSocket::udp(IpFamily::V4).expect("socket");
-    near.set_fragment_policy(FragmentPolicy::NeverIgnoringPmtu).expect("fragments");
+    near.forbid_fragmentation().expect("fragments");
     let to = closed_port(LOOPBACK[0]);
     // The loopback MTU is 65536, above the most that a datagram holds, so that a smaller one
     // cannot be tried here: what is tried is the refusal of what no packet can hold.
