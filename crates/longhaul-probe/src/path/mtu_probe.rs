@@ -9,15 +9,14 @@
 
 mod mtu_search_state;
 
-use super::PathError;
 use super::path_error::protocol_name;
 use super::round_trips::{EchoEvent, EchoSocket, EchoSocketConfig, STOP_POLL_INTERVAL};
+use super::{PathError, ProbeTarget};
 use longhaul_model::report::v1::path::{MtuSearch, ProbeProtocol};
 use longhaul_sys::host::{kernel_route, network_interface};
 use longhaul_sys::probe_socket::is_too_long;
 use mtu_search_state::{MtuSearchLimits, MtuSearchState, MtuSearchStep, TooBigReport};
 use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -34,17 +33,6 @@ const MAX_DATAGRAM_TIME: Duration = Duration::from_secs(90);
 /// The maximum size of an IP packet, even if a loopback interface claims more.
 const MAX_PACKET_BYTES: u32 = 65_535;
 
-/// Target and source of an MTU search.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MtuRequest {
-    pub destination: IpAddr,
-    pub source: Option<IpAddr>,
-    pub device: Option<String>,
-    /// ICMP or UDP. TCP is replaced by UDP, because TCP probes have a fixed size.
-    pub protocol: ProbeProtocol,
-    pub port: Option<u16>,
-}
-
 /// Result of a finished search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MtuSearchResult {
@@ -54,35 +42,24 @@ pub(super) struct MtuSearchResult {
     pub bounds: (Option<u32>, Option<u32>),
 }
 
-/// Searches the path MTU; at most 40 s by ICMP and 90 s by UDP, usually a second or two.
+/// Searches the path MTU by ICMP or UDP (TCP probes have a fixed size); at most 40 s by ICMP and 90 s
+/// by UDP, usually a second or two.
 pub(super) fn search_path_mtu(
-    asked: &MtuRequest,
+    asked: &ProbeTarget,
     stop: &AtomicBool,
 ) -> Result<MtuSearchResult, PathError> {
-    let protocol = match asked.protocol {
-        ProbeProtocol::Icmp => ProbeProtocol::Icmp,
-        ProbeProtocol::Udp | ProbeProtocol::Tcp => ProbeProtocol::Udp,
-    };
     let failed = |source| {
-        let what = format!("search for the path MTU with {} to", protocol_name(protocol));
+        let what = format!("search for the path MTU with {} to", protocol_name(asked.protocol));
         PathError::from_io_error(what, asked.destination, source, None)
     };
     let courier = EchoSocket::open(&EchoSocketConfig {
-        destination: asked.destination,
-        source: asked.source,
-        device: asked.device.clone(),
-        protocol,
-        port: asked.port.filter(|_| asked.protocol == ProbeProtocol::Udp),
+        target: asked.clone(),
         flows: 1,
         forbid_fragmentation: true,
     })?;
     let local_bytes = local_mtu(asked).map_err(failed)?;
     let mut running = RunningMtuSearch {
-        search: MtuSearchState::new(search_limits(
-            protocol,
-            asked.destination.is_ipv6(),
-            local_bytes,
-        )),
+        search: MtuSearchState::new(search_limits(asked, local_bytes)),
         courier,
         epoch: Instant::now(),
     };
@@ -94,16 +71,17 @@ pub(super) fn search_path_mtu(
     })
 }
 
-fn search_limits(protocol: ProbeProtocol, six: bool, local_bytes: u32) -> MtuSearchLimits {
-    let (gap, most_time, timeout) = match protocol {
-        ProbeProtocol::Icmp => (ECHO_GAP, MAX_ECHO_TIME, TIMEOUT),
-        ProbeProtocol::Udp | ProbeProtocol::Tcp => (DATAGRAM_GAP, MAX_DATAGRAM_TIME, TIMEOUT),
+fn search_limits(asked: &ProbeTarget, local_bytes: u32) -> MtuSearchLimits {
+    let (gap, max_time) = match asked.protocol {
+        ProbeProtocol::Icmp => (ECHO_GAP, MAX_ECHO_TIME),
+        ProbeProtocol::Udp | ProbeProtocol::Tcp => (DATAGRAM_GAP, MAX_DATAGRAM_TIME),
     };
-    MtuSearchLimits { is_ipv6: six, local_bytes, gap, timeout, max_time: most_time }
+    let is_ipv6 = asked.destination.is_ipv6();
+    MtuSearchLimits { is_ipv6, local_bytes, gap, timeout: TIMEOUT, max_time }
 }
 
 /// Returns the MTU of the outgoing interface.
-fn local_mtu(asked: &MtuRequest) -> io::Result<u32> {
+fn local_mtu(asked: &ProbeTarget) -> io::Result<u32> {
     let device = match &asked.device {
         Some(device) => Some(device.clone()),
         None => kernel_route::query_route(asked.destination)?.interface,
@@ -174,7 +152,7 @@ mod tests {
     #[test]
     fn loopback_takes_whole_packets_of_its_own_mtu() {
         for address in ["127.0.0.1", "::1"] {
-            let asked = MtuRequest {
+            let asked = ProbeTarget {
                 destination: address.parse().expect("an address"),
                 source: None,
                 device: None,
@@ -188,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_stopped_search_ends_at_once() {
-        let asked = MtuRequest {
+        let asked = ProbeTarget {
             destination: "127.0.0.1".parse().expect("an address"),
             source: None,
             device: None,

@@ -8,15 +8,17 @@ mod icmp_extension;
 mod quoted_packet;
 mod reply_kind;
 pub mod reply_matching;
+mod reply_source;
 #[cfg(test)]
 mod tests;
 
-pub use quoted_packet::{ProbeMark, QuotedIpHeader, QuotedPacket, QuotedTransport};
+pub use quoted_packet::{IpHeader, ProbeMark, QuotedPacket, QuotedTransport};
 pub use reply_kind::ReplyKind;
+pub(super) use reply_source::ReplySource;
 
 use super::probe_packet::{fold_checksum, sum_words};
 use longhaul_model::report::v1::path::MplsLabel;
-use quoted_packet::{IpHeader, read_array_at, read_u16_at, read_u32_at};
+use quoted_packet::{read_array_at, read_u16_at, read_u32_at};
 use std::net::IpAddr;
 
 /// Maximum length of a parsed answer: quotes end at 1280 bytes at most (RFC 4443).

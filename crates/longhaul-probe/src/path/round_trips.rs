@@ -17,8 +17,8 @@ mod echo_event;
 mod echo_socket;
 mod echo_state;
 
-use super::PathError;
 use super::path_error::protocol_name;
+use super::{PathError, ProbeTarget};
 use connect_prober::ConnectProber;
 
 use clock_pair::ClockPair;
@@ -42,11 +42,8 @@ const MAX_FLOWS: u16 = 32;
 /// Parameters of a series of round trips.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EchoSeriesRequest {
-    pub destination: IpAddr,
-    pub source: Option<IpAddr>,
-    pub device: Option<String>,
-    /// Port of UDP and TCP probes; `None`: the protocol's default.
-    pub port: Option<u16>,
+    pub target: ProbeTarget,
+    /// Number, interval, size and timeout; the protocol is that of the target.
     pub round_trips: RoundTripPlan,
 }
 
@@ -54,8 +51,6 @@ pub struct EchoSeriesRequest {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct EchoSeriesResult {
     pub echoes: RoundTripSeries,
-    /// None of the first probes was answered, so the rest was not sent.
-    pub gave_up: bool,
     /// Sender of an unreachable error, with the report's name for the error.
     pub unreachable: Option<(IpAddr, &'static str)>,
     pub answered: u32,
@@ -100,26 +95,21 @@ pub(super) fn run_echo_series(
         unreachable: None,
     };
     let failed = |source| {
-        let what = format!("measure round trips with {} to", protocol_name(trips.protocol));
-        PathError::from_io_error(what, asked.destination, source, None)
+        let what = format!("measure round trips with {} to", protocol_name(asked.target.protocol));
+        PathError::from_io_error(what, asked.target.destination, source, None)
     };
     running.run(stop, each).map_err(failed)?;
     Ok(EchoSeriesResult {
-        gave_up: running.series.gave_up(),
         answered: running.series.answered_probes(),
         unreachable: running.unreachable,
-        echoes: running.series.echoes(trips.protocol, running.packet_bytes),
+        echoes: running.series.echoes(asked.target.protocol, running.packet_bytes),
     })
 }
 
 fn socket_config(asked: &EchoSeriesRequest, schedule: &EchoSchedule) -> EchoSocketConfig {
     let flows = schedule.timeout.as_micros() / schedule.interval.as_micros().max(1) + 1;
     EchoSocketConfig {
-        destination: asked.destination,
-        source: asked.source,
-        device: asked.device.clone(),
-        protocol: asked.round_trips.protocol,
-        port: asked.port,
+        target: asked.target.clone(),
         flows: u16::try_from(flows).unwrap_or(u16::MAX).min(MAX_FLOWS),
         forbid_fragmentation: false,
     }
@@ -134,8 +124,11 @@ enum EchoTransport {
 impl EchoTransport {
     fn open(way: &EchoSocketConfig, schedule: &EchoSchedule) -> Result<EchoTransport, PathError> {
         match EchoSocket::open(way) {
-            Err(PathError::Privilege { .. }) if way.protocol == ProbeProtocol::Tcp => {
-                Ok(EchoTransport::Connections(ConnectProber::new(way.clone(), schedule.timeout)))
+            Err(PathError::Privilege { .. }) if way.target.protocol == ProbeProtocol::Tcp => {
+                Ok(EchoTransport::Connections(ConnectProber::new(
+                    way.target.clone(),
+                    schedule.timeout,
+                )))
             }
             opened => opened.map(|courier| EchoTransport::Packets(Box::new(courier))),
         }

@@ -21,7 +21,8 @@ pub use hop_prober::{HopEcho, HopProber};
 use super::multipath_discovery::MultipathDiscovery;
 use super::path_error::PathError;
 use super::probe_reply::ReplyKind;
-use longhaul_model::report::v1::path::{self, HopReply, ObservedRoute, ProbeProtocol};
+use super::probe_target::ProbeTarget;
+use longhaul_model::report::v1::path::{self, HopReply, ObservedRoute};
 use route_tracer::RouteTracer;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,13 +36,7 @@ const MIN_WATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// Parameters of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceRequest {
-    pub destination: IpAddr,
-    /// Source address; `None`: chosen by the routing table.
-    pub source: Option<IpAddr>,
-    pub device: Option<String>,
-    pub protocol: ProbeProtocol,
-    /// Destination port; `None`: 33434 for UDP, 5201 for TCP.
-    pub port: Option<u16>,
+    pub target: ProbeTarget,
     pub trace: path::TracePlan,
     /// Time limit of the whole trace, including alternatives.
     pub max_time: Duration,
@@ -75,7 +70,7 @@ pub fn trace_route(
     let begin = Instant::now();
     let mut run =
         TraceRun { prober: HopProber::new(asked)?, asked, stop, begin, last_notified: None };
-    let mut tracer = RouteTracer::new(&asked.trace, asked.destination, asked.max_time);
+    let mut tracer = RouteTracer::new(&asked.trace, asked.target.destination, asked.max_time);
     run.trace_hops(&mut tracer, watch)?;
     let mut route = run.route(&tracer);
     if let Some(confidence) = asked.trace.confidence_ratio
@@ -83,7 +78,7 @@ pub fn trace_route(
     {
         let known: Vec<Option<IpAddr>> = tracer.hop_addresses();
         let mut alternatives =
-            MultipathDiscovery::new(confidence, asked.destination, &known, asked.max_time);
+            MultipathDiscovery::new(confidence, asked.target.destination, &known, asked.max_time);
         run.find_alternatives(&mut alternatives)?;
         add_alternatives(&mut route, &alternatives);
     }
@@ -174,7 +169,7 @@ impl TraceRun<'_> {
         ObservedRoute {
             from: flow.source.to_string(),
             to: flow.destination.to_string(),
-            protocol: self.asked.protocol,
+            protocol: self.asked.target.protocol,
             flow: flow.describe(),
             at_us: 0,
             duration_us: self.begin.elapsed().as_micros() as u64,

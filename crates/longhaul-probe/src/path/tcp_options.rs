@@ -54,8 +54,8 @@ pub(super) fn probe_local_options(
     let stream = socket.connect(to, timeout)?;
     let info = tcp_info::read_tcp_info(&stream)?;
     Ok(PathTcpOptions {
-        here: Some(crate::engine::convert_tcp_options(&info)),
-        mss_here_bytes: Some(info.send_mss_bytes),
+        here: Some(info.options),
+        mss_here_bytes: Some(info.reading.mss_bytes as u32),
         offered_here: read_offered_options(false),
         ..PathTcpOptions::default()
     })

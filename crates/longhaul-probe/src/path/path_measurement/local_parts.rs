@@ -1,14 +1,13 @@
 //! Parts that this host measures alone: round trips, route, path MTU, TCP options.
 
 use super::{PathPart, PathRun, missing_reasons};
-use crate::path::mtu_probe::{self, MtuRequest, MtuSearchOutcome};
+use crate::path::ProbeTarget;
+use crate::path::mtu_probe::{self, MtuSearchOutcome};
 use crate::path::path_error::PathError;
 use crate::path::round_trips::{self, EchoSeriesRequest, EchoSeriesResult};
 use crate::path::route_trace::{TraceRequest, trace_route};
 use crate::path::tcp_options;
-use longhaul_model::report::v1::path::{
-    ObservedRoute, ProbeEcho, ProbeProtocol, RoundTripPlan, TracePlan,
-};
+use longhaul_model::report::v1::path::{ObservedRoute, ProbeEcho, ProbeProtocol, TracePlan};
 use std::time::Duration;
 
 /// Unanswered probes after which another protocol is tried.
@@ -61,11 +60,8 @@ impl PathRun<'_> {
 
     fn run_echo_series(&mut self, protocol: ProbeProtocol) -> Result<EchoSeriesResult, PathError> {
         let asked = EchoSeriesRequest {
-            destination: self.destination(),
-            source: self.target.bind.address,
-            device: self.target.bind.device.clone(),
-            port: self.destination_port(protocol),
-            round_trips: RoundTripPlan { protocol, ..self.plan.round_trips.clone() },
+            target: self.probe_target(protocol),
+            round_trips: self.plan.round_trips.clone(),
         };
         self.echoes.clear();
         let stop = self.stop;
@@ -76,12 +72,18 @@ impl PathRun<'_> {
         })
     }
 
-    /// Returns the destination port: for TCP the one where longhaul would listen.
-    pub(super) fn destination_port(&self, protocol: ProbeProtocol) -> Option<u16> {
-        match protocol {
-            ProbeProtocol::Icmp => None,
-            ProbeProtocol::Udp => self.plan.port,
-            ProbeProtocol::Tcp => self.plan.port.or(Some(self.target.port)),
+    /// Returns the target of probes; for TCP with the port where longhaul would listen.
+    fn probe_target(&self, protocol: ProbeProtocol) -> ProbeTarget {
+        ProbeTarget {
+            destination: self.destination(),
+            source: self.target.bind.address,
+            device: self.target.bind.device.clone(),
+            protocol,
+            port: match protocol {
+                ProbeProtocol::Icmp => None,
+                ProbeProtocol::Udp => self.plan.port,
+                ProbeProtocol::Tcp => self.plan.port.or(Some(self.target.port)),
+            },
         }
     }
 
@@ -89,11 +91,7 @@ impl PathRun<'_> {
         let most_time =
             if trace.confidence_ratio.is_some() { MAX_MULTIPATH_TIME } else { MAX_TRACE_TIME };
         TraceRequest {
-            destination: self.destination(),
-            source: self.target.bind.address,
-            device: self.target.bind.device.clone(),
-            protocol,
-            port: self.destination_port(protocol),
+            target: self.probe_target(protocol),
             trace: trace.clone(),
             max_time: most_time,
         }
@@ -154,14 +152,7 @@ impl PathRun<'_> {
             Some(ProbeProtocol::Udp | ProbeProtocol::Tcp) => ProbeProtocol::Udp,
             Some(ProbeProtocol::Icmp) | None => ProbeProtocol::Icmp,
         };
-        let asked = MtuRequest {
-            destination: self.destination(),
-            source: self.target.bind.address,
-            device: self.target.bind.device.clone(),
-            protocol,
-            port: self.destination_port(protocol),
-        };
-        match mtu_probe::search_path_mtu(&asked, self.stop) {
+        match mtu_probe::search_path_mtu(&self.probe_target(protocol), self.stop) {
             Ok(ran) => {
                 let why = match (ran.end, ran.bounds) {
                     (MtuSearchOutcome::Found, _) => None,

@@ -3,10 +3,8 @@
 use super::PathPart;
 use crate::path::PathError;
 use crate::path::path_error::protocol_name;
-use crate::probe_error::ProbeError;
+use crate::probe_error::{ProbeError, describe_error_chain};
 use longhaul_model::report::v1::path::ProbeProtocol;
-use std::error::Error;
-use std::fmt::Write;
 use std::net::IpAddr;
 
 pub(super) const STOPPED: &str = "interrupted before this step";
@@ -23,27 +21,16 @@ pub(super) const fn part_name(part: PathPart) -> &'static str {
     }
 }
 
-/// Formats an error with its causes and its hint.
-fn describe_error_chain(error: &dyn Error, hint: Option<&str>) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    if let Some(hint) = hint {
-        let _ = write!(text, "; {hint}");
-    }
-    text
+fn add_hint(text: String, hint: Option<&str>) -> String {
+    hint.map_or_else(|| text.clone(), |hint| format!("{text}; {hint}"))
 }
 
 pub(super) fn describe_path_error(error: &PathError) -> String {
-    describe_error_chain(error, error.hint())
+    add_hint(describe_error_chain(error), error.hint())
 }
 
 pub(super) fn describe_server_error(error: &ProbeError) -> String {
-    describe_error_chain(error, error.hint())
+    add_hint(describe_error_chain(error), error.hint())
 }
 
 /// Describes a part that requires longhaul on the target, which did not take part.

@@ -18,13 +18,14 @@ pub(super) fn read_u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     read_array_at(bytes, at).map(u32::from_be_bytes)
 }
 
-/// An IP header.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct IpHeader {
+/// The IP header of a received or a quoted packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IpHeader {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub protocol: u8,
     pub ttl: u8,
+    /// Type of service or traffic class.
     pub class: u8,
     /// IPv4 only.
     pub identification: Option<u16>,
@@ -34,7 +35,7 @@ pub(super) struct IpHeader {
 
 impl IpHeader {
     /// Parses an IPv4 header. Rejects later fragments, which have no transport header.
-    pub fn parse_v4(packet: &[u8]) -> Option<IpHeader> {
+    pub(super) fn parse_v4(packet: &[u8]) -> Option<IpHeader> {
         let [first, class] = read_array_at(packet, 0)?;
         let bytes = usize::from(first & 15) * 4;
         let fragment_offset = read_u16_at(packet, 6)? & 0x1fff;
@@ -99,22 +100,10 @@ impl ProbeMark {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotedPacket {
     /// Absent if the kernel delivered the error without it.
-    pub ip: Option<QuotedIpHeader>,
+    pub ip: Option<IpHeader>,
     pub transport: QuotedTransport,
     /// Absent if the quote ends earlier.
     pub mark: Option<ProbeMark>,
-}
-
-/// IP header of a quoted packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuotedIpHeader {
-    pub source: IpAddr,
-    pub destination: IpAddr,
-    pub protocol: u8,
-    pub ttl: u8,
-    /// Type of service or traffic class.
-    pub class: u8,
-    pub identification: Option<u16>,
 }
 
 /// Transport header of a quoted packet.
@@ -153,18 +142,7 @@ impl QuotedPacket {
             // A packet of another program.
             _ => (QuotedTransport::Hidden, None),
         };
-        Some(QuotedPacket {
-            ip: Some(QuotedIpHeader {
-                source: head.source,
-                destination: head.destination,
-                protocol: head.protocol,
-                ttl: head.ttl,
-                class: head.class,
-                identification: head.identification,
-            }),
-            transport,
-            mark: payload.and_then(ProbeMark::parse),
-        })
+        Some(QuotedPacket { ip: Some(head), transport, mark: payload.and_then(ProbeMark::parse) })
     }
 
     /// Parses the packet in a socket's error queue.

@@ -1,6 +1,6 @@
 //! Matches replies to probes, and finds header fields rewritten on the path.
 
-use super::{ProbeMark, ProbeReply, QuotedIpHeader, QuotedPacket, QuotedTransport, ReplyReference};
+use super::{IpHeader, ProbeMark, ProbeReply, QuotedPacket, QuotedTransport, ReplyReference};
 use crate::path::probe_packet::ProbeFlow;
 use longhaul_model::report::v1::path::ProbeProtocol;
 
@@ -38,9 +38,8 @@ fn key_from_sequence(flow: &ProbeFlow, sequence: u32) -> Option<u16> {
 }
 
 fn match_quoted_key(flow: &ProbeFlow, quote: &QuotedPacket) -> Option<u16> {
-    let fits = |ip: QuotedIpHeader| {
-        ip.destination == flow.destination && ip.protocol == flow.protocol_number()
-    };
+    let fits =
+        |ip: IpHeader| ip.destination == flow.destination && ip.protocol == flow.protocol_number();
     if !quote.ip.is_none_or(fits) {
         return None;
     }
@@ -77,7 +76,7 @@ fn match_quoted_key(flow: &ProbeFlow, quote: &QuotedPacket) -> Option<u16> {
 
 /// Matches a quote that ends with the UDP header: both the checksum and the IPv4 identification
 /// equal the number, and the latter survives a NAT that changes the checksum.
-fn match_short_udp(ip: &QuotedIpHeader, translated: bool, checksum: u16) -> Option<u16> {
+fn match_short_udp(ip: &IpHeader, translated: bool, checksum: u16) -> Option<u16> {
     match ip.identification {
         None => (!translated && checksum != 0).then_some(checksum),
         Some(number) if number == checksum => Some(number),

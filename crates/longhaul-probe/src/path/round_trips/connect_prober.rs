@@ -4,9 +4,10 @@
 //! times the reset. A probe whose SYN was retransmitted counts as lost.
 
 use super::echo_event::EchoEvent;
-use super::echo_socket::EchoSocketConfig;
+use crate::path::ProbeTarget;
+use longhaul_sys::sockopt;
+use longhaul_sys::tcp_info::{TcpInfo, read_tcp_info};
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
-use longhaul_sys::{sockopt, tcp_info};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -21,7 +22,7 @@ const MAX_CONNECT_TIME: Duration = Duration::from_millis(990);
 /// Connects in progress.
 #[derive(Debug)]
 pub(super) struct ConnectProber {
-    way: EchoSocketConfig,
+    target: ProbeTarget,
     to: SocketAddr,
     timeout: Duration,
     result_sender: Sender<Option<EchoEvent>>,
@@ -31,12 +32,11 @@ pub(super) struct ConnectProber {
 }
 
 impl ConnectProber {
-    pub(super) fn new(way: EchoSocketConfig, timeout: Duration) -> ConnectProber {
+    pub(super) fn new(target: ProbeTarget, timeout: Duration) -> ConnectProber {
         let (tell, told) = mpsc::channel();
-        let port = way.port.unwrap_or(crate::DEFAULT_PORT);
         ConnectProber {
-            to: SocketAddr::new(way.destination, port),
-            way,
+            to: SocketAddr::new(target.destination, target.destination_port()),
+            target,
             timeout: timeout.min(MAX_CONNECT_TIME),
             result_sender: tell,
             results: told,
@@ -54,11 +54,11 @@ impl ConnectProber {
         if self.in_progress >= MAX_CONCURRENT {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let (way, to, timeout, tell) =
-            (self.way.clone(), self.to, self.timeout, self.result_sender.clone());
+        let (target, to, timeout, tell) =
+            (self.target.clone(), self.to, self.timeout, self.result_sender.clone());
         let connect = move || {
             // The receiver is gone if the series is over.
-            let _ = tell.send(connect_once(&way, to, timeout, number));
+            let _ = tell.send(connect_once(&target, to, timeout, number));
         };
         thread::Builder::new().name("connect".to_owned()).stack_size(128 << 10).spawn(connect)?;
         self.in_progress += 1;
@@ -86,16 +86,16 @@ impl ConnectProber {
 
 /// Measures one round trip; returns `None` on failure.
 fn connect_once(
-    way: &EchoSocketConfig,
+    target: &ProbeTarget,
     to: SocketAddr,
     timeout: Duration,
     number: u32,
 ) -> Option<EchoEvent> {
     let socket = UnconnectedTcp::new(to).ok()?;
-    if let Some(device) = &way.device {
+    if let Some(device) = &target.device {
         sockopt::bind_device(&socket, device).ok()?;
     }
-    if let Some(source) = way.source {
+    if let Some(source) = target.source {
         socket.bind(source).ok()?;
     }
     let before = Instant::now();
@@ -103,16 +103,16 @@ fn connect_once(
     let took = before.elapsed();
     match connected {
         Ok(stream) => {
-            let info = tcp_info::read_tcp_info(&stream).ok();
+            let info = read_tcp_info(&stream).ok();
             // An abort spares the server the state of an empty connection.
             let _ = sockopt::set_abort_on_close(&stream);
-            let known = info.filter(|info| info.rtt > Duration::ZERO && info.rtt <= took);
-            if known.is_some_and(|info| info.retransmitted_segments > 0) {
+            let known = info.filter(|info| info.rtt() > Duration::ZERO && info.rtt() <= took);
+            if known.as_ref().is_some_and(|info| info.reading.retransmitted_segments > 0) {
                 return None;
             }
             Some(EchoEvent::Measured {
                 number,
-                rtt: known.map_or(took, |info| info.rtt),
+                rtt: known.as_ref().map_or(took, TcpInfo::rtt),
                 by_kernel: known.is_some(),
             })
         }

@@ -2,7 +2,7 @@
 
 use crate::path::probe_packet::{KEYS, ProbeFlow};
 use crate::path::probe_reply::{
-    self, ProbeReply, QueuedIcmpError, QuotedTransport, ReplyKind, ReplyReference, reply_matching,
+    self, ProbeReply, QuotedTransport, ReplyKind, ReplyReference, ReplySource, reply_matching,
 };
 use longhaul_sys::probe_socket::{ErrorQueueEntry, ProbeArrival};
 use std::net::IpAddr;
@@ -35,85 +35,41 @@ pub(in crate::path) enum EchoEvent {
     Unmatched,
 }
 
-/// Kind of the socket that received a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EchoClassifier {
-    Ping,
-    AllIcmp,
-    Udp,
-    Tcp,
-}
-
-impl EchoClassifier {
-    /// Classifies a message; returns `None` if it belongs to other programs' packets. `left` holds
-    /// the numbers of all packets sent, in sending order.
-    pub(super) fn classify(
-        self,
-        flows: &[ProbeFlow],
-        left: &[u32],
-        arrival: &ProbeArrival,
-        bytes: &[u8],
-    ) -> Option<EchoEvent> {
-        match arrival.queued {
-            Some(ErrorQueueEntry::Sent { number }) => {
-                let (&number, stamp) = (left.get(number as usize)?, arrival.at?);
-                return Some(EchoEvent::Transmitted { number, stamp });
-            }
-            Some(ErrorQueueEntry::Local { .. } | ErrorQueueEntry::Other) => return None,
-            Some(ErrorQueueEntry::Icmp(_)) | None => {}
+/// Classifies a message; returns `None` if it belongs to other programs' packets. `left` holds the
+/// numbers of all packets sent, in sending order.
+pub(super) fn classify_arrival(
+    source: ReplySource,
+    flows: &[ProbeFlow],
+    left: &[u32],
+    arrival: &ProbeArrival,
+    bytes: &[u8],
+) -> Option<EchoEvent> {
+    match arrival.queued {
+        Some(ErrorQueueEntry::Sent { number }) => {
+            let (&number, stamp) = (left.get(number as usize)?, arrival.at?);
+            return Some(EchoEvent::Transmitted { number, stamp });
         }
-        let Some(reply) = self.parse_reply(flows, arrival, bytes) else {
-            return self.receives_only_own().then_some(EchoEvent::Unmatched);
-        };
-        let found = flows.iter().find_map(|flow| {
-            let key = reply_matching::match_probe_key(flow, &reply)?;
-            Some((recover_probe_number(key, *left.last()?)?, flow))
-        });
-        match found {
-            Some((number, flow)) => Some(classify_reply(&reply, number, flow, arrival.at)),
-            None => (self.receives_only_own()
-                || flows.iter().any(|flow| claims_our_flow(flow, &reply)))
-            .then_some(EchoEvent::Unmatched),
-        }
+        Some(ErrorQueueEntry::Local { .. } | ErrorQueueEntry::Other) => return None,
+        Some(ErrorQueueEntry::Icmp(_)) | None => {}
     }
-
-    /// Returns whether the kernel delivers only our own messages to this socket.
-    fn receives_only_own(self) -> bool {
-        matches!(self, EchoClassifier::Ping | EchoClassifier::Udp)
-    }
-
-    fn parse_reply(
-        self,
-        flows: &[ProbeFlow],
-        arrival: &ProbeArrival,
-        bytes: &[u8],
-    ) -> Option<ProbeReply> {
-        if let Some(ErrorQueueEntry::Icmp(trouble)) = arrival.queued {
-            return probe_reply::parse_queued_error(&QueuedIcmpError {
-                from: trouble.reported_by?,
-                ttl: arrival.ttl,
-                kind: trouble.kind,
-                code: trouble.code,
-                info: trouble.info,
-                quoted: bytes,
-                echo: self == EchoClassifier::Ping,
-                extensions_at: trouble.extensions_at,
-            });
-        }
-        let from = arrival.from?.ip();
-        match (self, from) {
-            (EchoClassifier::AllIcmp, IpAddr::V4(_)) => probe_reply::parse_icmp_v4(bytes),
-            (EchoClassifier::Ping | EchoClassifier::AllIcmp, _) => {
-                probe_reply::parse_icmp(bytes, from, arrival.ttl)
-            }
-            (EchoClassifier::Tcp, IpAddr::V4(_)) => probe_reply::parse_tcp_v4(bytes),
-            (EchoClassifier::Tcp, IpAddr::V6(_)) => {
-                probe_reply::parse_tcp(bytes, from, arrival.ttl)
-            }
-            (EchoClassifier::Udp, _) => {
-                flows.first().and_then(|flow| parse_echo_service(flow, arrival, bytes))
-            }
-        }
+    let datagram = arrival.queued.is_none() && source == ReplySource::Udp;
+    let reply = if datagram {
+        flows.first().and_then(|flow| parse_echo_service(flow, arrival, bytes))
+    } else {
+        source.parse_reply(arrival, bytes)
+    };
+    let Some(reply) = reply else {
+        return source.receives_only_own().then_some(EchoEvent::Unmatched);
+    };
+    let found = flows.iter().find_map(|flow| {
+        let key = reply_matching::match_probe_key(flow, &reply)?;
+        Some((recover_probe_number(key, *left.last()?)?, flow))
+    });
+    match found {
+        Some((number, flow)) => Some(classify_reply(&reply, number, flow, arrival.at)),
+        None => (source.receives_only_own()
+            || flows.iter().any(|flow| claims_our_flow(flow, &reply)))
+        .then_some(EchoEvent::Unmatched),
     }
 }
 

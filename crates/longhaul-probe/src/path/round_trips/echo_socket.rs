@@ -6,21 +6,19 @@
 //! | UDP | its own error queue | kernel |
 //! | TCP | raw | kernel |
 
-use super::echo_event::{EchoClassifier, EchoEvent};
-use crate::path::PathError;
+use super::echo_event::{EchoEvent, classify_arrival};
 use crate::path::path_error::{PING_PRIVILEGE, RAW_PRIVILEGE, protocol_name};
 use crate::path::probe_packet::{ProbeFlow, probe_key};
+use crate::path::probe_reply::ReplySource;
+use crate::path::{PathError, ProbeTarget};
 use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_sys::poll;
-use longhaul_sys::probe_socket::{FragmentPolicy, IpFamily, ProbeSocket};
-use ring::rand::{SecureRandom, SystemRandom};
+use longhaul_sys::probe_socket::{IpFamily, ProbeSocket};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Destination port of UDP probes: usually closed.
-pub(in crate::path) const UDP_PORT: u16 = 33_434;
 /// The maximum number of messages read per call.
 const MAX_MESSAGES: usize = 64;
 /// Size of the longest IP packet plus one byte.
@@ -34,11 +32,7 @@ const WITHOUT_PING: &str = "use UDP or TCP probes, or widen net.ipv4.ping_group_
 /// Destination and options of the packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::path) struct EchoSocketConfig {
-    pub destination: IpAddr,
-    pub source: Option<IpAddr>,
-    pub device: Option<String>,
-    pub protocol: ProbeProtocol,
-    pub port: Option<u16>,
+    pub target: ProbeTarget,
     /// Number of source ports of TCP probes, used round-robin.
     pub flows: u16,
     /// Forbids fragmentation and ignores the kernel's cached path MTU.
@@ -46,49 +40,21 @@ pub(in crate::path) struct EchoSocketConfig {
 }
 
 impl EchoSocketConfig {
-    fn family(&self) -> IpFamily {
-        IpFamily::of_address(self.destination)
-    }
-
-    fn describe_action(&self) -> String {
-        format!("send {} probes to", protocol_name(self.protocol))
-    }
-
     fn path_error(
         &self,
         source: io::Error,
         right: Option<(&'static str, &'static str)>,
     ) -> PathError {
-        PathError::from_io_error(self.describe_action(), self.destination, source, right)
+        let what = format!("send {} probes to", protocol_name(self.target.protocol));
+        PathError::from_io_error(what, self.target.destination, source, right)
     }
 
-    /// Binds a socket to the configured device, address and port.
-    fn bind_socket(&self, socket: &ProbeSocket, port: u16) -> io::Result<()> {
-        if let Some(device) = &self.device {
-            socket.bind_device(device)?;
-        }
-        let anywhere = match self.family() {
-            IpFamily::V4 => IpAddr::from([0_u8; 4]),
-            IpFamily::V6 => IpAddr::from([0_u8; 16]),
-        };
-        if self.source.is_some() || port != 0 {
-            socket.bind(SocketAddr::new(self.source.unwrap_or(anywhere), port))?;
-        }
+    /// Sets the options that were requested for a socket.
+    fn configure(&self, socket: ProbeSocket) -> io::Result<ProbeSocket> {
         if self.forbid_fragmentation {
-            socket.set_fragment_policy(FragmentPolicy::NeverIgnoringPmtu)?;
+            socket.forbid_fragmentation()?;
         }
-        Ok(())
-    }
-
-    /// Returns the source address of the packets.
-    pub(in crate::path) fn source_address(&self) -> Result<IpAddr, PathError> {
-        let find = || {
-            let socket = ProbeSocket::udp(self.family())?;
-            self.bind_socket(&socket, 0)?;
-            socket.connect(SocketAddr::new(self.destination, UDP_PORT))?;
-            Ok(socket.local_address()?.ip())
-        };
-        find().map_err(|source| self.path_error(source, None))
+        Ok(socket)
     }
 }
 
@@ -101,7 +67,7 @@ pub(in crate::path) struct EchoSocket {
     /// Reserved ports that no other program may get meanwhile.
     reserved_ports: Vec<ProbeSocket>,
     flows: Vec<ProbeFlow>,
-    classifier: EchoClassifier,
+    source: ReplySource,
     /// Numbers of packets in the order in which the kernel accepted them.
     sent_numbers: Vec<u32>,
     buffer: Vec<u8>,
@@ -113,24 +79,20 @@ impl EchoSocket {
     /// # Errors
     /// [`PathError::Privilege`] with an alternative if the process lacks the privilege.
     pub(in crate::path) fn open(way: &EchoSocketConfig) -> Result<EchoSocket, PathError> {
-        let flow = ProbeFlow {
-            protocol: way.protocol,
-            source: way.source_address()?,
-            destination: way.destination,
-            source_id: 0,
-            destination_id: way.port.unwrap_or(UDP_PORT),
-            tag: random_tag(),
+        let source = way.target.find_source_address();
+        let source = source.map_err(|error| way.path_error(error, None))?;
+        let ping = Some((PING_PRIVILEGE, WITHOUT_PING));
+        let (opened, right) = match way.target.protocol {
+            ProbeProtocol::Icmp => match open_ping(way, source) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    (open_raw_icmp(way, source), ping)
+                }
+                opened => (opened, ping),
+            },
+            ProbeProtocol::Udp => (open_udp(way, source), None),
+            ProbeProtocol::Tcp => (open_tcp(way, source), Some((RAW_PRIVILEGE, WITHOUT_RAW))),
         };
-        let courier = match way.protocol {
-            ProbeProtocol::Icmp => open_icmp(way, flow)?,
-            ProbeProtocol::Udp => {
-                open_udp(way, flow).map_err(|source| way.path_error(source, None))?
-            }
-            ProbeProtocol::Tcp => {
-                let right = Some((RAW_PRIVILEGE, WITHOUT_RAW));
-                open_tcp(way, flow).map_err(|source| way.path_error(source, right))?
-            }
-        };
+        let courier = opened.map_err(|error| way.path_error(error, right))?;
         // Without transmit timestamps, round trips are only slightly longer.
         let _ = courier.sender.enable_transmit_timestamps();
         Ok(courier)
@@ -140,14 +102,14 @@ impl EchoSocket {
         sender: ProbeSocket,
         listener: Option<ProbeSocket>,
         flows: Vec<ProbeFlow>,
-        sorter: EchoClassifier,
+        source: ReplySource,
     ) -> EchoSocket {
         EchoSocket {
             sender,
             listener,
             reserved_ports: Vec::new(),
             flows,
-            classifier: sorter,
+            source,
             sent_numbers: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
         }
@@ -216,7 +178,8 @@ impl EchoSocket {
                     break;
                 };
                 let bytes = &self.buffer[..arrival.bytes.min(BUFFER_BYTES)];
-                heard.extend(self.classifier.classify(
+                heard.extend(classify_arrival(
+                    self.source,
                     &self.flows,
                     &self.sent_numbers,
                     &arrival,
@@ -228,87 +191,52 @@ impl EchoSocket {
     }
 }
 
-/// Returns random bits that an attacker cannot guess.
-fn random_tag() -> u32 {
-    let mut bytes = [0; 4];
-    // Without randomness, probes are only harder to tell from forgeries.
-    let _ = SystemRandom::new().fill(&mut bytes);
-    u32::from_ne_bytes(bytes)
+fn open_ping(way: &EchoSocketConfig, source: IpAddr) -> io::Result<EchoSocket> {
+    open_connected(way, source, ProbeSocket::ping(way.target.family())?, ReplySource::Ping)
 }
 
-fn open_icmp(way: &EchoSocketConfig, flow: ProbeFlow) -> Result<EchoSocket, PathError> {
-    let denied = |error: &PathError| matches!(error, PathError::Privilege { .. });
-    let right = Some((PING_PRIVILEGE, WITHOUT_PING));
-    match open_ping(way, flow).map_err(|source| way.path_error(source, right)) {
-        Err(error) if denied(&error) => {
-            open_raw_icmp(way, flow).map_err(|source| way.path_error(source, right))
-        }
-        opened => opened,
-    }
+fn open_udp(way: &EchoSocketConfig, source: IpAddr) -> io::Result<EchoSocket> {
+    open_connected(way, source, ProbeSocket::udp(way.target.family())?, ReplySource::Udp)
 }
 
-fn open_ping(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSocket> {
-    let socket = ProbeSocket::ping(way.family())?;
-    way.bind_socket(&socket, 0)?;
-    socket.connect(SocketAddr::new(way.destination, 0))?;
-    let near = socket.local_address()?.port();
-    let flow = ProbeFlow { source_id: near, destination_id: constant_checksum(&flow), ..flow };
-    Ok(EchoSocket::new(socket, None, vec![flow], EchoClassifier::Ping))
+fn open_connected(
+    way: &EchoSocketConfig,
+    source: IpAddr,
+    socket: ProbeSocket,
+    kind: ReplySource,
+) -> io::Result<EchoSocket> {
+    let socket = way.target.connect(way.configure(socket)?)?;
+    let flow = way.target.new_flow(source, Some(socket.local_address()?.port()))?;
+    Ok(EchoSocket::new(socket, None, vec![flow], kind))
 }
 
-fn open_raw_icmp(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSocket> {
-    let socket = ProbeSocket::all_icmp(way.family())?;
-    way.bind_socket(&socket, 0)?;
-    let flow = ProbeFlow {
-        source_id: random_tag() as u16,
-        destination_id: constant_checksum(&flow),
-        ..flow
-    };
-    Ok(EchoSocket::new(socket, None, vec![flow], EchoClassifier::AllIcmp))
+fn open_raw_icmp(way: &EchoSocketConfig, source: IpAddr) -> io::Result<EchoSocket> {
+    let socket = way.target.bind(way.configure(ProbeSocket::all_icmp(way.target.family())?)?)?;
+    let flow = way.target.new_flow(source, None)?;
+    Ok(EchoSocket::new(socket, None, vec![flow], ReplySource::RawIcmp))
 }
 
-/// Returns a checksum other than zero and all ones, which are equivalent in a checksum.
-fn constant_checksum(flow: &ProbeFlow) -> u16 {
-    (flow.tag % 0xfffe) as u16 + 1
-}
-
-fn open_udp(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSocket> {
-    let socket = ProbeSocket::udp(way.family())?;
-    way.bind_socket(&socket, 0)?;
-    socket.connect(SocketAddr::new(way.destination, flow.destination_id))?;
-    let near = socket.local_address()?.port();
-    Ok(EchoSocket::new(
-        socket,
-        None,
-        vec![ProbeFlow { source_id: near, ..flow }],
-        EchoClassifier::Udp,
-    ))
-}
-
-fn open_tcp(way: &EchoSocketConfig, flow: ProbeFlow) -> io::Result<EchoSocket> {
-    let far = way.port.unwrap_or(crate::DEFAULT_PORT);
-    let sender = ProbeSocket::raw_packets(way.family())?;
-    if let Some(device) = &way.device {
-        sender.bind_device(device)?;
-    }
-    let (held, first) = reserve_ports(way, flow.source, way.flows.max(1))?;
+fn open_tcp(way: &EchoSocketConfig, source: IpAddr) -> io::Result<EchoSocket> {
+    let target = &way.target;
+    let sender = target.bind_device(ProbeSocket::raw_packets(target.family())?)?;
+    let (held, first) = reserve_ports(target, source, way.flows.max(1))?;
     let last = first + (held.len() as u16 - 1);
-    let listener = ProbeSocket::all_tcp(way.family(), first..=last)?;
-    let flows =
-        (first..=last).map(|near| ProbeFlow { source_id: near, destination_id: far, ..flow });
-    let mut courier = EchoSocket::new(sender, Some(listener), flows.collect(), EchoClassifier::Tcp);
+    let listener = ProbeSocket::all_tcp(target.family(), first..=last)?;
+    let flow = target.new_flow(source, Some(first))?;
+    let flows = (first..=last).map(|near| ProbeFlow { source_id: near, ..flow });
+    let mut courier = EchoSocket::new(sender, Some(listener), flows.collect(), ReplySource::RawTcp);
     courier.reserved_ports = held;
     Ok(courier)
 }
 
 /// Binds `count` neighbouring ports, so that no other socket receives their answers.
 fn reserve_ports(
-    way: &EchoSocketConfig,
+    target: &ProbeTarget,
     source: IpAddr,
     count: u16,
 ) -> io::Result<(Vec<ProbeSocket>, u16)> {
     let hold = |port: u16| {
-        let socket = ProbeSocket::tcp_port(way.family())?;
+        let socket = ProbeSocket::tcp_port(target.family())?;
         socket.bind(SocketAddr::new(source, port))?;
         io::Result::Ok(socket)
     };

@@ -231,11 +231,6 @@ impl EchoSeriesState {
         self.gave_up |= silent;
     }
 
-    /// Returns whether the series ended early because no first probe was answered.
-    pub fn gave_up(&self) -> bool {
-        self.gave_up
-    }
-
     pub fn answered_probes(&self) -> u32 {
         self.answered
     }

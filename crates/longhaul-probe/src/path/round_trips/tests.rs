@@ -5,10 +5,13 @@ use std::net::{TcpListener, UdpSocket};
 
 fn asked(protocol: ProbeProtocol, destination: &str, port: Option<u16>) -> EchoSeriesRequest {
     EchoSeriesRequest {
-        destination: destination.parse().expect("an address"),
-        source: None,
-        device: None,
-        port,
+        target: ProbeTarget {
+            destination: destination.parse().expect("an address"),
+            source: None,
+            device: None,
+            protocol,
+            port,
+        },
         round_trips: RoundTripPlan {
             protocol,
             probes: 3,

@@ -26,11 +26,8 @@ pub struct HopEcho {
     pub number: u16,
     pub ttl: u8,
     pub flow: u16,
-    /// Send time, since the prober was created.
-    pub sent_at: Duration,
     /// Measured with the kernel's receive timestamp if available.
     pub rtt: Duration,
-    pub kernel_time: bool,
     pub address: IpAddr,
     pub reply_ttl: Option<u8>,
     pub quoted_ttl: Option<u8>,
@@ -53,7 +50,6 @@ struct InFlightProbe {
 pub struct HopProber {
     socket: TraceSocket,
     request: TraceRequest,
-    begin: Instant,
     timeout: Duration,
     sent: u32,
     discarded: u32,
@@ -71,14 +67,16 @@ impl HopProber {
     /// Creates a prober without raw-socket privileges.
     #[cfg(test)]
     pub(super) fn without_privilege(asked: &TraceRequest) -> Result<HopProber, PathError> {
-        Ok(HopProber::with_socket(TraceSocket::open_unprivileged(asked)?, asked))
+        let socket = super::trace_socket::open_unprivileged(asked);
+        let failed =
+            |source| PathError::from_io_error("trace", asked.target.destination, source, None);
+        Ok(HopProber::with_socket(socket.map_err(failed)?, asked))
     }
 
     fn with_socket(outlet: TraceSocket, asked: &TraceRequest) -> HopProber {
         HopProber {
             socket: outlet,
             request: asked.clone(),
-            begin: Instant::now(),
             timeout: Duration::from_micros(asked.trace.timeout_us).min(MAX_TIMEOUT),
             sent: 0,
             discarded: 0,
@@ -151,8 +149,8 @@ impl HopProber {
     }
 
     fn path_error(&self, what: &str, source: std::io::Error) -> PathError {
-        let what = format!("{what} with {} to", protocol_name(self.request.protocol));
-        PathError::from_io_error(what, self.request.destination, source, None)
+        let what = format!("{what} with {} to", protocol_name(self.request.target.protocol));
+        PathError::from_io_error(what, self.request.target.destination, source, None)
     }
 
     fn drop_expired(&mut self) {
@@ -185,7 +183,7 @@ impl HopProber {
             came: heard.at,
             now: wall_clock(),
         };
-        let Some((rtt, kernel_time)) = times.rtt().filter(|(rtt, _)| *rtt <= self.timeout) else {
+        let Some(rtt) = times.rtt().filter(|rtt| *rtt <= self.timeout) else {
             self.discard();
             return None;
         };
@@ -195,9 +193,7 @@ impl HopProber {
             number,
             ttl: sent.ttl,
             flow: sent.flow,
-            sent_at: sent.at.saturating_duration_since(self.begin),
             rtt,
-            kernel_time,
             address: reply.from,
             reply_ttl: reply.ttl,
             quoted_ttl: quoted_ttl(&reply),
@@ -284,17 +280,17 @@ struct ProbeTimes {
 }
 
 impl ProbeTimes {
-    /// Returns the round trip, and whether the kernel timed its end; `None` if the answer arrived
-    /// before its probe was sent. Ignores a wall clock that was set meanwhile.
-    fn rtt(&self) -> Option<(Duration, bool)> {
+    /// Returns the round trip, to the kernel's time of arrival if there is one; `None` if the answer
+    /// arrived before its probe was sent. Ignores a wall clock that was set meanwhile.
+    fn rtt(&self) -> Option<Duration> {
         let by_wall = self.now.checked_sub(self.left);
         let steady = by_wall.is_some_and(|time| time.abs_diff(self.waited) <= MAX_CLOCK_STEP);
         match self.came {
             Some(came) if steady => {
                 let rtt = came.checked_sub(self.left).filter(|rtt| !rtt.is_zero())?;
-                Some((rtt.min(self.waited), true))
+                Some(rtt.min(self.waited))
             }
-            _ => Some((self.waited, false)),
+            _ => Some(self.waited),
         }
     }
 }
@@ -312,12 +308,12 @@ mod tests {
     fn a_clock_set_in_between_and_an_answer_before_its_probe_give_no_wrong_time() {
         let ms = Duration::from_millis;
         // The kernel's timestamp excludes the time that the answer waited to be read.
-        assert_eq!(times(30, 1000, Some(1020), 1030).rtt(), Some((ms(20), true)));
+        assert_eq!(times(30, 1000, Some(1020), 1030).rtt(), Some(ms(20)));
         // The wall clock was set back by 400 ms, or forward by 5 s.
-        assert_eq!(times(30, 1000, Some(620), 630).rtt(), Some((ms(30), false)));
-        assert_eq!(times(30, 1000, Some(6020), 6030).rtt(), Some((ms(30), false)));
+        assert_eq!(times(30, 1000, Some(620), 630).rtt(), Some(ms(30)));
+        assert_eq!(times(30, 1000, Some(6020), 6030).rtt(), Some(ms(30)));
         // No stamp.
-        assert_eq!(times(30, 1000, None, 1030).rtt(), Some((ms(30), false)));
+        assert_eq!(times(30, 1000, None, 1030).rtt(), Some(ms(30)));
         // The answer arrived before the probe was sent.
         assert_eq!(times(30, 1000, Some(999), 1030).rtt(), None);
     }

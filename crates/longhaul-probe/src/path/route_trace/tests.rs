@@ -11,11 +11,7 @@ const HUNG: Duration = Duration::from_secs(120);
 
 fn asked(destination: IpAddr, protocol: ProbeProtocol) -> TraceRequest {
     TraceRequest {
-        destination,
-        source: None,
-        device: None,
-        protocol,
-        port: None,
+        target: ProbeTarget { destination, source: None, device: None, protocol, port: None },
         trace: path::TracePlan {
             most_hops: 30,
             probes: 1,
@@ -111,7 +107,7 @@ fn a_quote_without_payload_belongs_to_the_only_probe_in_flight() {
     // Open, so that this host itself says nothing.
     let far = UdpSocket::bind((LOOPBACK[0], 0)).expect("a port");
     let mut asked = asked(LOOPBACK[0], ProbeProtocol::Udp);
-    asked.port = Some(far.local_addr().expect("address").port());
+    asked.target.port = Some(far.local_addr().expect("address").port());
     let mut prober = HopProber::without_privilege(&asked).expect("no privilege is needed");
     let Ok(packets) = ProbeSocket::raw_packets(IpFamily::V4) else {
         return;

@@ -10,7 +10,7 @@ use longhaul_model::report::v1::available::{
 };
 use longhaul_model::report::v1::path::{ProbeProtocol, RoundTripPlan, RoundTripSeries};
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
-use longhaul_probe::path::{EchoSeriesRequest, measure_round_trips};
+use longhaul_probe::path::{EchoSeriesRequest, ProbeTarget, measure_round_trips};
 use longhaul_probe::probing::{BulkOutcome, BulkRequest, send_bulk};
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::available_text::format_probe_bytes;
@@ -94,10 +94,13 @@ fn measure_idle_echoes(
 ) -> Vec<ProbeTrain> {
     std::thread::sleep(QUEUE_DRAIN_TIME);
     let asked = EchoSeriesRequest {
-        destination: outcome.address.ip(),
-        source: target.bind.address,
-        device: target.bind.device.clone(),
-        port: None,
+        target: ProbeTarget {
+            destination: outcome.address.ip(),
+            source: target.bind.address,
+            device: target.bind.device.clone(),
+            protocol: IDLE_ECHOES.protocol,
+            port: None,
+        },
         round_trips: IDLE_ECHOES,
     };
     match measure_round_trips(&asked, &AtomicBool::new(false), &mut |_| {}) {

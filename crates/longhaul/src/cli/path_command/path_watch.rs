@@ -19,7 +19,7 @@ use longhaul_model::report::v1::path::{
     ObservedRoute, PathPlan, ProbeProtocol, RoundTripSeries, TracePlan,
 };
 use longhaul_probe::path::route_trace::{HopProber, TraceRequest};
-use longhaul_probe::path::{self, PathError, PathOutcome};
+use longhaul_probe::path::{self, PathError, PathOutcome, ProbeTarget};
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::path_text::protocol_name;
 use ratatui::DefaultTerminal;
@@ -95,11 +95,13 @@ fn open_hop_prober(
         CommandFailure::new(crate::command_failure::BUG, format!("{address} is not an address"))
     })?;
     let mut asked = TraceRequest {
-        destination,
-        source: target.bind.address,
-        device: target.bind.device.clone(),
-        protocol: plan.protocol,
-        port: plan.port,
+        target: ProbeTarget {
+            destination,
+            source: target.bind.address,
+            device: target.bind.device.clone(),
+            protocol: plan.protocol,
+            port: plan.port,
+        },
         trace: plan.trace.clone().unwrap_or(TracePlan {
             most_hops: u8::MAX,
             probes: 1,
@@ -113,8 +115,8 @@ fn open_hop_prober(
         Err(why @ PathError::Privilege { .. }) if plan.protocol != ProbeProtocol::Udp => {
             let text = format!("{why}; hops are probed by UDP instead");
             outcome.caveats.push(ReportCaveat::new("protocol_replaced", text));
-            asked.protocol = ProbeProtocol::Udp;
-            asked.port = None;
+            asked.target.protocol = ProbeProtocol::Udp;
+            asked.target.port = None;
             let prober = HopProber::new(&asked).map_err(|e| path_failure(&e))?;
             Ok((prober, ProbeProtocol::Udp))
         }

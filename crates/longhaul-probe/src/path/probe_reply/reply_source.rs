@@ -1,0 +1,56 @@
+//! Parses messages by the kind of the socket that received them.
+
+use super::{ProbeReply, QueuedIcmpError};
+use longhaul_sys::probe_socket::{ErrorQueueEntry, ProbeArrival};
+use std::net::IpAddr;
+
+/// Kind of the socket that received a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::path) enum ReplySource {
+    Ping,
+    RawIcmp,
+    /// A UDP socket, with its error queue.
+    Udp,
+    RawTcp,
+}
+
+impl ReplySource {
+    /// Returns whether the kernel delivers only our own messages to this socket.
+    pub(in crate::path) fn receives_only_own(self) -> bool {
+        matches!(self, ReplySource::Ping | ReplySource::Udp)
+    }
+
+    /// Parses a message or a queued ICMP error; a datagram is no answer of the kernel.
+    pub(in crate::path) fn parse_reply(
+        self,
+        arrival: &ProbeArrival,
+        bytes: &[u8],
+    ) -> Option<ProbeReply> {
+        match arrival.queued {
+            Some(ErrorQueueEntry::Icmp(trouble)) => {
+                return super::parse_queued_error(&QueuedIcmpError {
+                    from: trouble.reported_by?,
+                    ttl: arrival.ttl,
+                    kind: trouble.kind,
+                    code: trouble.code,
+                    info: trouble.info,
+                    quoted: bytes,
+                    echo: self == ReplySource::Ping,
+                    extensions_at: trouble.extensions_at,
+                });
+            }
+            Some(_) => return None,
+            None => {}
+        }
+        let from = arrival.from?.ip();
+        match (self, from) {
+            (ReplySource::RawIcmp, IpAddr::V4(_)) => super::parse_icmp_v4(bytes),
+            (ReplySource::Ping | ReplySource::RawIcmp, _) => {
+                super::parse_icmp(bytes, from, arrival.ttl)
+            }
+            (ReplySource::RawTcp, IpAddr::V4(_)) => super::parse_tcp_v4(bytes),
+            (ReplySource::RawTcp, IpAddr::V6(_)) => super::parse_tcp(bytes, from, arrival.ttl),
+            (ReplySource::Udp, _) => None,
+        }
+    }
+}
