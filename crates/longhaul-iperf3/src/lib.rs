@@ -5,7 +5,6 @@
 //! - [`client_run`]: a run against an iperf3 server
 //! - [`iperf3_service`]: serves iperf3 clients on a measurement server's port
 //! - [`server_protocol`]: the server's part of a test as a state machine
-//! - [`test_to_plan`]: converts an iperf3 test to a plan
 //! - [`sender_observation`]: an observation from the data of one end
 //! - [`users`]: authentication of users
 //!
@@ -21,10 +20,7 @@ mod sender_observation;
 mod server_output;
 pub mod server_protocol;
 mod server_results;
-mod test_to_plan;
 pub mod users;
 
 pub use iperf3_service::{Iperf3Handler, Iperf3Options};
-pub use test_to_plan::convert_test;
-pub(crate) use test_to_plan::map_anonymous_limit;
 pub use users::AuthorizedUsers;

@@ -1,11 +1,10 @@
 //! The server output for `--get-server-output`: our totals, and what limited the run.
 
 use super::counter_readings::CountedSpan;
-use super::iperf3_messages::{RequestedTest, TestTransport};
+use super::iperf3_messages::RequestedTest;
 use super::sender_observation::observe_sender;
 use super::server_results::list_streams;
 use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
-use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use longhaul_probe::session_driver::SessionResults;
 use std::fmt::Write;
@@ -14,7 +13,6 @@ use std::time::Duration;
 /// The data of a finished test.
 pub(crate) struct FinishedTest<'a> {
     pub test: &'a RequestedTest,
-    pub plan: &'a ThroughputPlan,
     pub collected: &'a SessionResults,
     pub span: &'a CountedSpan,
     pub idle_rtt: Option<Duration>,
@@ -55,7 +53,7 @@ impl FinishedTest<'_> {
 
     /// Returns the paragraphs that explain what limited the run, or why that is unknown.
     fn explain_limits(&self) -> Vec<String> {
-        if self.test.transport == TestTransport::Udp {
+        if self.test.is_udp() {
             return vec!["The requested rate or loss on the path limits a UDP test.".to_owned()];
         }
         let Some(sender) = &self.collected.sender else {
@@ -64,7 +62,7 @@ impl FinishedTest<'_> {
             return vec![why.to_owned()];
         };
         let observation = observe_sender(sender, self.idle_rtt);
-        let conclusion = conclude_throughput(self.plan, &observation);
+        let conclusion = conclude_throughput(&self.test.plan, &observation);
         let caveat = "This verdict uses only the counters of this server: iperf3 does not report \
                       the CPU and the reads of its receiver.";
         let findings = conclusion.findings.iter();

@@ -9,9 +9,10 @@
 
 use super::iperf3_messages::{
     FrameSplitter, Iperf3Error, MAX_CLIENT_RESULT_BYTES, MAX_PARAMETER_BYTES,
-    MAX_SERVER_RESULT_BYTES, RequestedTest, ServerRefusal, TestLimit, TestParameters, TestResults,
-    TestState, decode_body, encode_message,
+    MAX_SERVER_RESULT_BYTES, RequestedTest, ServerRefusal, TestParameters, TestResults, TestState,
+    decode_body, encode_message,
 };
+use longhaul_model::report::v1::plan::StopCondition;
 use std::time::Duration;
 
 /// The timeout for the parameters, after the control connection is open.
@@ -101,32 +102,23 @@ pub enum ServerAction {
 }
 
 /// The end of a test.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerTestEnd {
+    #[error("finished")]
     Finished,
     /// The client ended the test early.
+    #[error("ended by the client")]
     ClientTerminated,
     /// The client was sent this error.
+    #[error("refused: {refusal}: {1}", refusal = ServerRefusal::from(*.0))]
     Refused(Iperf3Error, String),
+    #[error("refused as busy: {0}")]
     Busy(String),
+    #[error("ended by this server: {0}")]
     Terminated(String),
     /// The connection to the client was lost.
+    #[error("lost while {step}: {1}", step = .0.describe())]
     Gone(ServerStep, String),
-}
-
-impl std::fmt::Display for ServerTestEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ServerTestEnd::Finished => f.write_str("finished"),
-            ServerTestEnd::ClientTerminated => f.write_str("ended by the client"),
-            ServerTestEnd::Refused(trouble, why) => {
-                write!(f, "refused: {}: {why}", ServerRefusal::from(*trouble))
-            }
-            ServerTestEnd::Busy(why) => write!(f, "refused as busy: {why}"),
-            ServerTestEnd::Terminated(why) => write!(f, "ended by this server: {why}"),
-            ServerTestEnd::Gone(step, why) => write!(f, "lost while {}: {why}", step.describe()),
-        }
-    }
 }
 
 impl ServerStep {
@@ -152,7 +144,8 @@ pub struct ServerProtocol {
     max_duration: Duration,
     most_bytes: Option<u64>,
     moved: u64,
-    limit: Option<(TestLimit, u32)>,
+    /// The time limit of the test, including the omitted time.
+    planned: Option<Duration>,
     bodies: FrameSplitter,
     buffer: Vec<u8>,
     actions: Vec<ServerAction>,
@@ -168,7 +161,7 @@ impl ServerProtocol {
             max_duration: longest,
             most_bytes,
             moved: 0,
-            limit: None,
+            planned: None,
             bodies: FrameSplitter::new(MAX_PARAMETER_BYTES),
             buffer: Vec::new(),
             actions: Vec::new(),
@@ -257,12 +250,7 @@ impl ServerProtocol {
     }
 
     fn run(&mut self, now: Duration) {
-        let asked = match self.limit {
-            Some((TestLimit::Seconds(seconds), omit)) => {
-                Duration::from_secs(u64::from(seconds) + u64::from(omit))
-            }
-            _ => self.max_duration,
-        };
+        let asked = self.planned.unwrap_or(self.max_duration);
         self.end = Some(now + asked.min(self.max_duration) + OVERTIME);
         self.actions.push(ServerAction::Run);
         self.actions.push(ServerAction::Send(vec![
@@ -404,7 +392,10 @@ impl ServerProtocol {
         };
         match RequestedTest::validate(&asked) {
             Ok(test) => {
-                self.limit = Some((test.limit, test.omit_seconds));
+                self.planned = match test.plan.stop {
+                    StopCondition::TimeUs(time) => Some(Duration::from_micros(time)),
+                    StopCondition::Bytes(_) | StopCondition::Blocks(_) => None,
+                };
                 self.step = ServerStep::Admitting;
                 self.actions.push(ServerAction::Admit(Box::new((asked, test))));
             }

@@ -1,10 +1,9 @@
 //! Builds this end's results in iperf3's format.
 
 use super::counter_readings::{CountedSpan, CounterReading};
-use super::iperf3_messages::{
-    RequestedTest, StreamResults, TestDirection, TestResults, TestTransport, stream_id,
-};
+use super::iperf3_messages::{RequestedTest, StreamResults, TestResults, stream_id};
 use longhaul_model::report::v1::observation::{StreamEnd, StreamSample, UdpCounts};
+use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_probe::engine::EngineResult;
 use longhaul_probe::session_driver::SessionResults;
 
@@ -24,10 +23,6 @@ pub(crate) fn list_streams<'a>(
 ) -> Vec<StreamPosition<'a>> {
     let receives = streams_of(collected.receiver.as_ref());
     let sends = streams_of(collected.sender.as_ref());
-    let first_sending = match test.direction {
-        TestDirection::Both => test.streams as usize,
-        _ => 0,
-    };
     let receiving = receives.iter().enumerate().map(|(index, end)| StreamPosition {
         id: stream_id(index),
         sends: false,
@@ -35,7 +30,7 @@ pub(crate) fn list_streams<'a>(
         row: index,
     });
     let sending = sends.iter().enumerate().map(|(index, end)| StreamPosition {
-        id: stream_id(first_sending + index),
+        id: stream_id(test.first_sending() + index),
         sends: true,
         end,
         row: receives.len() + index,
@@ -54,16 +49,16 @@ pub(crate) fn build_results(
     span: &CountedSpan,
 ) -> TestResults {
     let (user, system) = calculate_cpu_percent(collected, span);
-    let sends = test.direction != TestDirection::Forward;
+    let sends = test.plan.direction != RunDirection::Forward;
     let streams = list_streams(test, collected);
     let streams = streams.iter().map(|place| build_stream_results(test, place, span));
     TestResults {
         cpu_util_total: user + system,
         cpu_util_user: user,
         cpu_util_system: system,
-        sender_has_retransmits: match (sends, test.transport) {
-            (true, TestTransport::Tcp) => 1,
-            (true, TestTransport::Udp) => 0,
+        sender_has_retransmits: match (sends, test.is_udp()) {
+            (true, false) => 1,
+            (true, true) => 0,
             (false, _) => -1,
         },
         congestion_used: find_congestion_control(collected),
@@ -85,7 +80,7 @@ fn build_stream_results(
     };
     let omitted = udp(&span.begin);
     let at_end = udp(&span.end);
-    let datagrams = test.transport == TestTransport::Udp;
+    let datagrams = test.is_udp();
     let counted = |count: u64| if datagrams { whole(count) } else { 0 };
     StreamResults {
         id: place.id,
@@ -103,7 +98,7 @@ fn build_stream_results(
 
 /// Returns the retransmits since counting began; -1 if this end does not send.
 fn count_retransmits(test: &RequestedTest, place: &StreamPosition, span: &CountedSpan) -> i64 {
-    if !place.sends || test.transport == TestTransport::Udp {
+    if !place.sends || test.is_udp() {
         return -1;
     }
     let count = |sample: &StreamSample| Some(sample.tcp.as_ref()?.retransmitted_segments as i64);

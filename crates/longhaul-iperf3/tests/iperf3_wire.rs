@@ -2,10 +2,10 @@
 
 use longhaul_iperf3::iperf3_messages::{
     CounterWidth, FrameSplitter, Iperf3Error, MAX_CLIENT_RESULT_BYTES, MAX_PARAMETER_BYTES,
-    NumberedHeader, RequestedTest, ResultsFault, ServerRefusal, StreamResults, TestDirection,
-    TestLimit, TestParameters, TestResults, TestTransport, UdpGreeting, decode_body,
-    encode_message, stream_id,
+    NumberedHeader, RequestedTest, ResultsFault, ServerRefusal, StreamResults, TestParameters,
+    TestResults, UdpGreeting, decode_body, encode_message, stream_id,
 };
+use longhaul_model::report::v1::plan::{RunDirection, StopCondition};
 use proptest::prelude::*;
 
 /// As Debian's 3.12 wrote them.
@@ -20,14 +20,13 @@ const RESULTS_3_1: &str = r#"{ "cpu_util_total": 1.5, "cpu_util_user": 1, "cpu_u
 fn parameters_of_3_12_are_understood_and_written_alike_except_unused_ones() {
     let asked: TestParameters = decode_body(FROM_3_12.as_bytes()).expect("iperf3's own");
     let test = RequestedTest::validate(&asked).expect("in range");
-    assert_eq!(test.transport, TestTransport::Udp);
-    assert_eq!(test.direction, TestDirection::Both);
-    assert_eq!(test.limit, TestLimit::Seconds(1));
+    assert!(test.is_udp());
+    assert_eq!(test.plan.direction, RunDirection::Both);
+    assert_eq!(test.plan.stop, StopCondition::TimeUs(1_000_000));
     assert_eq!(test.counters, CounterWidth::Bits64);
-    assert_eq!((test.window_bytes, test.tos), (Some(65536), 8));
-    assert_eq!(test.fq_rate_bps, Some(1_000_000));
-    assert_eq!(test.all_streams(), 2);
-    assert!(!test.server_sends(0) && test.server_sends(1));
+    assert_eq!((test.plan.send_buffer_bytes, test.plan.dscp), (Some(65536), Some(2)));
+    assert_eq!(test.plan.pacing_bps, Some(1_000_000));
+    assert_eq!((test.all_streams(), test.first_sending()), (2, 1));
     let frame = encode_message(&asked, MAX_PARAMETER_BYTES).expect("small");
     let text = String::from_utf8(frame[4..].to_vec()).expect("JSON");
     let unused =
@@ -94,10 +93,8 @@ fn what_is_out_of_range_has_the_number_that_clients_print() {
     }
     let plain =
         RequestedTest::validate(&decode_body(b"{}").expect("nothing is needed")).expect("defaults");
-    assert_eq!(
-        (plain.transport, plain.streams, plain.limit),
-        (TestTransport::Tcp, 1, TestLimit::Seconds(10))
-    );
+    let stop = StopCondition::TimeUs(10_000_000);
+    assert_eq!((plain.is_udp(), plain.plan.streams, plain.plan.stop), (false, 1, stop));
 }
 
 #[test]
@@ -171,8 +168,8 @@ proptest! {
     #[test]
     fn what_passes_the_check_is_in_range(asked in parameters()) {
         if let Ok(test) = RequestedTest::validate(&asked) {
-            prop_assert!((1..=128).contains(&test.streams));
-            prop_assert!(test.length_bytes <= 1 << 20);
+            prop_assert!((1..=128).contains(&test.plan.streams));
+            prop_assert!(test.plan.write_bytes <= Some(1 << 20));
             prop_assert!(test.all_streams() <= 256);
         }
     }

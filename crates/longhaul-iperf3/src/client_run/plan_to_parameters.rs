@@ -160,7 +160,7 @@ fn to_i64(value: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iperf3_messages::{self, RequestedTest};
+    use crate::iperf3_messages::RequestedTest;
 
     #[test]
     fn a_plan_becomes_a_test_that_servers_take() {
@@ -174,15 +174,16 @@ mod tests {
             ..ThroughputPlan::default()
         };
         let test = RequestedTest::validate(&build_parameters(&plan, 1448)).expect("in range");
-        assert_eq!(test.direction, iperf3_messages::TestDirection::Both);
-        assert_eq!(test.limit, iperf3_messages::TestLimit::Seconds(3));
-        assert_eq!((test.length_bytes, test.rate_bps), (1448, Some(1_000_000)));
-        assert_eq!((test.window_bytes, test.tos), (Some(1 << 20), 184));
+        assert_eq!(test.plan.direction, RunDirection::Both);
+        assert_eq!(test.plan.stop, StopCondition::TimeUs(3_000_000));
+        assert_eq!(test.plan.transport, RunTransport::Udp { rate_bps: 4_000_000 });
+        assert_eq!(test.plan.write_bytes, Some(1448));
+        assert_eq!((test.plan.send_buffer_bytes, test.plan.dscp), (Some(1 << 20), Some(46)));
         let bytes =
             ThroughputPlan { stop: StopCondition::Bytes(1 << 30), ..ThroughputPlan::default() };
         let test = RequestedTest::validate(&build_parameters(&bytes, 0)).expect("in range");
-        assert_eq!(test.limit, iperf3_messages::TestLimit::Bytes(1 << 30));
-        assert_eq!(test.length_bytes, 128 << 10);
+        assert_eq!(test.plan.stop, StopCondition::Bytes(1 << 30));
+        assert_eq!(test.plan.write_bytes, Some(128 << 10));
     }
 
     #[test]

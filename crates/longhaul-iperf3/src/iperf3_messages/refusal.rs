@@ -36,66 +36,38 @@ pub enum Iperf3Error {
     Stream = 203,
 }
 
-impl Iperf3Error {
-    pub const ALL: [Iperf3Error; 24] = [
-        Iperf3Error::Duration,
-        Iperf3Error::Streams,
-        Iperf3Error::BlockSize,
-        Iperf3Error::Window,
-        Iperf3Error::Mss,
-        Iperf3Error::Omit,
-        Iperf3Error::Unimplemented,
-        Iperf3Error::Burst,
-        Iperf3Error::EndConditions,
-        Iperf3Error::DatagramSize,
-        Iperf3Error::Tos,
-        Iperf3Error::ReverseAndBidirectional,
-        Iperf3Error::TotalRate,
-        Iperf3Error::DurationAboveLimit,
-        Iperf3Error::Connection,
-        Iperf3Error::Message,
-        Iperf3Error::Parameters,
-        Iperf3Error::Results,
-        Iperf3Error::ServerTerminated,
-        Iperf3Error::Congestion,
-        Iperf3Error::Pacing,
-        Iperf3Error::Authentication,
-        Iperf3Error::Silence,
-        Iperf3Error::Stream,
-    ];
+/// The errors by number, with their texts.
+const ERROR_TEXTS: [(Iperf3Error, &str); 24] = [
+    (Iperf3Error::Duration, "the duration is out of range"),
+    (Iperf3Error::Streams, "the number of parallel streams is out of range"),
+    (Iperf3Error::BlockSize, "the block size is out of range"),
+    (Iperf3Error::Window, "the window is out of range"),
+    (Iperf3Error::Mss, "the MSS is out of range"),
+    (Iperf3Error::Omit, "the omitted time is out of range"),
+    (Iperf3Error::Unimplemented, "the server does not implement this"),
+    (Iperf3Error::Burst, "the burst is out of range"),
+    (Iperf3Error::EndConditions, "the test has no end condition, or several"),
+    (Iperf3Error::DatagramSize, "the datagram size is out of range"),
+    (Iperf3Error::Tos, "the type of service is out of range"),
+    (Iperf3Error::ReverseAndBidirectional, "a test is reverse or bidirectional, not both"),
+    (Iperf3Error::TotalRate, "the rate is above the server's limit"),
+    (Iperf3Error::DurationAboveLimit, "the duration is above the server's limit"),
+    (Iperf3Error::Connection, "a connection cannot be made"),
+    (Iperf3Error::Message, "a message is invalid"),
+    (Iperf3Error::Parameters, "the parameters are invalid"),
+    (Iperf3Error::Results, "the results are invalid"),
+    (Iperf3Error::ServerTerminated, "the server ended the test"),
+    (Iperf3Error::Congestion, "the congestion control cannot be set"),
+    (Iperf3Error::Pacing, "the pacing rate cannot be set"),
+    (Iperf3Error::Authentication, "the user is not authorized"),
+    (Iperf3Error::Silence, "no data arrived for too long"),
+    (Iperf3Error::Stream, "a stream cannot be opened"),
+];
 
+impl Iperf3Error {
     /// Returns iperf3's number of the error.
     pub fn code(self) -> i32 {
         self as i32
-    }
-
-    fn describe(self) -> &'static str {
-        match self {
-            Iperf3Error::Duration => "the duration is out of range",
-            Iperf3Error::Streams => "the number of parallel streams is out of range",
-            Iperf3Error::BlockSize => "the block size is out of range",
-            Iperf3Error::Window => "the window is out of range",
-            Iperf3Error::Mss => "the MSS is out of range",
-            Iperf3Error::Omit => "the omitted time is out of range",
-            Iperf3Error::Unimplemented => "the server does not implement this",
-            Iperf3Error::Burst => "the burst is out of range",
-            Iperf3Error::EndConditions => "the test has no end condition, or several",
-            Iperf3Error::DatagramSize => "the datagram size is out of range",
-            Iperf3Error::Tos => "the type of service is out of range",
-            Iperf3Error::ReverseAndBidirectional => "a test is reverse or bidirectional, not both",
-            Iperf3Error::TotalRate => "the rate is above the server's limit",
-            Iperf3Error::DurationAboveLimit => "the duration is above the server's limit",
-            Iperf3Error::Connection => "a connection cannot be made",
-            Iperf3Error::Message => "a message is invalid",
-            Iperf3Error::Parameters => "the parameters are invalid",
-            Iperf3Error::Results => "the results are invalid",
-            Iperf3Error::ServerTerminated => "the server ended the test",
-            Iperf3Error::Congestion => "the congestion control cannot be set",
-            Iperf3Error::Pacing => "the pacing rate cannot be set",
-            Iperf3Error::Authentication => "the user is not authorized",
-            Iperf3Error::Silence => "no data arrived for too long",
-            Iperf3Error::Stream => "a stream cannot be opened",
-        }
     }
 }
 
@@ -130,9 +102,9 @@ impl From<Iperf3Error> for ServerRefusal {
 
 impl fmt::Display for ServerRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = Iperf3Error::ALL.iter().find(|known| known.code() == self.code);
+        let known = ERROR_TEXTS.iter().find(|(known, _)| known.code() == self.code);
         match known {
-            Some(trouble) => write!(f, "{} (iperf3 error {})", trouble.describe(), self.code)?,
+            Some((_, text)) => write!(f, "{text} (iperf3 error {})", self.code)?,
             None => write!(f, "iperf3 error {}", self.code)?,
         }
         if self.system != 0 {
@@ -151,7 +123,7 @@ mod tests {
         let refusal = ServerRefusal { code: 27, system: 2 };
         assert_eq!(refusal.encode(), [0, 0, 0, 27, 0, 0, 0, 2]);
         assert_eq!(ServerRefusal::decode(refusal.encode()), refusal);
-        let codes = Iperf3Error::ALL.map(Iperf3Error::code);
+        let codes = ERROR_TEXTS.map(|(trouble, _)| trouble.code());
         assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");
         assert!(ServerRefusal::from(Iperf3Error::Mss).to_string().contains("MSS"));
     }

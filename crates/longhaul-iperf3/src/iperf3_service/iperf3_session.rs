@@ -11,7 +11,6 @@ use crate::iperf3_messages::{RequestedTest, TestCookie, TestParameters};
 use crate::server_protocol::{
     ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd,
 };
-use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::engine::is_socket_timeout;
 use longhaul_probe::measurement_server::{
     AnonymousLimits, NewConnection, PendingSlot, ServeEvent, ServerContext, SessionSlot,
@@ -36,7 +35,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// An admitted test.
 struct AdmittedTest<'a> {
     test: RequestedTest,
-    plan: ThroughputPlan,
     awaited: Option<AwaitedStreams<'a>>,
     _slot: SessionSlot<'a>,
 }
@@ -104,7 +102,7 @@ impl<'a> Iperf3Session<'a> {
             local: SocketAddr::new(stream.local_addr()?.ip(), arrival.port),
             peer: arrival.peer,
             epoch: Instant::now(),
-            idle_rtt: tcp_info::read_tcp_info(&stream).map_or(Duration::ZERO, |info| info.rtt),
+            idle_rtt: tcp_info::read_tcp_info(&stream).map_or(Duration::ZERO, |info| info.rtt()),
             stream,
             server,
             pending: Some(arrival.pending),
@@ -178,7 +176,7 @@ impl<'a> Iperf3Session<'a> {
             return;
         };
         let before = awaited.arrived();
-        match awaited.poll(&granted.plan) {
+        match awaited.poll(&granted.test.plan) {
             Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
             Ok(count) if count >= wanted => self.feed(ServerInput::StreamsOpen),
             Ok(count) if count > before => self.feed(ServerInput::StreamJoined),
@@ -234,8 +232,7 @@ impl<'a> Iperf3Session<'a> {
         let Some(awaited) = granted.awaited.take() else {
             return;
         };
-        let (test, plan) = (&granted.test, &granted.plan);
-        match RunningStreams::start(awaited, test, plan, self.epoch, self.idle_rtt) {
+        match RunningStreams::start(awaited, &granted.test, self.epoch, self.idle_rtt) {
             Ok(flowing) => self.flowing = Some(flowing),
             Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
         }

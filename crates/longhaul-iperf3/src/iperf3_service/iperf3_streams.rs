@@ -66,18 +66,14 @@ impl<'a> AwaitedStreams<'a> {
     }
 
     /// Returns the sockets by direction, in the order in which the client opened them.
-    fn take_sockets(
-        &mut self,
-        test: &RequestedTest,
-        plan: &ThroughputPlan,
-    ) -> Result<SessionSockets, TestFault> {
+    fn take_sockets(&mut self, test: &RequestedTest) -> Result<SessionSockets, TestFault> {
         self.arrived.sort_by_key(|(number, _)| *number);
         let mut sockets = SessionSockets::default();
         for (index, (_, socket)) in self.arrived.drain(..).enumerate() {
-            let sends = test.server_sends(index);
+            let sends = index >= test.first_sending();
             let role = if sends { Flow::Sender } else { Flow::Receiver };
             if let DataSocket::Tcp(stream) = &socket {
-                engine::prepare_accepted(stream, plan, role)
+                engine::prepare_accepted(stream, &test.plan, role)
                     .map_err(|error| map_engine_error(&error))?;
             }
             if sends {
@@ -129,15 +125,14 @@ impl<'a> RunningStreams<'a> {
     pub fn start(
         mut awaited: AwaitedStreams<'a>,
         test: &RequestedTest,
-        plan: &ThroughputPlan,
         epoch: Instant,
         idle_rtt: Duration,
     ) -> Result<RunningStreams<'a>, TestFault> {
-        let sockets = awaited.take_sockets(test, plan)?;
+        let sockets = awaited.take_sockets(test)?;
         let heads = DatagramFormat::Numbered(test.counters);
         let setup = EngineSetup {
             role: SessionRole::Server,
-            plan: ThroughputPlan { stop: ENDLESS, ..plan.clone() },
+            plan: ThroughputPlan { stop: ENDLESS, ..test.plan.clone() },
             epoch,
         };
         let start = EngineStart { origin: epoch.elapsed(), idle_rtt };
@@ -146,7 +141,7 @@ impl<'a> RunningStreams<'a> {
         let engines = engines.map_err(|error| map_engine_error(&error))?;
         engines.go();
         let now = Instant::now();
-        let omit = Duration::from_secs(u64::from(test.omit_seconds));
+        let omit = Duration::from_micros(test.plan.warm_up_us.unwrap_or(0));
         Ok(RunningStreams {
             _entry: awaited.entry,
             engines,

@@ -2,33 +2,28 @@
 
 use super::super::iperf3_streams::AwaitedStreams;
 use super::{AdmittedTest, Iperf3Session, anonymous_limits};
-use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestParameters, TestTransport};
+use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestParameters};
 use crate::server_protocol::{ServerInput, TestFault};
-use crate::{convert_test, map_anonymous_limit};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::measurement_server::{ServeEvent, describe_plan};
-use longhaul_probe::plan_limits::check_anonymous;
+use longhaul_probe::plan_limits::{LimitError, check_anonymous};
 
 const MAX_VERSION: usize = 16;
 
 impl Iperf3Session<'_> {
     /// Admits or rejects the test, or waits for its turn.
     pub(super) fn admit(&mut self, asked: Box<(TestParameters, RequestedTest)>) {
-        let turn = match asked.1.transport {
-            TestTransport::Tcp => None,
-            TestTransport::Udp => {
-                let streams = asked.1.all_streams();
-                let Some(turn) = self.tests.reserve_udp_turn(self.peer.ip(), streams) else {
-                    self.waiting = Some(asked);
-                    return;
-                };
-                Some(turn)
+        let mut turn = None;
+        if asked.1.is_udp() {
+            turn = self.tests.reserve_udp_turn(self.peer.ip(), asked.1.all_streams());
+            if turn.is_none() {
+                self.waiting = Some(asked);
+                return;
             }
-        };
+        }
         let (asked, test) = *asked;
-        let plan = convert_test(&test);
-        if let Err((trouble, why)) = self.check_permission(&asked, &test, &plan) {
+        if let Err((trouble, why)) = self.check_permission(&asked, &test.plan) {
             return self.feed(ServerInput::Failed(trouble, why));
         }
         let most = anonymous_limits(self.service, self.options).map(|most| most.concurrent);
@@ -39,11 +34,10 @@ impl Iperf3Session<'_> {
         let Some(entry) = self.tests.register(self.cookie, test.all_streams()) else {
             return self.feed(ServerInput::Busy("its cookie is already in use".to_owned()));
         };
-        self.announce(&asked, &plan);
+        self.announce(&asked, &test.plan);
         let device = self.service.options().device.as_deref();
         self.granted = Some(AdmittedTest {
             awaited: Some(AwaitedStreams::new(entry, turn, self.local, device)),
-            plan,
             test,
             _slot: slot,
         });
@@ -65,10 +59,9 @@ impl Iperf3Session<'_> {
     fn check_permission(
         &self,
         asked: &TestParameters,
-        test: &RequestedTest,
         plan: &ThroughputPlan,
     ) -> Result<(), TestFault> {
-        if test.streams > self.service.options().max_streams {
+        if plan.streams > self.service.options().max_streams {
             let most = self.service.options().max_streams;
             return Err((Iperf3Error::Streams, format!("at most {most} streams")));
         }
@@ -81,5 +74,14 @@ impl Iperf3Session<'_> {
             let why = "anonymous clients are refused, and iperf3 does not support tokens";
             Err((Iperf3Error::Authentication, why.to_owned()))
         }
+    }
+}
+
+/// Maps a violated limit for anonymous clients to an iperf3 error. iperf3 has none for bytes.
+fn map_anonymous_limit(error: &LimitError) -> Iperf3Error {
+    match error.option {
+        "streams" => Iperf3Error::Streams,
+        "rate" => Iperf3Error::TotalRate,
+        _ => Iperf3Error::Duration,
     }
 }

@@ -33,7 +33,6 @@ impl Iperf3Session<'_> {
         if test.server_output {
             let finished = FinishedTest {
                 test,
-                plan: &granted.plan,
                 collected: &ended.collected,
                 span: &ended.span,
                 idle_rtt: Some(self.idle_rtt).filter(|rtt| !rtt.is_zero()),
