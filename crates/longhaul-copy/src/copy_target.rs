@@ -3,34 +3,19 @@
 use super::block_digest::BlockSum;
 use super::partial_file::PartialFile;
 use super::relative_names::{self, join_paths};
-use longhaul_probe::wire::{ExistingEntries, FileEntry};
+use longhaul_probe::wire::{ExistingEntries, FileEntry, TargetRequest};
 use longhaul_sys::confined_dir::{ConfinedDir, FileKind, FileState};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Parameters of a target.
-#[derive(Debug, Clone)]
-pub(crate) struct CopyTargetOptions {
-    /// Path below the opened folder.
-    pub path: PathBuf,
-    /// Last component of the source's path.
-    pub name: Option<String>,
-    /// The source is a folder.
-    pub folder: bool,
-    pub overwrite: bool,
-    pub direct: bool,
-    /// Dry run: no file keeps a name.
-    pub dry: bool,
-}
-
 /// The target, with all entries to be written.
 #[derive(Debug)]
 pub(crate) struct CopyTarget {
     /// Folder and path; `None`: standard output.
     pub(super) location: Option<(Arc<ConfinedDir>, PathBuf)>,
-    pub(super) options: CopyTargetOptions,
+    pub(super) options: TargetRequest,
     pub(super) entries: Vec<TargetEntry>,
     /// Set when the requester is gone: waiting and verification end.
     cancelled: Arc<AtomicBool>,
@@ -49,25 +34,26 @@ pub(super) struct TargetEntry {
 }
 
 impl CopyTarget {
-    /// Resolves the target's path. The error names the obstacle.
+    /// Resolves the path below the opened folder. The error names the obstacle.
     pub fn resolve(
         folder: ConfinedDir,
-        wish: CopyTargetOptions,
+        asked: PathBuf,
+        wish: TargetRequest,
         given_up: Arc<AtomicBool>,
     ) -> Result<CopyTarget, String> {
         let failed = |path: &Path, why: &dyn Display| cannot_write(path, why);
-        let seen = folder.stat(&wish.path).map_err(|e| failed(&wish.path, &e))?;
+        let seen = folder.stat(&asked).map_err(|e| failed(&asked, &e))?;
         let path = match (seen.map(|seen| seen.kind), &wish.name) {
-            (Some(FileKind::Folder), _) if wish.dry => wish.path.clone(),
+            (Some(FileKind::Folder), _) if wish.dry => asked.clone(),
             // The scratch file is created in the folder where the file would be.
-            _ if wish.dry => wish.path.parent().unwrap_or(&wish.path).to_owned(),
+            _ if wish.dry => asked.parent().unwrap_or(&asked).to_owned(),
             (Some(FileKind::Folder), Some(name)) => {
-                join_paths(&wish.path, &relative_names::parse_relative_path(name)?)
+                join_paths(&asked, &relative_names::parse_relative_path(name)?)
             }
             (Some(FileKind::Folder), None) => {
-                return Err(failed(&wish.path, &"it is a folder; name a file in it"));
+                return Err(failed(&asked, &"it is a folder; name a file in it"));
             }
-            _ => wish.path.clone(),
+            _ => asked.clone(),
         };
         Ok(CopyTarget {
             location: Some((Arc::new(folder), path)),
@@ -81,14 +67,7 @@ impl CopyTarget {
     pub fn stream() -> CopyTarget {
         CopyTarget {
             location: None,
-            options: CopyTargetOptions {
-                path: PathBuf::new(),
-                name: None,
-                folder: false,
-                overwrite: false,
-                direct: false,
-                dry: false,
-            },
+            options: TargetRequest::default(),
             entries: Vec::new(),
             cancelled: Arc::default(),
         }

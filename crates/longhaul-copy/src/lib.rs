@@ -65,11 +65,10 @@ pub(crate) fn connection_plan(open: &OpenStreamsRequest) -> ThroughputPlan {
 fn into_tcp_streams(sockets: Vec<DataSocket>) -> Result<Vec<TcpStream>, EngineError> {
     let tcp = |socket| match socket {
         DataSocket::Tcp(stream) => Ok(stream),
-        DataSocket::Udp(_) => Err(EngineError {
-            operation: "open a data connection".to_owned(),
-            hint: None,
-            source: std::io::Error::other("not a TCP connection"),
-        }),
+        DataSocket::Udp(_) => {
+            let source = std::io::Error::other("not a TCP connection");
+            Err(EngineError::new("open a data connection", source))
+        }
     };
     sockets.into_iter().map(tcp).collect()
 }

@@ -3,7 +3,7 @@
 use super::copy_receiver;
 use super::copy_sender::{self, TargetBlocks};
 use super::copy_source::{CopySource, take_entry_batch};
-use super::copy_target::{CopyTarget, CopyTargetOptions};
+use super::copy_target::CopyTarget;
 use super::copy_threads::{CopyMode, RunningCopy};
 use super::relative_names::{self, join_paths};
 use crate::block_header::BlockKey;
@@ -147,16 +147,8 @@ impl ServerFiles {
         if !self.trusted {
             return Err("writing requires the token".to_owned());
         }
-        let wish = CopyTargetOptions {
-            path,
-            name: ask.name,
-            folder: ask.folder,
-            overwrite: ask.overwrite,
-            direct: ask.direct,
-            dry: ask.dry,
-        };
         let session_over = Arc::clone(&self.session_over);
-        self.target = Some(CopyTarget::resolve(open_root(root)?, wish, session_over)?);
+        self.target = Some(CopyTarget::resolve(open_root(root)?, path, ask, session_over)?);
         Ok(FilesReply::Done)
     }
 

@@ -6,7 +6,7 @@ use crate::block_digest::BlockDigest;
 use crate::block_header::BlockKey;
 use crate::copy_sender::{self, TargetBlocks};
 use crate::copy_source::{CopySource, take_entry_batch};
-use crate::copy_target::{CopyTarget, CopyTargetOptions};
+use crate::copy_target::CopyTarget;
 use crate::copy_threads::RunningCopy;
 use crate::server_files::{copy_mode, pack_sums, unpack_sums};
 use crate::{connection_plan, copy_receiver, into_tcp_streams};
@@ -18,7 +18,6 @@ use longhaul_probe::wire::{
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Limit of the JSON size of the entries in one client message.
@@ -68,11 +67,7 @@ impl ClientCopy<'_> {
         self.entries = source.entries().to_vec();
         self.request_done(FilesRequest::Target(TargetRequest {
             path: self.request.remote_path.clone(),
-            name: source.name.clone(),
-            folder: source.is_folder(),
-            overwrite: self.request.overwrite,
-            direct: self.request.direct,
-            dry: self.dry_run().is_some(),
+            ..self.target_request(source.name.clone(), source.is_folder())
         }))?;
         let mut known = TargetBlocks::default();
         let mut told = 0;
@@ -175,20 +170,23 @@ impl ClientCopy<'_> {
         let LocalLocation::Path(path) = &self.request.local else {
             return Ok(CopyTarget::stream());
         };
-        let wish = CopyTargetOptions {
-            path: PathBuf::new(),
-            name: Some(listed.name.clone()),
-            folder: listed.folder,
+        let wish = self.target_request(Some(listed.name.clone()), listed.folder);
+        let given_up = Arc::clone(&self.cancelled);
+        open_local_folder(path)
+            .and_then(|(folder, path)| CopyTarget::resolve(folder, path, wish, given_up))
+            .map_err(CopyError::Local)
+    }
+
+    /// Builds the request for a target, without its path.
+    fn target_request(&self, name: Option<String>, folder: bool) -> TargetRequest {
+        TargetRequest {
+            path: String::new(),
+            name,
+            folder,
             overwrite: self.request.overwrite,
             direct: self.request.direct,
             dry: self.dry_run().is_some(),
-        };
-        let given_up = Arc::clone(&self.cancelled);
-        open_local_folder(path)
-            .and_then(|(folder, path)| {
-                CopyTarget::resolve(folder, CopyTargetOptions { path, ..wish }, given_up)
-            })
-            .map_err(CopyError::Local)
+        }
     }
 }
 

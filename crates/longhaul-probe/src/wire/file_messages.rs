@@ -48,7 +48,7 @@ pub struct SourceRequest {
     pub in_order: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetRequest {
     pub path: String,
