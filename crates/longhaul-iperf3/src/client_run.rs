@@ -100,16 +100,14 @@ impl ConnectedTest {
         let (started_at, epoch) = (SystemTime::now(), Instant::now());
         let address = throughput::resolve_target(target)?;
         let control = throughput::connect_plain(target, address)?;
-        let cookie = TestCookie::random().map_err(|error| ProbeError::Local {
-            what: "cannot create a cookie for the test".to_owned(),
-            source: Some(error),
-        })?;
+        let cookie = TestCookie::random()
+            .map_err(|error| ProbeError::local("cannot create a cookie for the test", error))?;
         let datagram_bytes = choose_datagram_bytes(plan, &control);
         let mut parameters = plan_to_parameters::build_parameters(plan, datagram_bytes);
         if let Some(login) = login {
             let token = login
                 .make_token(started_at)
-                .map_err(|error| ProbeError::Local { what: error.to_string(), source: None })?;
+                .map_err(|error| ProbeError::local(error.to_string(), None))?;
             parameters.authtoken = Some(token);
         }
         Ok(ConnectedTest {
@@ -140,10 +138,10 @@ impl ConnectedTest {
     ) -> Result<ClientDriver<'a, 'w>, Iperf3RunError> {
         let greeting = self.epoch.elapsed() + target.connect_timeout;
         let client = ClientProtocol::new(self.cookie, self.parameters.clone(), greeting);
-        let control = self.control.try_clone().map_err(|error| ProbeError::Local {
-            what: "cannot duplicate the control connection".to_owned(),
-            source: Some(error),
-        })?;
+        let control = self
+            .control
+            .try_clone()
+            .map_err(|error| ProbeError::local("cannot duplicate the control connection", error))?;
         Ok(ClientDriver {
             control,
             client,
@@ -243,7 +241,7 @@ fn build_outcome(
 
 /// Returns the size in the plan, or the payload of one packet of the control connection.
 fn choose_datagram_bytes(plan: &ThroughputPlan, control: &TcpStream) -> u64 {
-    let of_path = || Some(u64::from(tcp_info::read_tcp_info(control).ok()?.send_mss_bytes));
+    let of_path = || Some(tcp_info::read_tcp_info(control).ok()?.reading.mss_bytes);
     let bytes = plan.write_bytes.or_else(of_path).unwrap_or(DEFAULT_DATAGRAM_BYTES);
     bytes.clamp(*DATAGRAM_BYTES_RANGE.start(), *DATAGRAM_BYTES_RANGE.end())
 }

@@ -25,7 +25,7 @@ pub use longhaul_probe::engine::{CounterWidth, NumberedHeader};
 pub use longhaul_probe::wire::{FrameSplitter, WireError};
 pub use parameters::TestParameters;
 pub use refusal::{Iperf3Error, REFUSAL_BYTES, ServerRefusal};
-pub use requested_test::{RequestedTest, TestDirection, TestLimit, TestTransport};
+pub use requested_test::RequestedTest;
 pub use test_results::{ResultsFault, StreamResults, TestResults};
 pub use test_state::TestState;
 
@@ -49,7 +49,7 @@ pub fn stream_id(index: usize) -> i64 {
 
 /// Frames a message; fails if its body exceeds `limit`.
 pub fn encode_message(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireError> {
-    longhaul_probe::wire::encode_json_frame(message, limit)
+    longhaul_probe::wire::encode_frame(message, limit)
 }
 
 /// Reads the body of a frame.

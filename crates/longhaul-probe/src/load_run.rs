@@ -105,10 +105,8 @@ pub fn run(
         probes.over.store(true, Relaxed);
         (course.finish(), echoes.join())
     });
-    let echoed: EchoResult = echoed.map_err(|_| ProbeError::Local {
-        what: "the probe thread panicked".to_owned(),
-        source: None,
-    })??;
+    let echoed: EchoResult =
+        echoed.map_err(|_| ProbeError::local("the probe thread panicked", None))??;
     prober.close();
     let (phases, runs, mut caveats) = course;
     caveats.extend(odd_answers_caveat(&echoed));

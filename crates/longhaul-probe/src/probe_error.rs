@@ -6,7 +6,7 @@
 use crate::plan_limits::LimitError;
 use crate::session::SessionState;
 use crate::wire::ProtocolVersions;
-use std::fmt;
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 
@@ -65,27 +65,25 @@ pub enum ProbeError {
 }
 
 /// Reason why token authentication failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFailure {
     /// The server requires a token and none was given.
+    #[error("the server requires a token")]
     Missing,
     /// The server has a different token.
+    #[error("the server rejects this token")]
     Wrong,
     /// The server did not prove that it knows our token: it has none, or there is an interceptor.
+    #[error("the server did not prove that it knows the token")]
     Unproven,
 }
 
-impl fmt::Display for TokenFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TokenFailure::Missing => "the server requires a token",
-            TokenFailure::Wrong => "the server rejects this token",
-            TokenFailure::Unproven => "the server did not prove that it knows the token",
-        })
-    }
-}
-
 impl ProbeError {
+    /// Creates an error of this host, with its cause if there is one.
+    pub fn local(what: impl Into<String>, source: impl Into<Option<io::Error>>) -> ProbeError {
+        ProbeError::Local { what: what.into(), source: source.into() }
+    }
+
     /// Returns the suggested next step, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
@@ -190,4 +188,15 @@ impl ServeError {
             _ => 5,
         }
     }
+}
+
+/// Returns the text of an error, followed by those of its causes.
+pub(crate) fn describe_error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }

@@ -34,12 +34,12 @@ use crate::probe_error::ProbeError;
 use crate::throughput::TargetHost;
 use crate::wire::{
     CollectTrains, ReceivedTrains, ReverseTraceRequest, SentTrain, SessionReply, SessionRequest,
+    SessionTcpOptions,
 };
 use flow_reader::FlowReader;
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::available::{ProbeTrain, TrainPlan};
 use longhaul_model::report::v1::load;
-use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
     ObservedRoute, ProbeProtocol, RoundTripPlan, RoundTripSeries, TracePlan,
 };
@@ -95,15 +95,6 @@ pub struct DirectionFacts {
     pub receive_clock: String,
     /// Datagrams that the receiver's kernel dropped because of a full buffer.
     pub overflowed: Option<u64>,
-}
-
-/// TCP options of the control connection, as seen by the server.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ServerTcpOptions {
-    pub in_force: Option<TcpOptions>,
-    pub mss_bytes: Option<u32>,
-    /// Options that the server would offer according to its settings.
-    pub offered: Option<TcpOptions>,
 }
 
 /// An open session with a server, and one UDP flow to it.
@@ -241,13 +232,7 @@ impl ProbeClient {
         let mut sent = Vec::with_capacity(trains.len());
         for train in trains {
             let flow = self.flow.as_mut().ok_or_else(no_flow_error)?;
-            let shot = flow.sender.send(train, &never);
-            sent.push(probe_server::describe_sent_train(
-                train.index,
-                &shot.sent_ns,
-                shot.micro_burst_packets,
-                shot.spoilt,
-            ));
+            sent.push(flow.sender.send(train, &never));
             if looked.elapsed() > SERVICE_INTERVAL {
                 self.control.service()?;
                 looked = Instant::now();
@@ -353,13 +338,9 @@ impl ProbeClient {
     ///
     /// # Errors
     /// The session is over.
-    pub fn read_server_tcp_options(&mut self) -> Result<ServerTcpOptions, ProbeError> {
+    pub fn read_server_tcp_options(&mut self) -> Result<SessionTcpOptions, ProbeError> {
         match self.control.request(SessionRequest::Options)? {
-            SessionReply::Options(options) => Ok(ServerTcpOptions {
-                in_force: options.in_force,
-                mss_bytes: options.mss_bytes,
-                offered: options.offered,
-            }),
+            SessionReply::Options(options) => Ok(options),
             other => Err(self.control.unexpected_answer(&other)),
         }
     }
@@ -414,12 +395,9 @@ fn update_facts(facts: &mut DirectionFacts, seen: &ReceivedTrains) {
 }
 
 fn local_error(tried: &'static str) -> impl Fn(io::Error) -> ProbeError {
-    move |source| ProbeError::Local { what: format!("cannot {tried}"), source: Some(source) }
+    move |source| ProbeError::local(format!("cannot {tried}"), source)
 }
 
 fn no_flow_error() -> ProbeError {
-    ProbeError::Local {
-        what: "this session was opened without a UDP flow".to_owned(),
-        source: None,
-    }
+    ProbeError::local("this session was opened without a UDP flow", None)
 }

@@ -4,13 +4,14 @@ use crate::session::SessionRole;
 use crate::session_driver::SessionResults;
 use longhaul_capture::bpf_filter::FlowFilter;
 use longhaul_capture::capture_thread::CaptureThread;
-use longhaul_capture::packet_buffer::FinishedCapture;
+use longhaul_capture::packet_buffer::{FinishedCapture, MAX_BUFFER_BYTES};
 use longhaul_capture::{capture_caveats, capture_missing_caveat};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::capture::{CapturePlan, CaptureResult};
 use longhaul_model::report::v1::observation::StreamEnd;
 use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
 use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
 
 /// The state of this end's capture.
@@ -26,7 +27,7 @@ pub enum RunCapture {
 
 impl RunCapture {
     /// Captures the streams of `plan` between the addresses of the control connection.
-    pub fn begin(
+    pub(crate) fn begin(
         plan: &ThroughputPlan,
         capture: CapturePlan,
         opener: SocketAddr,
@@ -46,8 +47,34 @@ impl RunCapture {
         }
     }
 
+    /// Starts the capture that the plan requests at the client, before any stream opens, so that
+    /// it contains the handshakes.
+    pub fn begin_client(
+        plan: &ThroughputPlan,
+        local: Option<SocketAddr>,
+        server: SocketAddr,
+    ) -> RunCapture {
+        match (plan.capture, local) {
+            (None, _) => RunCapture::Off,
+            (Some(capture), Some(local)) => {
+                RunCapture::begin(plan, capture, local, server, MAX_BUFFER_BYTES)
+            }
+            (Some(_), None) => {
+                RunCapture::Failed(capture_missing_caveat(&io::ErrorKind::AddrNotAvailable.into()))
+            }
+        }
+    }
+
+    /// Ends the capture at the client, and attaches its description to the results.
+    pub fn end_client(self, collected: &mut SessionResults) -> Option<FinishedCapture> {
+        let (captured, caveats) = self.end(SessionRole::Client, collected);
+        let about = captured.as_ref().map(|captured| captured.capture_report().clone());
+        attach_capture(collected, SessionRole::Client, about, caveats);
+        captured
+    }
+
     /// Ends the capture, and discards packets of other runs between the same hosts.
-    pub fn end(
+    pub(crate) fn end(
         self,
         role: SessionRole,
         collected: &SessionResults,
@@ -82,7 +109,7 @@ fn collect_opener_ports(role: SessionRole, collected: &SessionResults) -> BTreeS
 }
 
 /// Attaches the capture and its caveats to the results of the first direction.
-pub fn attach_capture(
+pub(crate) fn attach_capture(
     collected: &mut SessionResults,
     role: SessionRole,
     about: Option<CaptureResult>,

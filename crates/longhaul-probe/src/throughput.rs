@@ -17,11 +17,12 @@ pub(crate) use result_join::payload_span;
 pub use stream_opening::open_data_streams;
 pub(crate) use stream_opening::open_flow;
 
+use crate::engine::{EndRun, EngineProgress};
 use crate::plan_limits::{MAX_START_WAIT, MAX_STREAMS, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
 use crate::secure::AuthToken;
 use crate::session::{ClientState, RoleState, Session, SessionEnd, SessionState};
-use crate::session_driver::SessionDriver;
+use crate::session_driver::{SessionDriver, SessionEngines};
 use client_hooks::ClientHooks;
 use longhaul_capture::FinishedCapture;
 use longhaul_model::report::v1::observation::ThroughputObservation;
@@ -123,6 +124,37 @@ pub struct PayloadProgress {
     pub rtt: Option<Duration>,
 }
 
+impl ThroughputProgress {
+    /// Reads the counts of this end's engines; those of the server are missing.
+    pub fn read_engines(
+        state: SessionState,
+        engines: Option<&SessionEngines>,
+    ) -> ThroughputProgress {
+        let sender = engines.and_then(SessionEngines::sender).map(EndRun::progress);
+        let receiver = engines.and_then(SessionEngines::receiver).map(EndRun::progress);
+        let elapsed = sender.iter().chain(&receiver).map(|progress| progress.elapsed).max();
+        let local = |progress: EngineProgress| PayloadProgress {
+            stream_bytes: progress.stream_bytes,
+            retransmits: progress.retransmits,
+            rtt: progress.rtt,
+            ..PayloadProgress::default()
+        };
+        ThroughputProgress {
+            state,
+            elapsed: elapsed.unwrap_or_default(),
+            forward: sender.map(|progress| PayloadProgress {
+                sent_bytes: Some(progress.bytes),
+                ..local(progress)
+            }),
+            reverse: receiver.map(|progress| PayloadProgress {
+                received_bytes: Some(progress.bytes),
+                received_at: Some(progress.elapsed),
+                ..local(progress)
+            }),
+        }
+    }
+}
+
 /// Runs one measurement. Calls `watch` about five times a second while payload flows, and on every
 /// change of the session state.
 ///
@@ -180,9 +212,7 @@ pub(crate) fn target_token(target: &TargetHost) -> Result<Option<AuthToken>, Pro
     let Some(text) = &target.token else {
         return Ok(None);
     };
-    AuthToken::new(text)
-        .map(Some)
-        .ok_or_else(|| ProbeError::Local { what: "the token is empty".to_owned(), source: None })
+    AuthToken::new(text).map(Some).ok_or_else(|| ProbeError::local("the token is empty", None))
 }
 
 /// Returns the time until the agreed start, by this host's wall clock.
@@ -254,7 +284,7 @@ pub(crate) fn session_error(
         SessionEnd::TimedOut { step, what } | SessionEnd::PeerTimedOut { step, what } => {
             timeout(step, so_far(what))
         }
-        SessionEnd::OwnFailure { what, .. } => ProbeError::Local { what, source: None },
+        SessionEnd::OwnFailure { what, .. } => ProbeError::local(what, None),
         SessionEnd::PeerFailure { step, what } => ProbeError::PeerFailed { address, step, what },
         SessionEnd::Cut { step, why } => lost(step, so_far(why)),
         SessionEnd::PeerViolation { step, what } | SessionEnd::OwnViolation { step, what } => {

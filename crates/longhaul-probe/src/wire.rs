@@ -12,7 +12,7 @@ mod stream_preamble;
 pub use base64_bytes::{Base64Bytes, MAX_BASE64_BYTES};
 pub use control_frame::{
     FrameSplitter, MAX_FRAME_BYTES, MAX_RESULT_BYTES, MessageDecoder, WireError, encode_frame,
-    encode_json_frame, parse_json_body,
+    parse_json_body,
 };
 pub use file_messages::{
     CopyEndStatus, DryRunKind, ExistingEntries, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES,
@@ -31,6 +31,7 @@ use longhaul_model::report::v1::observation::{EndObservation, StreamEnd};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt;
 
 /// A range of protocol versions, inclusive.
@@ -96,30 +97,17 @@ pub enum ControlMessage {
 
 impl ControlMessage {
     /// Returns the message's name in logs, errors and docs/protocol.md.
-    pub fn name(&self) -> &'static str {
-        match self {
-            ControlMessage::Hello(_) => "hello",
-            ControlMessage::Proof(_) => "proof",
-            ControlMessage::Welcome(_) => "welcome",
-            ControlMessage::Propose(_) => "propose",
-            ControlMessage::Probe(_) => "probe",
-            ControlMessage::Accept(_) => "accept",
-            ControlMessage::Opened => "opened",
-            ControlMessage::Ping(_) => "ping",
-            ControlMessage::Pong(_) => "pong",
-            ControlMessage::Prepare(_) => "prepare",
-            ControlMessage::Prepared => "prepared",
-            ControlMessage::Go => "go",
-            ControlMessage::Interval(_) => "interval",
-            ControlMessage::Sent => "sent",
-            ControlMessage::Drained => "drained",
-            ControlMessage::Capture(_) => "capture",
-            ControlMessage::Stream(_) => "stream",
-            ControlMessage::End(_) => "end",
-            ControlMessage::Ask(_) => "ask",
-            ControlMessage::Answer(_) => "answer",
-            ControlMessage::Bye(_) => "bye",
-        }
+    pub fn name(&self) -> String {
+        name_on_wire(self)
+    }
+}
+
+/// Returns the name of a message's variant as it is written on the wire.
+fn name_on_wire(message: &impl Serialize) -> String {
+    match serde_json::to_value(message) {
+        Ok(Value::String(name)) => name,
+        Ok(Value::Object(fields)) => fields.into_iter().map(|(name, _)| name).collect(),
+        _ => String::new(),
     }
 }
 

@@ -282,34 +282,6 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
 }
 
 #[test]
-fn the_document_lists_every_message_and_every_state() {
-    let document = include_str!("../../../docs/protocol.md");
-    for event in SessionEvent::ALL.map(|event| format!("{event:?}").to_lowercase()) {
-        let local = [
-            "admitted",
-            "streamsopen",
-            "timed",
-            "timedtoask",
-            "asked",
-            "done",
-            "engineready",
-            "starttime",
-            "allsent",
-            "alldrained",
-            "ending",
-        ];
-        let listed = document.contains(&format!("| `{event}` |"));
-        assert!(listed || local.contains(&event.as_str()), "message {event}");
-    }
-    for state in SessionState::ALL {
-        assert!(document.contains(&format!("| `{state:?}` |")), "state {state:?}");
-    }
-    for (name, value) in [("64 KiB", MAX_FRAME_BYTES), ("4 MiB", MAX_RESULT_BYTES)] {
-        assert!(document.contains(&format!("{name} ({value} bytes)")), "{name}");
-    }
-}
-
-#[test]
 fn the_times_of_the_largest_ask_fit_into_a_frame_whatever_they_are() {
     let steps = vec![Some(i64::MIN); MAX_ASK_PACKETS as usize];
     let train = ReceivedTrain {

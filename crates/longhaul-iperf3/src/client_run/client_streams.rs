@@ -38,10 +38,6 @@ pub(super) fn open_streams(
     })
 }
 
-fn stream_error(tried: String, source: io::Error) -> EngineError {
-    EngineError { operation: tried, hint: None, source }
-}
-
 fn connect_stream(
     target: &TargetHost,
     plan: &ThroughputPlan,
@@ -59,7 +55,7 @@ fn connect_stream(
         Ok(stream)
     };
     let stream =
-        opened().map_err(|e| stream_error(format!("open data stream {index} to {to}"), e))?;
+        opened().map_err(|e| EngineError::new(format!("open data stream {index} to {to}"), e))?;
     Ok(DataSocket::Tcp(stream))
 }
 
@@ -71,7 +67,7 @@ fn open_udp_stream(
 ) -> Result<DataSocket, EngineError> {
     let socket = engine::open_udp_socket(plan, to, &target.bind)?;
     greet_server(&socket, target.connect_timeout)
-        .map_err(|error| stream_error(format!("open UDP stream {index} to {to}"), error))?;
+        .map_err(|error| EngineError::new(format!("open UDP stream {index} to {to}"), error))?;
     Ok(DataSocket::Udp(socket))
 }
 

@@ -3,18 +3,15 @@
 use super::client_streams;
 use super::{joined_results, plan_to_parameters};
 use crate::iperf3_messages::{CounterWidth, TestCookie, TestResults};
-use longhaul_capture::capture_missing_caveat;
-use longhaul_capture::packet_buffer::MAX_BUFFER_BYTES;
 use longhaul_model::report::v1::plan::{
     ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
 };
-use longhaul_probe::engine::{DataSocket, DatagramFormat, EndRun, EngineError, StreamEnding};
-use longhaul_probe::run_capture::{RunCapture, attach_capture};
+use longhaul_probe::engine::{DataSocket, DatagramFormat, EngineError, StreamEnding};
+use longhaul_probe::run_capture::RunCapture;
 use longhaul_probe::session::{EngineStart, SessionRole, SessionState};
 use longhaul_probe::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
-use longhaul_probe::throughput::{PayloadProgress, RunCaptures, TargetHost, ThroughputProgress};
+use longhaul_probe::throughput::{RunCaptures, TargetHost, ThroughputProgress};
 use longhaul_sys::sockopt;
-use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -89,7 +86,7 @@ impl<'a> ClientTransfer<'a> {
 
     pub fn open_streams(&mut self, cookie: TestCookie) -> Result<(), EngineError> {
         self.report_progress(SessionState::Opening);
-        self.begin_capture();
+        self.capture = RunCapture::begin_client(self.plan, self.ends.0, self.ends.1);
         self.sockets = client_streams::open_streams(self.target, self.plan, self.ends.1, cookie)?;
         let tails = self.sockets.forward.iter().filter_map(|socket| match socket {
             DataSocket::Tcp(stream) => stream.try_clone().ok(),
@@ -102,20 +99,6 @@ impl<'a> ClientTransfer<'a> {
     /// Returns this end's results in iperf3's format.
     pub fn results(&self) -> TestResults {
         joined_results::build_client_results(&self.collected)
-    }
-
-    fn begin_capture(&mut self) {
-        let Some(capture) = self.plan.capture else {
-            return;
-        };
-        self.capture = match self.ends.0 {
-            Some(local) => {
-                RunCapture::begin(self.plan, capture, local, self.ends.1, MAX_BUFFER_BYTES)
-            }
-            None => {
-                RunCapture::Failed(capture_missing_caveat(&io::ErrorKind::AddrNotAvailable.into()))
-            }
-        };
     }
 
     /// Starts the engines; `idle_rtt` comes from the control connection.
@@ -143,10 +126,7 @@ impl<'a> ClientTransfer<'a> {
         self.sending_streams.clear();
         self.collected = self.engines.take().map(SessionEngines::collect).unwrap_or_default();
         let capture = std::mem::take(&mut self.capture);
-        let (captured, caveats) = capture.end(SessionRole::Client, &self.collected);
-        let about = captured.as_ref().map(|captured| captured.capture_report().clone());
-        attach_capture(&mut self.collected, SessionRole::Client, about, caveats);
-        self.captures.client = captured;
+        self.captures.client = capture.end_client(&mut self.collected);
     }
 
     /// Returns `None` if no payload flows.
@@ -211,32 +191,13 @@ impl<'a> ClientTransfer<'a> {
     /// The server reports its received bytes only at the end; until then, the bytes acknowledged by
     /// its kernel are used.
     fn progress(&self, state: SessionState) -> ThroughputProgress {
-        let here = |run: &EndRun| {
-            let progress = run.progress();
-            let flow = PayloadProgress {
-                received_at: Some(progress.elapsed),
-                stream_bytes: progress.stream_bytes,
-                retransmits: progress.retransmits,
-                rtt: progress.rtt,
-                ..PayloadProgress::default()
-            };
-            (progress.bytes, progress.elapsed, flow)
-        };
-        let engines = self.engines.as_ref();
-        let forward = engines.and_then(SessionEngines::sender).map(here);
-        let reverse = engines.and_then(SessionEngines::receiver).map(here);
-        let both = forward.iter().chain(&reverse);
-        ThroughputProgress {
-            state,
-            elapsed: both.map(|(_, elapsed, _)| *elapsed).max().unwrap_or_default(),
-            forward: forward.map(|(bytes, _, flow)| PayloadProgress {
-                sent_bytes: Some(bytes),
-                received_bytes: Some(bytes.saturating_sub(self.in_flight_bytes())),
-                ..flow
-            }),
-            reverse: reverse
-                .map(|(bytes, _, flow)| PayloadProgress { received_bytes: Some(bytes), ..flow }),
+        let mut progress = ThroughputProgress::read_engines(state, self.engines.as_ref());
+        if let Some(forward) = &mut progress.forward {
+            let in_flight = self.in_flight_bytes();
+            forward.received_bytes = forward.sent_bytes.map(|sent| sent.saturating_sub(in_flight));
+            forward.received_at = Some(progress.elapsed);
         }
+        progress
     }
 }
 

@@ -65,10 +65,7 @@ impl LoadBulkRun {
                 // After an interrupt there is no receiver.
                 let _ = tell.send(throughput::run(&own_target, &own_plan, &mut watch));
             })
-            .map_err(|source| ProbeError::Local {
-                what: "cannot start a thread for the load".to_owned(),
-                source: Some(source),
-            })?;
+            .map_err(|source| ProbeError::local("cannot start a thread for the load", source))?;
         Ok(LoadBulkRun { plan, moved, ended, result: None })
     }
 
@@ -96,7 +93,7 @@ impl LoadBulkRun {
 }
 
 fn interrupted_error() -> ProbeError {
-    ProbeError::Local { what: "the load was interrupted before its end".to_owned(), source: None }
+    ProbeError::local("the load was interrupted before its end", None)
 }
 
 fn count_bytes(progress: &ThroughputProgress) -> u64 {

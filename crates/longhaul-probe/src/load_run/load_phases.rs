@@ -7,7 +7,7 @@
 use super::bulk_run::{self, LoadBulkRun};
 use super::load_flow;
 use super::{LoadRunProgress, PhaseRun, SharedProbes};
-use crate::probe_error::ProbeError;
+use crate::probe_error::{ProbeError, describe_error_chain};
 use crate::throughput::TargetHost;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::load::{LoadPhase, LoadPlan, LoadStep};
@@ -153,7 +153,7 @@ impl<'a> PhaseRunner<'a> {
                     *(if competitor { &mut own.competitor } else { &mut own.load }) = Some(flow);
                     self.runs.push(PhaseRun { phase: place, competitor, plan, outcome });
                 }
-                Err(error) => errors.push(format!("{whose}{}", format_error_chain(&error))),
+                Err(error) => errors.push(format!("{whose}{}", describe_error_chain(&error))),
             }
         }
         let first = spans.iter().map(|span| span.0).min();
@@ -202,19 +202,7 @@ fn keep_started(
     bulk: Option<Result<LoadBulkRun, ProbeError>>,
     errors: &mut Vec<String>,
 ) -> Option<LoadBulkRun> {
-    bulk?.map_err(|error| errors.push(format_error_chain(&error))).ok()
-}
-
-/// Formats an error with its causes.
-fn format_error_chain(error: &ProbeError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
+    bulk?.map_err(|error| errors.push(describe_error_chain(&error))).ok()
 }
 
 fn new_phase(from_us: u64, step: Option<u32>) -> LoadPhase {

@@ -29,7 +29,6 @@ use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
 use longhaul_model::sanitize::sanitize_line;
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -277,7 +276,7 @@ impl<'a> ServerHooks<'a> {
                         .map(|()| (preamble, DataSocket::Tcp(stream)))
                 }
                 StreamClaim::Datagram(preamble, from) => open_flow(self.local, device, from)
-                    .map_err(|source| engine_error("open a UDP flow", source))
+                    .map_err(|source| EngineError::new("open a UDP flow", source))
                     .and_then(|socket| {
                         engine::prepare_udp_socket(&socket, &run.plan, from)?;
                         Ok((preamble, DataSocket::Udp(socket)))
@@ -326,10 +325,6 @@ fn take_slot(
 /// Returns this end's role on the stream.
 fn stream_role(preamble: &StreamPreamble) -> Flow {
     if preamble.forward { Flow::Receiver } else { Flow::Sender }
-}
-
-fn engine_error(tried: &str, source: io::Error) -> EngineError {
-    EngineError { operation: tried.to_owned(), hint: None, source }
 }
 
 /// Describes direction, transport and streams, as seen from this end.

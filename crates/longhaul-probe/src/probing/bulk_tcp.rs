@@ -10,7 +10,6 @@ use crate::throughput::{TargetHost, initiator_party, resolve_target};
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::available::TcpSample;
 use longhaul_model::report::v1::plan::ThroughputPlan;
-use longhaul_model::units::Rate;
 use longhaul_sys::{sockopt, tcp_info};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -58,10 +57,8 @@ pub fn send_bulk(
     let there = TargetHost { port: asked.port, ..target.clone() };
     let address = resolve_target(&there)?;
     let plan = ThroughputPlan { dscp: asked.dscp, ..ThroughputPlan::default() };
-    let socket =
-        engine::open_tcp_socket(&plan, TransferRole::Sender, address, &there.bind).map_err(
-            |error| ProbeError::Local { what: error.to_string(), source: Some(error.source) },
-        )?;
+    let socket = engine::open_tcp_socket(&plan, TransferRole::Sender, address, &there.bind)
+        .map_err(|error| ProbeError::local(error.to_string(), error.source))?;
     let before = Instant::now();
     let stream = socket.connect(there.connect_timeout).map_err(|source| ProbeError::Connect {
         host: there.host.clone(),
@@ -69,9 +66,8 @@ pub fn send_bulk(
         source,
     })?;
     let connect_rtt = before.elapsed();
-    let unusable = |source| ProbeError::Local {
-        what: format!("cannot use the connection to {address}"),
-        source: Some(source),
+    let unusable = |source: io::Error| {
+        ProbeError::local(format!("cannot use the connection to {address}"), source)
     };
     sockopt::set_send_timeout(&stream, WRITE_TIMEOUT).map_err(unusable)?;
     // Close without waiting for unread or unsent data.
@@ -137,10 +133,10 @@ fn describe_early_end(mut stream: &TcpStream, error: &io::Error) -> String {
 fn to_tcp_sample(info: &tcp_info::TcpInfo, at: Duration) -> TcpSample {
     TcpSample {
         at_us: at.as_micros() as u64,
-        bytes: info.bytes_acked.unwrap_or(0),
-        rtt_us: Some(info.rtt.as_micros() as u64),
-        delivery_bps: info.delivery.map(Rate::as_bps),
-        application_limited: info.app_limited.unwrap_or(false),
+        bytes: info.reading.bytes_acked.unwrap_or(0),
+        rtt_us: Some(info.reading.rtt_us),
+        delivery_bps: info.reading.delivery_bps,
+        application_limited: info.reading.app_limited.unwrap_or(false),
     }
 }
 

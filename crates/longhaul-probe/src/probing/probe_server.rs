@@ -11,8 +11,8 @@ use super::reverse_survey::ReverseSurveyor;
 use super::train_sender::{TrainSender, headers_bytes};
 use crate::plan_limits::check_trains;
 use crate::wire::{
-    CollectTrains, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PacketTimes, SentTrain, SentTrains,
-    SessionReply, SessionRequest, StreamPreamble,
+    CollectTrains, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, SentTrains, SessionReply, SessionRequest,
+    StreamPreamble,
 };
 use longhaul_model::report::v1::available::TrainPlan;
 use longhaul_sys::poll;
@@ -252,10 +252,7 @@ impl ProbeServerWorker {
             return SessionReply::Failed(NO_FLOW.to_owned());
         };
         let stop = &self.stop;
-        let shots = trains.iter().map(|train| {
-            let shot = sender.send(train, stop);
-            describe_sent_train(train.index, &shot.sent_ns, shot.micro_burst_packets, shot.spoilt)
-        });
+        let shots = trains.iter().map(|train| sender.send(train, stop));
         SessionReply::Sent(SentTrains {
             trains: shots.collect(),
             interface_bps: self.surveyor.interface_bps(),
@@ -275,17 +272,6 @@ impl ProbeServerWorker {
 }
 
 const NO_FLOW: &str = "this session has no UDP flow";
-
-/// Builds the sender's description of a train.
-pub(super) fn describe_sent_train(
-    index: u32,
-    sent_ns: &[u64],
-    micro_burst_packets: u32,
-    spoilt: Option<String>,
-) -> SentTrain {
-    let times: Vec<_> = sent_ns.iter().copied().map(Some).collect();
-    SentTrain { index, micro_burst_packets, times: PacketTimes::encode(&times), spoilt }
-}
 
 /// Answers datagrams that belong to no train.
 struct EchoReflector<'a> {

@@ -3,12 +3,13 @@
 //! Probes only the address of the control connection's peer.
 
 use crate::path::route_trace::TraceRequest;
-use crate::path::{self, EchoSeriesRequest, PathError};
+use crate::path::{self, EchoSeriesRequest, ProbeTarget};
 use crate::plan_limits::MAX_TRACE_TIME;
+use crate::probe_error::describe_error_chain;
 use crate::wire::{ReverseTraceRequest, SessionReply, SessionRequest, SessionTcpOptions};
-use longhaul_model::report::v1::path::RoundTripPlan;
+use longhaul_model::report::v1::path::{ProbeProtocol, RoundTripPlan};
 use longhaul_model::units::Rate;
-use longhaul_sys::host::network_interface;
+use longhaul_sys::host::{ethtool, network_interface};
 use longhaul_sys::tcp_info;
 use std::net::{IpAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
@@ -43,59 +44,51 @@ impl ReverseSurveyor {
         }
     }
 
-    fn trace_reverse(&self, back: ReverseTraceRequest, stop: &AtomicBool) -> SessionReply {
-        let asked = TraceRequest {
+    fn probe_target(&self, protocol: ProbeProtocol, port: Option<u16>) -> ProbeTarget {
+        ProbeTarget {
             destination: self.peer,
             source: Some(self.local),
             device: self.device.clone(),
-            protocol: back.protocol,
-            port: back.port,
+            protocol,
+            port,
+        }
+    }
+
+    fn trace_reverse(&self, back: ReverseTraceRequest, stop: &AtomicBool) -> SessionReply {
+        let asked = TraceRequest {
+            target: self.probe_target(back.protocol, back.port),
             trace: back.trace,
             max_time: MAX_TRACE_TIME,
         };
         match path::route_trace::trace_route(&asked, stop, &mut |_| {}) {
             Ok(route) => SessionReply::Route(Box::new(route)),
-            Err(error) => failure_answer(&error),
+            Err(error) => SessionReply::Failed(describe_error_chain(&error)),
         }
     }
 
     fn measure_round_trips(&self, round_trips: RoundTripPlan, stop: &AtomicBool) -> SessionReply {
         let asked = EchoSeriesRequest {
-            destination: self.peer,
-            source: Some(self.local),
-            device: self.device.clone(),
-            port: None,
+            target: self.probe_target(round_trips.protocol, None),
             round_trips,
         };
         match path::measure_round_trips(&asked, stop, &mut |_| {}) {
             Ok(echoes) => SessionReply::Echoes(echoes),
-            Err(error) => failure_answer(&error),
+            Err(error) => SessionReply::Failed(describe_error_chain(&error)),
         }
     }
 
     fn read_tcp_options(&self) -> SessionTcpOptions {
         let info = self.control.as_ref().and_then(|control| tcp_info::read_tcp_info(control).ok());
         SessionTcpOptions {
-            in_force: info.as_ref().map(crate::engine::convert_tcp_options),
-            mss_bytes: info.as_ref().map(|info| info.send_mss_bytes),
+            in_force: info.as_ref().map(|info| info.options),
+            mss_bytes: info.as_ref().map(|info| info.reading.mss_bytes as u32),
             offered: crate::path::read_offered_options(true),
         }
     }
 }
 
-/// Formats the error with its causes; hints would apply to the server's host.
-fn failure_answer(error: &PathError) -> SessionReply {
-    let mut why = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        why = format!("{why}: {cause}");
-        source = cause.source();
-    }
-    SessionReply::Failed(why)
-}
-
 /// Returns the speed of the interface between two addresses, if the kernel reports it.
 pub(super) fn interface_bps(local: IpAddr, peer: IpAddr) -> Option<u64> {
     let name = network_interface::interface_between(local, peer)?;
-    network_interface::link_speed(&name).map(Rate::as_bps)
+    ethtool::link_speed(&name).map(Rate::as_bps)
 }

@@ -8,6 +8,7 @@ use super::packet_schedule::{PacketSchedule, micro_burst_packets};
 use super::probe_clock::ProbeClock;
 use super::probe_datagram::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
 use crate::engine::payload_byte;
+use crate::wire::{PacketTimes, SentTrain};
 use longhaul_model::report::v1::available::TrainPlan;
 use longhaul_sys::udp_batch;
 use std::io;
@@ -38,15 +39,6 @@ pub(super) fn payload_bytes(packet_bytes: u32, peer: SocketAddr) -> usize {
     (packet_bytes as usize).saturating_sub(headers_bytes(peer)).max(HEADER_BYTES)
 }
 
-/// A transmitted train, on the sender's clock.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TransmittedTrain {
-    pub micro_burst_packets: u32,
-    /// Send times by packet, up to the last that was sent.
-    pub sent_ns: Vec<u64>,
-    pub spoilt: Option<String>,
-}
-
 /// Sends trains over one flow.
 pub(super) struct TrainSender {
     socket: UdpSocket,
@@ -73,47 +65,60 @@ impl TrainSender {
     }
 
     /// Pauses as planned, then sends the train.
-    pub fn send(&mut self, train: &TrainPlan, stop: &AtomicBool) -> TransmittedTrain {
+    pub fn send(&mut self, train: &TrainPlan, stop: &AtomicBool) -> SentTrain {
+        let mut sent_ns = Vec::with_capacity(train.packets as usize);
+        let spoilt = self.send_packets(train, stop, &mut sent_ns).err();
+        let times: Vec<_> = sent_ns.into_iter().map(Some).collect();
+        SentTrain {
+            index: train.index,
+            micro_burst_packets: micro_burst_packets(train),
+            times: PacketTimes::encode(&times),
+            spoilt,
+        }
+    }
+
+    /// Sends the packets of a train, and records the time of each.
+    ///
+    /// # Errors
+    /// The reason why the train is unusable.
+    fn send_packets(
+        &mut self,
+        train: &TrainPlan,
+        stop: &AtomicBool,
+        sent_ns: &mut Vec<u64>,
+    ) -> Result<(), String> {
         let burst = micro_burst_packets(train);
-        let mut shot = TransmittedTrain {
-            micro_burst_packets: burst,
-            sent_ns: Vec::with_capacity(train.packets as usize),
-            spoilt: None,
-        };
         if !sleep_unless_stopped(Duration::from_micros(train.pause_us), stop) {
-            shot.spoilt = Some("stopped before it was sent".to_owned());
-            return shot;
+            return Err("stopped before it was sent".to_owned());
         }
         let bytes = payload_bytes(train.packet_bytes, self.peer);
         self.buffer.resize(bytes * burst as usize, 0);
         let mut due = PacketSchedule::for_train(train);
         let mut start = Instant::now();
-        while shot.sent_ns.len() < train.packets as usize {
-            let left = train.packets as usize - shot.sent_ns.len();
+        while sent_ns.len() < train.packets as usize {
+            let left = train.packets as usize - sent_ns.len();
             let count = left.min(burst as usize);
             let mut at = 0;
             // A micro-burst is sent when its last packet is due.
             for _ in 0..count {
                 at = due.next_due_ns();
             }
-            self.fill_padding(shot.sent_ns.len(), count, bytes);
+            self.fill_padding(sent_ns.len(), count, bytes);
             wait_until(start + Duration::from_nanos(at));
-            if shot.sent_ns.is_empty() {
+            if sent_ns.is_empty() {
                 // A delay of the first packet must not shorten the next gap.
                 let early = Instant::now().checked_sub(Duration::from_nanos(at));
                 start = early.unwrap_or(start);
             }
             if stop.load(Ordering::Relaxed) {
-                shot.spoilt = Some("stopped while it was sent".to_owned());
-                break;
+                return Err("stopped while it was sent".to_owned());
             }
-            if let Err(error) = self.send_batch(train, count, bytes, &mut shot.sent_ns) {
-                let number = shot.sent_ns.len();
-                shot.spoilt = Some(format!("the sender cannot send packet {number}: {error}"));
-                break;
+            if let Err(error) = self.send_batch(train, count, bytes, sent_ns) {
+                let number = sent_ns.len();
+                return Err(format!("the sender cannot send packet {number}: {error}"));
             }
         }
-        shot
+        Ok(())
     }
 
     /// Fills the next packets with padding before they are due.

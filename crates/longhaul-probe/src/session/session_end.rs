@@ -5,66 +5,55 @@ use crate::wire::{ByeReason, ProtocolVersions};
 use longhaul_model::sanitize::sanitize_line;
 
 /// The reason why a session ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionEnd {
     /// The session completed normally.
+    #[error("finished")]
     Finished,
-    VersionDiffers {
-        theirs: ProtocolVersions,
-    },
+    #[error("the peer speaks protocol {theirs}, this end speaks {}", ProtocolVersions::OURS)]
+    VersionDiffers { theirs: ProtocolVersions },
     /// The peer requires a token; this end sent none.
+    #[error("the peer requires a token")]
     TokenMissing,
     /// The peer does not accept this end's token.
+    #[error("the peer rejects the token")]
     TokenWrong,
     /// The peer did not prove that it knows the token.
+    #[error("the peer did not prove that it knows the token")]
     PeerUnproven,
     /// This end requires a token; the peer sent none.
+    #[error("the client sent no token")]
     PeerTokenMissing,
     /// The peer's token is wrong.
+    #[error("the token of the client is wrong")]
     PeerTokenWrong,
     /// The peer refuses this.
-    PeerRefused {
-        what: String,
-    },
+    #[error("the peer refuses: {what}")]
+    PeerRefused { what: String },
     /// This end refuses this.
-    WeRefused {
-        what: String,
-    },
+    #[error("refused: {what}")]
+    WeRefused { what: String },
     /// The control connection ended.
-    Cut {
-        step: SessionState,
-        why: String,
-    },
+    #[error("connection lost while {}: {why}", step.describe())]
+    Cut { step: SessionState, why: String },
     /// Nothing arrived in time.
-    TimedOut {
-        step: SessionState,
-        what: String,
-    },
+    #[error("timed out while {}: {what}", step.describe())]
+    TimedOut { step: SessionState, what: String },
     /// The peer reports that nothing arrived from this end in time.
-    PeerTimedOut {
-        step: SessionState,
-        what: String,
-    },
+    #[error("the peer timed out while {}: {what}", step.describe())]
+    PeerTimedOut { step: SessionState, what: String },
     /// The peer sent a message that is not permitted.
-    PeerViolation {
-        step: SessionState,
-        what: String,
-    },
+    #[error("the peer violated the protocol while {}: {what}", step.describe())]
+    PeerViolation { step: SessionState, what: String },
     /// The peer reports that this end sent a message that is not permitted.
-    OwnViolation {
-        step: SessionState,
-        what: String,
-    },
+    #[error("the peer reports a protocol violation while {}: {what}", step.describe())]
+    OwnViolation { step: SessionState, what: String },
     /// The peer's host failed.
-    PeerFailure {
-        step: SessionState,
-        what: String,
-    },
+    #[error("the peer failed while {}: {what}", step.describe())]
+    PeerFailure { step: SessionState, what: String },
     /// This host failed.
-    OwnFailure {
-        step: SessionState,
-        what: String,
-    },
+    #[error("failed while {}: {what}", step.describe())]
+    OwnFailure { step: SessionState, what: String },
 }
 
 /// The maximum length of a peer's text.
@@ -116,51 +105,6 @@ impl SessionEnd {
             }
             ByeReason::Failed(what) => {
                 SessionEnd::PeerFailure { step, what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for SessionEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            SessionEnd::Finished => f.write_str("finished"),
-            SessionEnd::VersionDiffers { theirs } => {
-                write!(
-                    f,
-                    "the peer speaks protocol {theirs}, this end speaks {}",
-                    ProtocolVersions::OURS
-                )
-            }
-            SessionEnd::TokenMissing => f.write_str("the peer requires a token"),
-            SessionEnd::TokenWrong => f.write_str("the peer rejects the token"),
-            SessionEnd::PeerUnproven => {
-                f.write_str("the peer did not prove that it knows the token")
-            }
-            SessionEnd::PeerTokenMissing => f.write_str("the client sent no token"),
-            SessionEnd::PeerTokenWrong => f.write_str("the token of the client is wrong"),
-            SessionEnd::PeerRefused { what } => write!(f, "the peer refuses: {what}"),
-            SessionEnd::WeRefused { what } => write!(f, "refused: {what}"),
-            SessionEnd::Cut { step, why } => {
-                write!(f, "connection lost while {}: {why}", step.describe())
-            }
-            SessionEnd::TimedOut { step, what } => {
-                write!(f, "timed out while {}: {what}", step.describe())
-            }
-            SessionEnd::PeerTimedOut { step, what } => {
-                write!(f, "the peer timed out while {}: {what}", step.describe())
-            }
-            SessionEnd::PeerViolation { step, what } => {
-                write!(f, "the peer violated the protocol while {}: {what}", step.describe())
-            }
-            SessionEnd::OwnViolation { step, what } => {
-                write!(f, "the peer reports a protocol violation while {}: {what}", step.describe())
-            }
-            SessionEnd::PeerFailure { step, what } => {
-                write!(f, "the peer failed while {}: {what}", step.describe())
-            }
-            SessionEnd::OwnFailure { step, what } => {
-                write!(f, "failed while {}: {what}", step.describe())
             }
         }
     }

@@ -147,41 +147,6 @@ pub fn next_state(
 }
 
 impl SessionEvent {
-    /// All events, in the order of the table.
-    pub const ALL: [SessionEvent; 31] = [
-        SessionEvent::Hello,
-        SessionEvent::Proof,
-        SessionEvent::Welcome,
-        SessionEvent::Propose,
-        SessionEvent::Probe,
-        SessionEvent::Admitted,
-        SessionEvent::Accept,
-        SessionEvent::StreamsOpen,
-        SessionEvent::Opened,
-        SessionEvent::Ping,
-        SessionEvent::Pong,
-        SessionEvent::Timed,
-        SessionEvent::TimedToAsk,
-        SessionEvent::Prepare,
-        SessionEvent::EngineReady,
-        SessionEvent::Prepared,
-        SessionEvent::StartTime,
-        SessionEvent::Go,
-        SessionEvent::Interval,
-        SessionEvent::Sent,
-        SessionEvent::AllSent,
-        SessionEvent::Drained,
-        SessionEvent::AllDrained,
-        SessionEvent::Capture,
-        SessionEvent::Stream,
-        SessionEvent::End,
-        SessionEvent::Ask,
-        SessionEvent::Asked,
-        SessionEvent::Done,
-        SessionEvent::Answer,
-        SessionEvent::Ending,
-    ];
-
     /// Returns the event of a message; `None` for `bye`, which always ends the session.
     pub fn from_message(message: &ControlMessage) -> Option<SessionEvent> {
         Some(match message {
@@ -211,22 +176,6 @@ impl SessionEvent {
 }
 
 impl SessionState {
-    /// All states, in order.
-    pub const ALL: [SessionState; 12] = [
-        SessionState::Greeting,
-        SessionState::Proving,
-        SessionState::Negotiating,
-        SessionState::Opening,
-        SessionState::Timing,
-        SessionState::Ready,
-        SessionState::Running,
-        SessionState::Draining,
-        SessionState::Exchanging,
-        SessionState::Asking,
-        SessionState::Working,
-        SessionState::Closed,
-    ];
-
     /// Returns a phrase for the sentence "lost the peer while …".
     pub fn describe(self) -> &'static str {
         match self {

@@ -1,16 +1,15 @@
 //! Client-side actions outside the protocol: streams, engines, progress for the user.
 
 use super::result_join::{self, ServerResults};
-use super::{PayloadProgress, RunCaptures, TargetHost, ThroughputProgress, stream_opening};
-use crate::engine::{EndRun, EngineError};
-use crate::run_capture::{RunCapture, attach_capture};
+use super::{RunCaptures, TargetHost, ThroughputProgress, stream_opening};
+use crate::engine::EngineError;
+use crate::run_capture::RunCapture;
 use crate::session::{PeerResult, Session, SessionAction, SessionInput, SessionRole, SessionState};
 use crate::session_driver::{
     EngineSetup, SessionEngines, SessionHooks, SessionResults, SessionSockets,
 };
 use crate::wire::IntervalCounters;
-use longhaul_capture::packet_buffer::MAX_BUFFER_BYTES;
-use longhaul_capture::{capture_missing_caveat, capture_refused_caveat};
+use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::ThroughputPlan;
@@ -109,29 +108,6 @@ impl<'a> ClientHooks<'a> {
         Ok((observation, caveats))
     }
 
-    /// Starts the capture before any stream opens, so that it contains the handshakes.
-    fn start_capture(&mut self) {
-        let Some(capture) = self.plan.capture else {
-            return;
-        };
-        self.capture = match self.local {
-            Some(local) => {
-                RunCapture::begin(self.plan, capture, local, self.address, MAX_BUFFER_BYTES)
-            }
-            None => {
-                RunCapture::Failed(capture_missing_caveat(&io::ErrorKind::AddrNotAvailable.into()))
-            }
-        };
-    }
-
-    fn finish_capture(&mut self) {
-        let capture = std::mem::take(&mut self.capture);
-        let (captured, caveats) = capture.end(SessionRole::Client, &self.collected);
-        let about = captured.as_ref().map(|captured| captured.capture_report().clone());
-        attach_capture(&mut self.collected, SessionRole::Client, about, caveats);
-        self.captures.client = captured;
-    }
-
     fn report_progress(&mut self, state: SessionState, now: Duration) {
         let due =
             self.last_report.is_none_or(|(last, at)| last != state || now >= at + WATCH_INTERVAL);
@@ -144,37 +120,17 @@ impl<'a> ClientHooks<'a> {
     }
 
     fn current_progress(&self, state: SessionState) -> ThroughputProgress {
-        let engines = self.engines.as_ref();
-        let far_at = Some(Duration::from_micros(self.server_interval.elapsed_us));
-        let here = |run: &EndRun| {
-            let progress = run.progress();
-            let flow = PayloadProgress {
-                stream_bytes: progress.stream_bytes,
-                retransmits: progress.retransmits,
-                rtt: progress.rtt,
-                ..PayloadProgress::default()
-            };
-            (progress.bytes, progress.elapsed, flow)
-        };
-        let forward = engines.and_then(SessionEngines::sender).map(here);
-        let reverse = engines.and_then(SessionEngines::receiver).map(here);
-        let elapsed = forward.iter().chain(&reverse).map(|(_, elapsed, _)| *elapsed).max();
-        ThroughputProgress {
-            state,
-            elapsed: elapsed.unwrap_or_default(),
-            forward: forward.map(|(bytes, _, flow)| PayloadProgress {
-                sent_bytes: Some(bytes),
-                received_bytes: self.server_interval.received_bytes,
-                received_at: far_at.filter(|_| self.server_interval.received_bytes.is_some()),
-                ..flow
-            }),
-            reverse: reverse.map(|(bytes, elapsed, flow)| PayloadProgress {
-                sent_bytes: self.server_interval.sent_bytes,
-                received_bytes: Some(bytes),
-                received_at: Some(elapsed),
-                ..flow
-            }),
+        let mut progress = ThroughputProgress::read_engines(state, self.engines.as_ref());
+        let server = &self.server_interval;
+        if let Some(forward) = &mut progress.forward {
+            let at = Duration::from_micros(server.elapsed_us);
+            forward.received_bytes = server.received_bytes;
+            forward.received_at = server.received_bytes.map(|_| at);
         }
+        if let Some(reverse) = &mut progress.reverse {
+            reverse.sent_bytes = server.sent_bytes;
+        }
+        progress
     }
 }
 
@@ -201,7 +157,7 @@ impl SessionHooks for ClientHooks<'_> {
     fn act(&mut self, action: SessionAction) -> Result<Option<SessionInput>, EngineError> {
         match action {
             SessionAction::OpenStreams(accept) => {
-                self.start_capture();
+                self.capture = RunCapture::begin_client(self.plan, self.local, self.address);
                 let opened = stream_opening::open_data_streams(
                     self.target,
                     self.plan,
@@ -228,7 +184,8 @@ impl SessionHooks for ClientHooks<'_> {
             SessionAction::Collect => {
                 self.collected =
                     self.engines.take().map(SessionEngines::collect).unwrap_or_default();
-                self.finish_capture();
+                let capture = std::mem::take(&mut self.capture);
+                self.captures.client = capture.end_client(&mut self.collected);
             }
             SessionAction::PeerInterval(interval) => self.server_interval = interval,
             SessionAction::Result(PeerResult::Capture(piece)) => {

@@ -116,8 +116,7 @@ fn create_socket(target: &TargetHost, address: SocketAddr) -> Result<ConnectingS
     // The control connection is bound like the data connections, with no other options.
     let plain = ThroughputPlan::default();
     let socket = engine::open_tcp_socket(&plain, TransferRole::Sender, address, &target.bind);
-    socket
-        .map_err(|error| ProbeError::Local { what: error.to_string(), source: Some(error.source) })
+    socket.map_err(|error| ProbeError::local(error.to_string(), error.source))
 }
 
 fn connect_socket(

@@ -70,19 +70,16 @@ fn connect_all(
                     .name("connect".to_owned())
                     .stack_size(128 << 10)
                     .spawn_scoped(scope, connect)
-                    .map_err(|source| stream_error("start a stream thread", source))
+                    .map_err(|source| EngineError::new("start a stream thread", source))
             })
             .collect::<Result<_, _>>()?;
         let done = connecting.into_iter().map(|thread| {
-            let lost = || stream_error("open a stream", io::Error::other("its thread panicked"));
+            let lost =
+                || EngineError::new("open a stream", io::Error::other("its thread panicked"));
             thread.join().unwrap_or_else(|_| Err(lost())).map(DataSocket::Tcp)
         });
         done.collect()
     })
-}
-
-fn stream_error(tried: impl Into<String>, source: io::Error) -> EngineError {
-    EngineError { operation: tried.into(), hint: None, source }
 }
 
 fn connect_data_stream(
@@ -92,7 +89,7 @@ fn connect_data_stream(
     preamble: &StreamPreamble,
 ) -> Result<TcpStream, EngineError> {
     let open =
-        |source| stream_error(format!("open data stream {} to {to}", preamble.index), source);
+        |source| EngineError::new(format!("open data stream {} to {to}", preamble.index), source);
     let socket = engine::open_tcp_socket(plan, stream_direction(preamble), to, &target.bind)?;
     socket.limit_window(plan)?;
     let mut stream = socket.connect(target.connect_timeout).map_err(open)?;
@@ -114,7 +111,9 @@ pub(crate) fn open_flow(
         DataSocket::Udp(socket) => Some(socket),
         DataSocket::Tcp(_) => None,
     });
-    flow.ok_or_else(|| stream_error("open a UDP flow", io::Error::other("no socket was created")))
+    flow.ok_or_else(|| {
+        EngineError::new("open a UDP flow", io::Error::other("no socket was created"))
+    })
 }
 
 /// Proves the address of each flow to the server before sending anything else, and creates the
@@ -135,7 +134,7 @@ fn open_flows(
         if Instant::now() >= deadline {
             let why = "no answer to its hello: UDP may be blocked on the path";
             let error = io::Error::new(io::ErrorKind::TimedOut, why);
-            return Err(stream_error(format!("open UDP flow {} to {to}", silent[0]), error));
+            return Err(EngineError::new(format!("open UDP flow {} to {to}", silent[0]), error));
         }
         for &number in &silent {
             // The next round repairs a full queue or an early "port unreachable".
@@ -159,7 +158,7 @@ fn receive_acknowledgement(socket: &UdpSocket, preamble: &StreamPreamble) -> boo
 
 /// Restores the blocking mode that the engine expects.
 fn into_blocking(socket: UdpSocket) -> Result<DataSocket, EngineError> {
-    let settle = |source| stream_error("configure a UDP flow", source);
+    let settle = |source| EngineError::new("configure a UDP flow", source);
     socket.set_read_timeout(None).map_err(settle)?;
     Ok(DataSocket::Udp(socket))
 }

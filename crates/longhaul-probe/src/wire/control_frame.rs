@@ -28,12 +28,9 @@ pub enum WireError {
 }
 
 /// Encodes a message as a frame; fails if it exceeds `limit` (a result must then be thinned).
-pub fn encode_frame(message: &ControlMessage, limit: usize) -> Result<Vec<u8>, WireError> {
-    encode_json_frame(message, limit)
-}
-
-/// Encodes any JSON value as a frame; iperf3 uses the same framing.
-pub fn encode_json_frame(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireError> {
+///
+/// iperf3 uses the same framing.
+pub fn encode_frame(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, WireError> {
     let mut frame = vec![0; LENGTH_BYTES];
     serde_json::to_writer(&mut frame, message).map_err(|error| malformed_error(&error))?;
     let length = frame.len() - LENGTH_BYTES;

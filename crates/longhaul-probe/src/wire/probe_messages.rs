@@ -86,17 +86,8 @@ pub enum SessionReply {
 
 impl SessionReply {
     /// Returns the name for errors about an unexpected answer.
-    pub fn name(&self) -> &'static str {
-        match self {
-            SessionReply::Armed => "armed",
-            SessionReply::Seen(_) => "seen",
-            SessionReply::Sent(_) => "sent",
-            SessionReply::Route(_) => "route",
-            SessionReply::Echoes(_) => "echoes",
-            SessionReply::Options(_) => "options",
-            SessionReply::Files(_) => "files",
-            SessionReply::Failed(_) => "failed",
-        }
+    pub fn name(&self) -> String {
+        super::name_on_wire(self)
     }
 }
 
@@ -161,6 +152,7 @@ pub struct SessionTcpOptions {
     pub in_force: Option<TcpOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
+    /// Options that the server would offer according to its settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<TcpOptions>,
 }

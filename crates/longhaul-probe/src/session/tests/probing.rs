@@ -164,7 +164,7 @@ fn messages_of_bulk_runs_are_violations_among_probes() {
         pair.drive(BOUND);
         let responder = pair.closed()[1].clone();
         assert!(
-            matches!(&responder, Some(SessionEnd::PeerViolation { what, .. }) if what.contains(name)),
+            matches!(&responder, Some(SessionEnd::PeerViolation { what, .. }) if what.contains(&name)),
             "{name}: {responder:?}"
         );
     }
