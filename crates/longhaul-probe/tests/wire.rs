@@ -7,7 +7,6 @@ use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPl
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::plan_limits::MAX_ASK_PACKETS;
 use longhaul_probe::probing::ProbeDatagramHeader;
-use longhaul_probe::session::{SessionEvent, SessionState};
 use longhaul_probe::wire::{
     AnonymousLimits, Base64Bytes, ByeReason, CapturePart, ClockPing, ClockPong, CollectTrains,
     ControlMessage, DATA_STREAM, DirectionResult, HelloMessage, IntervalCounters, MAX_FRAME_BYTES,

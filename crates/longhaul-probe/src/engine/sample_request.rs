@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn reading(at_us: u64) -> StreamReading {
-        StreamReading { at_us, bytes: 0, blocked_us: 0, queue_bytes: None, info: None }
+        StreamReading { at_us, bytes: 0, blocked_us: 0, queue_bytes: None, tcp: None }
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn connecting_times_a_listener_and_a_refusal() {
         give_up_after: None,
     };
     let connect = |asked: &EchoSeriesRequest| {
-        let connects = ConnectProber::new(socket_config(asked, &schedule), schedule.timeout);
+        let connects = ConnectProber::new(asked.target.clone(), schedule.timeout);
         let mut running = RunningEchoSeries {
             packet_bytes: connects.packet_bytes(),
             carrier: EchoTransport::Connections(connects),
@@ -110,7 +110,7 @@ fn a_stopped_series_ends_at_once_with_what_it_has() {
 fn an_address_without_a_route_says_so() {
     // Of the block that is reserved for documentation, from a source that this host has not.
     let mut asked = asked(ProbeProtocol::Udp, "192.0.2.1", None);
-    asked.source = Some("198.51.100.7".parse().expect("an address"));
+    asked.target.source = Some("198.51.100.7".parse().expect("an address"));
     let error =
         measure_round_trips(&asked, &AtomicBool::new(false), &mut |_| {}).expect_err("not ours");
     assert!(matches!(error, PathError::NoRoute { .. }), "{error}");

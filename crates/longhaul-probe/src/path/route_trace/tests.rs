@@ -1,6 +1,7 @@
 //! Real sockets on the loopback interface, with whatever rights these tests run with.
 
 use super::*;
+use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_sys::probe_socket::{IpFamily, ProbeSocket};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
@@ -69,7 +70,7 @@ fn an_open_port_of_tcp_answers_otherwise_than_a_closed_one() {
     for address in LOOPBACK {
         let listener = TcpListener::bind((address, 0)).expect("a port");
         let mut tcp = asked(address, ProbeProtocol::Tcp);
-        tcp.port = Some(listener.local_addr().expect("address").port());
+        tcp.target.port = Some(listener.local_addr().expect("address").port());
         let Some(route) = traced(&tcp) else {
             continue;
         };
