@@ -94,13 +94,6 @@ pub struct PacketDelivery<'a> {
     pub payload: &'a [u8],
 }
 
-/// Ethernet framing on the devices of both hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EthernetAddresses {
-    pub near: [u8; 6],
-    pub far: [u8; 6],
-}
-
 const ETHERNET_BYTES: usize = 14;
 /// The source address of all frames: locally administered, never on a wire.
 const PATH_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfe];
@@ -167,15 +160,17 @@ pub struct EmulationEngine {
     departed: Vec<DepartedUnit>,
     /// The headers of the current delivery, or the message that a router is writing.
     scratch: Vec<u8>,
-    ethernet: Option<EthernetAddresses>,
+    /// The Ethernet addresses of the devices of host near and host far, if they have any.
+    ethernet: Option<[[u8; 6]; 2]>,
     totals: PathTotals,
 }
 
 impl EmulationEngine {
-    /// Puts an Ethernet header between virtio_net_hdr and IP; deliveries go to these addresses.
+    /// Puts an Ethernet header between virtio_net_hdr and IP; `addresses` are those of the devices of
+    /// host near and host far.
     #[must_use]
-    pub fn with_ethernet(mut self, ethernet: EthernetAddresses) -> EmulationEngine {
-        self.ethernet = Some(ethernet);
+    pub fn with_ethernet(mut self, addresses: [[u8; 6]; 2]) -> EmulationEngine {
+        self.ethernet = Some(addresses);
         self
     }
 
@@ -380,10 +375,9 @@ impl EmulationEngine {
         let l2 = self.frame_bytes();
         self.scratch.clear();
         segment_headers::push_vnet_header(&mut self.scratch, &packet, &unit, l2);
-        if let Some(ethernet) = &self.ethernet {
-            let to = if host == LabHost::Near { ethernet.near } else { ethernet.far };
+        if let Some(addresses) = &self.ethernet {
             let kind: u16 = if packet.source.is_ipv4() { 0x0800 } else { 0x86dd };
-            self.scratch.extend_from_slice(&to);
+            self.scratch.extend_from_slice(&addresses[host as usize]);
             self.scratch.extend_from_slice(&PATH_MAC);
             self.scratch.extend_from_slice(&kind.to_be_bytes());
         }

@@ -15,7 +15,7 @@ pub(crate) mod namespace_sysctl;
 pub(crate) use host_files::{generate_random_hex, unique_temp_path, write_whole_file};
 pub use lateness::LatenessHistogram;
 
-use crate::emulation_engine::{EmulationEngine, EthernetAddresses, LabHost, PathTruth};
+use crate::emulation_engine::{EmulationEngine, LabHost, PathTruth};
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
 use crate::path_spec::PathSpec;
 use engine_driver::{DriverOrder, EngineDriver};
@@ -93,10 +93,7 @@ impl RunningLab {
         let LabHosts { hosts, ports, mut caveats } = built;
         let mut engine = EmulationEngine::new(spec, 0);
         if backend == LabBackend::Packet {
-            engine = engine.with_ethernet(EthernetAddresses {
-                near: lab_device::NEAR_MAC,
-                far: lab_device::FAR_MAC,
-            });
+            engine = engine.with_ethernet(lab_device::HOST_MACS);
         }
         let wake =
             Arc::new(poll::wake_descriptor().with_context("cannot create an event descriptor")?);

@@ -9,7 +9,7 @@ use crate::lab_runtime::{
     LabBackend, LabReading, RunningLab, find_timing_caveat, namespace_sysctl,
 };
 use crate::path_spec::PathSpec;
-use crate::sysctl_guard::{GuardedSettings, SysctlGuard};
+use crate::sysctl_guard::{self, SysctlGuard};
 use crate::truth_file;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ fn set_machine_sysctls(
         return Ok(None);
     }
     if lab_privileges::is_machine_root() {
-        return match SysctlGuard::acquire(GuardedSettings::Machine, wanted) {
+        return match SysctlGuard::acquire(sysctl_guard::MACHINE, wanted) {
             Ok(guard) => Ok(Some(guard)),
             Err(error) if spec.machine.required => Err(error),
             Err(error) => {
@@ -123,7 +123,7 @@ fn allow_congestion_controls(spec: &PathSpec, caveats: &mut Vec<String>) -> Opti
     }
     let settings = BTreeMap::from([(ALLOWED.to_owned(), list)]);
     // Without a guard the hosts keep the machine's default, and setting them reports it.
-    SysctlGuard::acquire(GuardedSettings::CongestionControl, &settings)
+    SysctlGuard::acquire(sysctl_guard::CONGESTION_CONTROL, &settings)
         .map_err(|error| caveats.push(error.to_string()))
         .ok()
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const FOLDER: &str = "/run/longhaul-lab";
@@ -21,24 +21,10 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const RESTORE_DEADLINE: Duration = Duration::from_secs(5);
 const STATE_BYTES_MAX: u64 = 1 << 16;
 
-/// The settings to guard; each set has its own lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GuardedSettings {
-    /// Guarded for the whole run.
-    Machine,
-    /// The congestion controls that a namespace may use; guarded only while the hosts are created.
-    CongestionControl,
-}
-
-impl GuardedSettings {
-    fn file(self, end: &str) -> PathBuf {
-        let name = match self {
-            GuardedSettings::Machine => "machine",
-            GuardedSettings::CongestionControl => "congestion-control",
-        };
-        Path::new(FOLDER).join(format!("{name}.{end}"))
-    }
-}
+/// The set of settings that is guarded for the whole run. Each set has its own lock.
+pub(crate) const MACHINE: &str = "machine";
+/// The congestion controls that a namespace may use, guarded only while the hosts are created.
+pub(crate) const CONGESTION_CONTROL: &str = "congestion-control";
 
 /// A guard of changed settings; dropping it restores them.
 #[derive(Debug)]
@@ -53,11 +39,11 @@ impl SysctlGuard {
     /// Sets `settings` as soon as no other lab holds the lock. The process must have only one
     /// thread.
     pub(crate) fn acquire(
-        guarded: GuardedSettings,
+        guarded: &str,
         settings: &BTreeMap<String, String>,
     ) -> Result<SysctlGuard, LabError> {
         let lock = lock_settings(guarded)?;
-        let state = guarded.file("state");
+        let state = Path::new(FOLDER).join(format!("{guarded}.state"));
         restore_state(&state).with_context("cannot restore the sysctls of an earlier lab")?;
         let before = read_settings(settings)?;
         // One `name=value` per line.
@@ -84,8 +70,8 @@ impl Drop for SysctlGuard {
     }
 }
 
-fn lock_settings(guarded: GuardedSettings) -> Result<File, LabError> {
-    let path = guarded.file("lock");
+fn lock_settings(guarded: &str) -> Result<File, LabError> {
+    let path = Path::new(FOLDER).join(format!("{guarded}.lock"));
     let open = || {
         fs::create_dir_all(FOLDER)?;
         File::options().read(true).write(true).create(true).truncate(false).open(&path)

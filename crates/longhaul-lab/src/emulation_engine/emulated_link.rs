@@ -61,13 +61,6 @@ struct EntryOnWire {
     bytes: u64,
 }
 
-#[derive(Clone, Copy)]
-enum DropCause {
-    Queue,
-    Loss,
-    Policer,
-}
-
 pub(super) struct EmulatedLink {
     spec: LinkSpec,
     cross_context: CrossContext,
@@ -86,11 +79,8 @@ pub(super) struct EmulatedLink {
     /// Wire bytes queued or being sent.
     backlog: u64,
     updated_at: Nanos,
-    entered: PacketTally,
-    left: PacketTally,
-    drops: DropCounts,
-    peak_backlog: u64,
-    cross_truth: Option<CrossTruth>,
+    /// The counters; everything else in it is filled in when the truth is read.
+    counted: LinkTruth,
 }
 
 pub(super) fn to_virtual_nanos(duration: std::time::Duration) -> Nanos {
@@ -120,11 +110,7 @@ impl EmulatedLink {
             units: 0,
             backlog: 0,
             updated_at: now,
-            entered: PacketTally::default(),
-            left: PacketTally::default(),
-            drops: DropCounts::default(),
-            peak_backlog: 0,
-            cross_truth: None,
+            counted: LinkTruth::default(),
         };
         link.apply_spec(spec, now);
         link
@@ -139,8 +125,8 @@ impl EmulatedLink {
     ) -> Option<MtuRefusal> {
         let mtu = self.spec.mtu.filter(|mtu| shape.full > *mtu)?;
         let (packets, bytes) = (u64::from(unit.count), shape.bytes(unit));
-        self.entered.add(packets, bytes);
-        self.drops.mtu += packets;
+        self.counted.entered.add(packets, bytes);
+        self.counted.drops.mtu += packets;
         dropped.add(packets, bytes);
         Some(MtuRefusal { mtu, is_told: !self.spec.mtu_black_hole })
     }
@@ -148,7 +134,7 @@ impl EmulatedLink {
     pub fn arrive(&mut self, mut unit: PacketUnit, outlet: &mut LinkOutput) {
         self.process_cross_traffic(unit.until, outlet);
         let shape = outlet.packets.get(unit.packet).shape;
-        self.entered.add(u64::from(unit.count), shape.bytes(&unit));
+        self.counted.entered.add(u64::from(unit.count), shape.bytes(&unit));
         let Some(policer) = &mut self.policer else {
             return self.enqueue(unit, &shape, outlet);
         };
@@ -163,7 +149,7 @@ impl EmulatedLink {
             if self.policer.as_mut().is_none_or(|policer| policer.take(bits, segment.until)) {
                 self.enqueue(segment, &shape, outlet);
             } else {
-                self.discard(&segment, &shape, DropCause::Policer, outlet);
+                self.discard(&segment, &shape, |drops| &mut drops.policer, outlet);
             }
         }
         outlet.packets.release(&unit);
@@ -176,7 +162,13 @@ impl EmulatedLink {
         let fit = self.count_fitting(&unit, shape);
         if fit < unit.count {
             let front = outlet.packets.cut(&mut unit, fit);
-            self.discard(&unit, shape, DropCause::Queue, outlet);
+            let is_shaped = self.transmitter.as_ref().is_some_and(|it| it.tokens.is_some());
+            self.discard(
+                &unit,
+                shape,
+                |drops| if is_shaped { &mut drops.shaper } else { &mut drops.queue },
+                outlet,
+            );
             match front {
                 Some(front) => unit = front,
                 None => return,
@@ -194,7 +186,8 @@ impl EmulatedLink {
         if self.on_wire.is_none() {
             self.start(outlet);
         }
-        self.peak_backlog = self.peak_backlog.max(self.backlog_at(what.arrived));
+        let backlog = self.backlog_at(what.arrived);
+        self.counted.queue_peak_bytes = self.counted.queue_peak_bytes.max(backlog);
     }
 
     /// Returns how many of the unit's segments fit into the queue. A segment that finds the wire
@@ -302,18 +295,11 @@ impl EmulatedLink {
         &mut self,
         unit: &PacketUnit,
         shape: &SegmentSizes,
-        cause: DropCause,
+        counter: impl FnOnce(&mut DropCounts) -> &mut u64,
         outlet: &mut LinkOutput,
     ) {
         let packets = u64::from(unit.count);
-        let is_shaped = self.transmitter.as_ref().is_some_and(|it| it.tokens.is_some());
-        let counter = match cause {
-            DropCause::Queue if is_shaped => &mut self.drops.shaper,
-            DropCause::Queue => &mut self.drops.queue,
-            DropCause::Loss => &mut self.drops.loss,
-            DropCause::Policer => &mut self.drops.policer,
-        };
-        *counter += packets;
+        *counter(&mut self.counted.drops) += packets;
         outlet.dropped.add(packets, shape.bytes(unit));
         outlet.packets.release(unit);
     }
@@ -337,17 +323,13 @@ impl EmulatedLink {
 
     pub fn truth(&self, now: Nanos) -> LinkTruth {
         LinkTruth {
-            entered: self.entered,
-            left: self.left,
-            drops: self.drops,
             queue_bytes: self.backlog_at(now),
-            queue_peak_bytes: self.peak_backlog,
             queue_limit_bytes: self.spec.queue.map(|limit| limit.0),
             delay: self.spec.delay,
             capacity: self.transmitter.as_ref().map(|it| Rate::bits_per_second(it.rate_bps)),
             sustained: self.spec.shaper.map(|shaper| shaper.sustained),
             overhead_bytes: self.spec.overhead,
-            cross: self.cross_truth,
+            ..self.counted
         }
     }
 }

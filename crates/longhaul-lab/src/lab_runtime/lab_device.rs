@@ -11,9 +11,8 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, SystemTime};
 
-/// Locally administered, never on a wire.
-pub(super) const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-pub(super) const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+/// The addresses of host near and host far: locally administered, never on a wire.
+pub(super) const HOST_MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 /// The buffer for packets that arrive while the engine sleeps; the kernel doubles it.
 const SOCKET_BYTES: i32 = 1 << 29;
 /// The maximum age of a timestamp; an older one means that the clock was stepped.
@@ -108,9 +107,9 @@ fn peer_name(host: LabHost) -> &'static str {
 pub(super) fn add_veth(host: LabHost, mtu: u32, middle: &OwnedFd) -> Result<(), LabError> {
     let pair = VethPair {
         name: DEVICE,
-        address: if host == LabHost::Near { NEAR_MAC } else { FAR_MAC },
+        address: HOST_MACS[host as usize],
         peer_name: peer_name(host),
-        peer_address: [2, 0, 0, 0, 1, if host == LabHost::Near { 1 } else { 2 }],
+        peer_address: [2, 0, 0, 0, 1, host as u8 + 1],
         mtu,
     };
     NetlinkSocket::open()

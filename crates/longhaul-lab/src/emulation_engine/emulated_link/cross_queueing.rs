@@ -38,7 +38,7 @@ impl EmulatedLink {
     }
 
     pub(super) fn cross_truth_mut(&mut self) -> &mut CrossTruth {
-        self.cross_truth.get_or_insert_default()
+        self.counted.cross.get_or_insert_default()
     }
 
     /// Completes cross packets that are sent by `now`; real packets wait for their own event.

@@ -50,7 +50,7 @@ impl EmulatedLink {
             let around = self.cross_context;
             self.cross = CrossSource::new(spec, around, random, now);
             if self.cross.is_some() {
-                self.cross_truth.get_or_insert_default();
+                self.counted.cross.get_or_insert_default();
             }
         }
     }

@@ -1,8 +1,7 @@
 //! Propagation from the wire's near end to its far end: loss, delay, jitter, reordering.
 
 use super::{
-    DepartedUnit, DropCause, EmulatedLink, LinkOutput, Nanos, PacketUnit, SegmentSizes,
-    to_virtual_nanos,
+    DepartedUnit, EmulatedLink, LinkOutput, Nanos, PacketUnit, SegmentSizes, to_virtual_nanos,
 };
 
 impl EmulatedLink {
@@ -23,7 +22,7 @@ impl EmulatedLink {
                 self.propagate(front, shape, outlet);
             }
             if let Some(lost) = outlet.packets.cut(&mut unit, 1) {
-                self.discard(&lost, shape, DropCause::Loss, outlet);
+                self.discard(&lost, shape, |drops| &mut drops.loss, outlet);
             }
         }
         self.propagate(unit, shape, outlet);
@@ -60,7 +59,7 @@ impl EmulatedLink {
         if unit.count == 0 {
             return outlet.packets.release(&unit);
         }
-        self.left.add(u64::from(unit.count), shape.bytes(&unit));
+        self.counted.left.add(u64::from(unit.count), shape.bytes(&unit));
         let mut delay = self.delay;
         if !self.spec.jitter.is_zero() {
             let shift = self.random.bell() * to_virtual_nanos(self.spec.jitter) as f64;

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use super::packet_builder::PacketDraft;
-use crate::emulation_engine::{EmulationEngine, EthernetAddresses, LabHost};
+use crate::emulation_engine::{EmulationEngine, LabHost};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,7 +36,7 @@ proptest! {
     ) {
         let mut engine = EmulationEngine::new(&one_link(rate(100)), 0);
         if ethernet {
-            engine = engine.with_ethernet(EthernetAddresses { near: [0; 6], far: [0; 6] });
+            engine = engine.with_ethernet([[0; 6]; 2]);
         }
         feed(&mut engine, &bytes);
         let totals = engine.truth(SECOND).totals;

@@ -86,8 +86,7 @@ proptest! {
 
 #[test]
 fn hosts_on_ethernet_get_frames_for_their_own_address() {
-    use crate::emulation_engine::EthernetAddresses;
-    let macs = EthernetAddresses { near: [2, 0, 0, 0, 0, 1], far: [2, 0, 0, 0, 0, 2] };
+    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
     let mut engine = EmulationEngine::new(&one_link(delay(1)), 0).with_ethernet(macs);
     let mut packet = vec![0; 200];
     let len = udp().write(&mut packet, &[5; 40]);
