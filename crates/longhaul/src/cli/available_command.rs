@@ -9,7 +9,7 @@ use crate::cli::args::{OutputArgs, PeerArgs};
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::report_command::report_output;
 use crate::cli::value_parsers::{accept_micros, accept_size, parse_dscp, parse_port};
-use crate::cli::{command_output, option_resolution, report_archiving};
+use crate::cli::{option_resolution, report_archiving};
 use crate::command_failure::{CommandFailure, PEER};
 use clap::Args;
 use jiff::Timestamp;
