@@ -6,11 +6,11 @@
 
 use crate::watch::measure_jobs::{self, MeasureJob, MeshTurns};
 use crate::watch::run_schedule::{ClockTimes, RequestedRun, RunId, RunSchedule};
-use crate::watch::watch_file::{
-    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, MeasureProtocol, WatchFile,
-};
+use crate::watch::watch_file::{MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
 use longhaul_history::event::{FollowUpKind, FollowUpMeasurement};
+use longhaul_model::report::v1::available::AvailableMode;
 use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::path::ProbeProtocol;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,7 +147,7 @@ fn makes_measurement(work: &MeasureKind, measurement: FollowUpKind) -> bool {
         FollowUpKind::PathBothWays => matches!(work, MeasureKind::Path { .. }),
         FollowUpKind::Available => {
             // Light runs are made regularly and did not decide.
-            matches!(work, MeasureKind::Available { mode } if *mode != AvailableEffort::Light)
+            matches!(work, MeasureKind::Available { mode } if *mode != AvailableMode::Light)
         }
         FollowUpKind::AvailableShaper => false,
         FollowUpKind::Tune => matches!(work, MeasureKind::Tune { .. }),
@@ -158,9 +158,9 @@ fn build_measure(measurement: FollowUpKind) -> MeasureConfig {
     let (time, probes) = TUNE_PROBES;
     let work = match measurement {
         FollowUpKind::PathBothWays => {
-            MeasureKind::Path { count: ROUND_TRIPS, protocol: MeasureProtocol::Icmp }
+            MeasureKind::Path { count: ROUND_TRIPS, protocol: ProbeProtocol::Icmp }
         }
-        FollowUpKind::Available => MeasureKind::Available { mode: AvailableEffort::Quick },
+        FollowUpKind::Available => MeasureKind::Available { mode: AvailableMode::Quick },
         FollowUpKind::AvailableShaper => MeasureKind::Shaper,
         FollowUpKind::Tune => MeasureKind::Tune { time, probes, congestion_control: None },
     };

@@ -172,7 +172,7 @@ impl EventNotifier {
                     "cannot queue a notification by {channel_kind}: the queue is full; one is sent later"
                 );
                 self.shared.log.warn(&text);
-                self.shared.delivery_log.lock().set_state(&key, None);
+                self.shared.delivery_log.lock().forget(&key);
             }
         }
     }
@@ -183,7 +183,7 @@ impl EventNotifier {
         let memory = self.shared.delivery_log.lock();
         let mut ways = NotifyChannel::ALL.into_iter();
         matches!(event.state, EventState::Confirmed | EventState::Recovered)
-            && event.announced_at_us >= memory.since_us
+            && memory.covers(event.announced_at_us)
             && ways.any(|channel_kind| {
                 channel_kind.is_configured(&notify)
                     && memory.is_pending(&format_notice_key(event, channel_kind))
@@ -216,11 +216,11 @@ async fn run_channel(
         let key = format_notice_key(&notice.event, channel_kind);
         let mut waits = RETRY_DELAYS.iter();
         loop {
-            shared.delivery_log.lock().set_state(&key, Some(DeliveryState::Trying));
+            shared.delivery_log.lock().set_state(&key, DeliveryState::Trying);
             let why = match attempt_delivery(channel_kind, &notice, &shared).await {
                 Ok(()) => {
                     shared.counts.delivered.fetch_add(1, Ordering::Relaxed);
-                    shared.delivery_log.lock().set_state(&key, Some(DeliveryState::Done));
+                    shared.delivery_log.lock().set_state(&key, DeliveryState::Done);
                     break;
                 }
                 Err(why) => why,
@@ -228,12 +228,12 @@ async fn run_channel(
             let text = format!("cannot send the notification by {}: {why}", channel_kind.word());
             let Some(wait) = waits.next() else {
                 shared.counts.failed.fetch_add(1, Ordering::Relaxed);
-                shared.delivery_log.lock().set_state(&key, Some(DeliveryState::GivenUp));
+                shared.delivery_log.lock().set_state(&key, DeliveryState::GivenUp);
                 shared.log.warn(&format!("{text}; giving up"));
                 break;
             };
             shared.log.warn(&format!("{text}; retrying in {} s", wait.as_secs()));
-            shared.delivery_log.lock().set_state(&key, Some(DeliveryState::Waiting));
+            shared.delivery_log.lock().set_state(&key, DeliveryState::Waiting);
             tokio::time::sleep(*wait).await;
         }
     }

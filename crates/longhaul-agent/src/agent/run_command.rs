@@ -1,7 +1,7 @@
 //! Builds the command line of a run: this program with the options of the watch file.
 
 use crate::watch::measure_jobs::MeasureJob;
-use crate::watch::watch_file::{AvailableEffort, MeasureKind, WatchFile, WatchHost};
+use crate::watch::watch_file::{MeasureKind, WatchFile, WatchHost};
 use longhaul_model::units::Rate;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -66,11 +66,7 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut RunCommand) {
         }
         MeasureKind::Available { mode } => {
             line.add("available");
-            line.add(match mode {
-                AvailableEffort::Light => "--light",
-                AvailableEffort::Quick => "--quick",
-                AvailableEffort::Careful => "--careful",
-            });
+            line.add(format!("--{}", mode.word()));
         }
         MeasureKind::Shaper => {
             line.add("available");

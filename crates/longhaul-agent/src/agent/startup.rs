@@ -97,7 +97,7 @@ pub async fn start_agent(
     let path = std::path::absolute(&origin.archive).map_err(AgentError::Host)?;
     let folder = AgentFolder::acquire(&path)?;
     let listener = bind_page_listener(file.agent.listen).await?;
-    api_tls::check_certificate(&file, &origin.folder).map_err(AgentError::Host)?;
+    api_tls::build_acceptor(&file, &origin.folder).map_err(AgentError::Host)?;
     if let Some(warning) = api_tls::warn_without_tls(&file) {
         log.warn(&warning);
     }

@@ -4,6 +4,7 @@ use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::QueryParams;
 use super::shape::agent_rows::{About, AgentAbout, ArchiveAbout};
+use crate::agent::export::read_wall_us;
 use crate::watch::watch_file::WatchFile;
 use crate::watch::{DAY_US, measure_jobs};
 use axum::Json;
@@ -23,7 +24,7 @@ pub async fn about(
     params: QueryParams,
 ) -> Result<Json<About>, ApiError> {
     params.reject_rest()?;
-    let today = find_day_range(read_now_us());
+    let today = find_day_range(read_wall_us());
     let (bytes, counts) = shared
         .archive
         .query(move |archive| Ok((archive.disk_bytes()?, archive.planned_counts(today)?)))
@@ -49,10 +50,6 @@ fn count_targets(file: &WatchFile) -> u64 {
     let far: BTreeSet<usize> =
         far.flat_map(|it| measure_jobs::list_target_hosts(file, it)).collect();
     far.len() as u64
-}
-
-pub fn read_now_us() -> i64 {
-    Timestamp::now().as_microsecond()
 }
 
 /// Returns the UTC day that contains `now_us`.

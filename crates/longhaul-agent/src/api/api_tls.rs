@@ -47,11 +47,6 @@ impl TlsAcceptorCache {
     }
 }
 
-/// Checks certificate and key, if the file names them.
-pub fn check_certificate(file: &WatchFile, folder: &Path) -> io::Result<()> {
-    build_acceptor(file, folder).map(drop)
-}
-
 /// Returns a warning if other hosts reach the agent without TLS.
 pub fn warn_without_tls(file: &WatchFile) -> Option<String> {
     let listen = file.agent.listen;
@@ -73,7 +68,8 @@ pub async fn accept_tls(
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-fn build_acceptor(file: &WatchFile, folder: &Path) -> io::Result<Option<TlsAcceptor>> {
+/// Returns the acceptor with certificate and key, if the file names them.
+pub fn build_acceptor(file: &WatchFile, folder: &Path) -> io::Result<Option<TlsAcceptor>> {
     let Some((certificate, key)) = file.api.tls_files() else {
         return Ok(None);
     };

@@ -17,9 +17,7 @@ pub mod watch_file_checks;
 
 pub use agent_sections::{AgentSection, CatchUpPolicy, DetectSection, RetainSection};
 pub use host_tables::{HostSet, HostSetKind, SharedLink, WatchHost};
-pub use measure_tables::{
-    AvailableEffort, MeasureConfig, MeasureDirections, MeasureKind, MeasureProtocol,
-};
+pub use measure_tables::{MeasureConfig, MeasureDirections, MeasureKind};
 pub use service_sections::{
     ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,
     SenderConfig, WebhookConfig,

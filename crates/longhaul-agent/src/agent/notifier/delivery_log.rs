@@ -5,7 +5,7 @@
 
 use crate::agent::{agent_folder, clocks};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// The maximum number of remembered notices.
@@ -22,51 +22,44 @@ pub enum DeliveryState {
 }
 
 /// The file of the log.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct DeliveryLogFile {
+    /// Older events are not notified.
     since_us: i64,
-    /// The oldest first.
+    /// Notices, the oldest first.
     told: Vec<(String, DeliveryState)>,
 }
 
 #[derive(Debug)]
 pub struct DeliveryLog {
     path: PathBuf,
-    states: HashMap<String, DeliveryState>,
-    /// Oldest first.
-    order: VecDeque<String>,
-    /// Older events are not notified.
-    pub since_us: i64,
+    file: DeliveryLogFile,
     /// Notices that this process has delivered or queued.
-    claimed: std::collections::HashSet<String>,
+    claimed: HashSet<String>,
 }
 
 impl DeliveryLog {
     pub fn load(path: PathBuf) -> DeliveryLog {
-        let file = agent_folder::load_json::<DeliveryLogFile>(&path, FILE_BYTES_MAX);
-        let mut memory = DeliveryLog {
-            path,
-            states: HashMap::new(),
-            order: VecDeque::new(),
-            since_us: clocks::read_wall_us(),
-            claimed: std::collections::HashSet::new(),
-        };
-        let Some(file) = file else {
-            memory.save();
-            return memory;
-        };
-        memory.since_us = file.since_us;
-        for (key, told) in file.told {
-            memory.order.push_back(key.clone());
-            memory.states.insert(key, told);
+        let stored = agent_folder::load_json(&path, FILE_BYTES_MAX);
+        let is_new = stored.is_none();
+        let new = || DeliveryLogFile { since_us: clocks::read_wall_us(), told: Vec::new() };
+        let file = stored.unwrap_or_else(new);
+        let log = DeliveryLog { path, file, claimed: HashSet::new() };
+        if is_new {
+            log.save();
         }
-        memory
+        log
+    }
+
+    /// Returns whether an event that was announced at this time is notified.
+    pub fn covers(&self, announced_at_us: i64) -> bool {
+        announced_at_us >= self.file.since_us
     }
 
     /// Returns whether the notice is pending, including after a failed attempt.
     pub fn is_pending(&self, key: &str) -> bool {
-        let told = self.states.get(key);
-        !self.claimed.contains(key) && told.is_none_or(|told| *told == DeliveryState::Waiting)
+        let told = self.file.told.iter().find(|(known, _)| known == key);
+        !self.claimed.contains(key) && told.is_none_or(|(_, told)| *told == DeliveryState::Waiting)
     }
 
     /// Claims the notice. Returns false if it is not pending.
@@ -74,39 +67,32 @@ impl DeliveryLog {
         let may = self.is_pending(key);
         if may {
             self.claimed.insert(key.to_owned());
-            self.set_state(key, Some(DeliveryState::Waiting));
+            self.set_state(key, DeliveryState::Waiting);
         }
         may
     }
 
-    /// Sets the state; `None` forgets the notice.
-    pub fn set_state(&mut self, key: &str, told: Option<DeliveryState>) {
-        let Some(told) = told else {
-            self.claimed.remove(key);
-            self.states.remove(key);
-            self.order.retain(|known| known != key);
-            self.save();
-            return;
-        };
-        if self.states.insert(key.to_owned(), told).is_none() {
-            self.order.push_back(key.to_owned());
+    pub fn set_state(&mut self, key: &str, told: DeliveryState) {
+        match self.file.told.iter_mut().find(|(known, _)| known == key) {
+            Some((_, state)) => *state = told,
+            None => self.file.told.push((key.to_owned(), told)),
         }
-        while self.order.len() > MAX_NOTICES {
-            if let Some(oldest) = self.order.pop_front() {
-                self.states.remove(&oldest);
-                self.claimed.remove(&oldest);
-            }
+        let excess = self.file.told.len().saturating_sub(MAX_NOTICES);
+        for (oldest, _) in self.file.told.drain(..excess) {
+            self.claimed.remove(&oldest);
         }
         self.save();
     }
 
+    /// Forgets a notice that could not be queued.
+    pub fn forget(&mut self, key: &str) {
+        self.claimed.remove(key);
+        self.file.told.retain(|(known, _)| known != key);
+        self.save();
+    }
+
     fn save(&self) {
-        let entry = |key: &String| Some((key.clone(), *self.states.get(key)?));
-        let file = DeliveryLogFile {
-            since_us: self.since_us,
-            told: self.order.iter().filter_map(entry).collect(),
-        };
-        agent_folder::save_json(&self.path, &file);
+        agent_folder::save_json(&self.path, &self.file);
     }
 }
 
@@ -126,10 +112,10 @@ mod tests {
             ("given up", DeliveryState::GivenUp),
         ] {
             assert!(first.claim(key) && !first.claim(key));
-            first.set_state(key, Some(told));
+            first.set_state(key, told);
         }
         let mut second = DeliveryLog::load(path.clone());
-        assert_eq!(second.since_us, first.since_us);
+        assert_eq!(second.file.since_us, first.file.since_us);
         for (key, again) in [
             ("done", false),
             ("cut off", false),

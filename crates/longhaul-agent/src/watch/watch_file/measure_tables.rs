@@ -5,7 +5,8 @@ use super::host_tables::HostSet;
 use longhaul_analysis::available_bandwidth::budget_of_mode;
 use longhaul_config::config_values::{self, format_long_duration};
 use longhaul_config::{ConfigDocument, quote_value, suggest_known};
-use longhaul_model::report::v1::available;
+use longhaul_model::report::v1::available::AvailableMode;
+use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_model::units::Rate;
 use longhaul_probe::plan_limits::{self, MAX_BUFFER_BYTES};
 use serde::Deserialize;
@@ -49,8 +50,8 @@ pub(super) struct MeasureKeys {
     bytes_per_day: Option<u64>,
     #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, 1000>")]
     count: Option<u32>,
-    protocol: Option<MeasureProtocol>,
-    mode: Option<AvailableEffort>,
+    protocol: Option<ProbeProtocol>,
+    mode: Option<AvailableMode>,
     #[serde(default, deserialize_with = "config_values::duration::<_, _, 1, 3600>")]
     time: Option<Duration>,
     #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, MAX_STREAMS>")]
@@ -91,34 +92,15 @@ impl KindWord {
     }
 }
 
-/// The protocol of the probes of a path run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MeasureProtocol {
-    Icmp,
-    Udp,
-    Tcp,
-}
-
-impl MeasureProtocol {
-    pub fn word(self) -> &'static str {
-        match self {
-            MeasureProtocol::Icmp => "icmp",
-            MeasureProtocol::Udp => "udp",
-            MeasureProtocol::Tcp => "tcp",
-        }
-    }
-}
-
 /// The kind of a measurement, with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MeasureKind {
     Path {
         count: u32,
-        protocol: MeasureProtocol,
+        protocol: ProbeProtocol,
     },
     Available {
-        mode: AvailableEffort,
+        mode: AvailableMode,
     },
     Throughput {
         time: Duration,
@@ -144,24 +126,6 @@ pub enum MeasureKind {
     /// Available bandwidth with a long search for a token bucket, in one direction. Only events
     /// request it; a file cannot.
     Shaper,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AvailableEffort {
-    Light,
-    Quick,
-    Careful,
-}
-
-impl AvailableEffort {
-    fn to_report_mode(self) -> available::AvailableMode {
-        match self {
-            AvailableEffort::Light => available::AvailableMode::Light,
-            AvailableEffort::Quick => available::AvailableMode::Quick,
-            AvailableEffort::Careful => available::AvailableMode::Careful,
-        }
-    }
 }
 
 /// Directions to measure. Forward is from the agent that starts the run.
@@ -193,7 +157,7 @@ impl MeasureKind {
             | MeasureKind::Tune { .. }
             | MeasureKind::Load { .. }
             | MeasureKind::Shaper => true,
-            MeasureKind::Available { mode } => *mode == AvailableEffort::Careful,
+            MeasureKind::Available { mode } => *mode == AvailableMode::Careful,
             MeasureKind::Path { .. } | MeasureKind::Host => false,
         }
     }
@@ -209,7 +173,7 @@ impl MeasureKind {
             + match self {
                 MeasureKind::Path { count, .. } => PATH_TIME + Duration::from_millis(100) * *count,
                 MeasureKind::Available { mode } => {
-                    let most = budget_of_mode(mode.to_report_mode()).most_time_us;
+                    let most = budget_of_mode(*mode).most_time_us;
                     Duration::from_micros(most) * 2
                 }
                 MeasureKind::Throughput { time, .. } => *time,
@@ -219,7 +183,7 @@ impl MeasureKind {
                 }
                 MeasureKind::Host => AUDIT_TIME,
                 MeasureKind::Shaper => {
-                    let trains = budget_of_mode(available::AvailableMode::Careful).most_time_us;
+                    let trains = budget_of_mode(AvailableMode::Careful).most_time_us;
                     SHAPER_TIME + Duration::from_micros(trains)
                 }
             }
@@ -230,7 +194,7 @@ impl MeasureKind {
     pub fn min_duration(&self) -> Duration {
         match self {
             MeasureKind::Path { count, .. } => Duration::from_millis(100) * *count,
-            MeasureKind::Available { mode } if *mode != AvailableEffort::Careful => {
+            MeasureKind::Available { mode } if *mode != AvailableMode::Careful => {
                 Duration::from_secs(1)
             }
             MeasureKind::Host => Duration::from_secs(1),
@@ -243,7 +207,7 @@ impl MeasureKind {
         let slower = |asked: Option<Rate>| asked.map_or(path, |asked| asked.min(path));
         match self {
             MeasureKind::Path { .. } => PATH_BYTES,
-            MeasureKind::Available { mode } => budget_of_mode(mode.to_report_mode()).most_bytes * 2,
+            MeasureKind::Available { mode } => budget_of_mode(*mode).most_bytes * 2,
             MeasureKind::Throughput { time, rate, .. } => slower(*rate).bytes_in(*time),
             MeasureKind::Tune { time, probes, .. } => {
                 path.bytes_in(*time).saturating_mul(u64::from(*probes))
@@ -404,10 +368,10 @@ fn build_kind(keys: &MeasureKeys, at: &str, document: &ConfigDocument<'_>) -> Me
     match keys.kind {
         KindWord::Path => MeasureKind::Path {
             count: keys.count.unwrap_or(10),
-            protocol: keys.protocol.unwrap_or(MeasureProtocol::Icmp),
+            protocol: keys.protocol.unwrap_or(ProbeProtocol::Icmp),
         },
         KindWord::Available => {
-            MeasureKind::Available { mode: keys.mode.unwrap_or(AvailableEffort::Light) }
+            MeasureKind::Available { mode: keys.mode.unwrap_or(AvailableMode::Light) }
         }
         KindWord::Throughput => MeasureKind::Throughput {
             time: time_or(10),
