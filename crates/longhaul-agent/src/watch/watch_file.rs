@@ -27,6 +27,7 @@ use host_tables::TargetKeys;
 use longhaul_config::{ConfigDocument, ConfigProblems, ConfigRules};
 use measure_tables::MeasureKeys;
 use serde::Deserialize;
+use std::mem;
 use std::path::Path;
 
 /// The maximum size of a watch file in bytes.
@@ -54,50 +55,38 @@ const RULES: ConfigRules = ConfigRules {
     ],
 };
 
-/// A watch file as written.
-#[derive(Deserialize)]
+/// A checked watch file, for one agent.
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileKeys {
-    agent: AgentSection,
-    #[serde(default)]
-    host: Vec<WatchHost>,
-    #[serde(default)]
-    link: Vec<SharedLink>,
+pub struct WatchFile {
+    pub agent: AgentSection,
+    /// All hosts, including the agent's own.
+    #[serde(default, rename = "host")]
+    pub hosts: Vec<WatchHost>,
+    #[serde(default, rename = "link")]
+    pub links: Vec<SharedLink>,
     #[serde(default)]
     group: Vec<HostSet>,
     #[serde(default)]
     mesh: Vec<HostSet>,
     #[serde(default)]
     target: Vec<TargetKeys>,
+    /// Groups, meshes and single targets.
+    #[serde(skip)]
+    pub sets: Vec<HostSet>,
     #[serde(default)]
     measure: Vec<MeasureKeys>,
-    #[serde(default)]
-    detect: DetectSection,
-    #[serde(default)]
-    notify: NotifySection,
-    collector: Option<CollectorSection>,
-    database: Option<DatabaseSection>,
-    #[serde(default)]
-    retain: RetainSection,
-    #[serde(default)]
-    api: ApiSection,
-}
-
-/// A checked watch file, for one agent.
-#[derive(Debug, Clone)]
-pub struct WatchFile {
-    pub agent: AgentSection,
-    /// All hosts, including the agent's own.
-    pub hosts: Vec<WatchHost>,
-    pub links: Vec<SharedLink>,
-    /// Groups, meshes and single targets.
-    pub sets: Vec<HostSet>,
+    #[serde(skip)]
     pub measures: Vec<MeasureConfig>,
+    #[serde(default)]
     pub detect: DetectSection,
+    #[serde(default)]
     pub notify: NotifySection,
     pub collector: Option<CollectorSection>,
     pub database: Option<DatabaseSection>,
+    #[serde(default)]
     pub retain: RetainSection,
+    #[serde(default)]
     pub api: ApiSection,
 }
 
@@ -142,22 +131,22 @@ pub fn parse_watch_file(
     here: &WatchFileContext<'_>,
 ) -> Result<WatchFile, ConfigProblems> {
     let mut document = ConfigDocument::parse(file, text, RULES)?;
-    let keys = document.read::<FileKeys>();
+    let file = document.read::<WatchFile>();
     let reader = WatchFileReader { document: &document, check_secret: here.check_secret };
-    let file = keys.and_then(|keys| reader.build_file(keys, here.agent));
+    let file = file.and_then(|file| reader.complete_file(file, here.agent));
     document.into_result(file).map(|(file, _)| file)
 }
 
 impl WatchFileReader<'_, '_> {
-    /// Builds the file, even if there are problems, to find more of them.
-    fn build_file(&self, mut keys: FileKeys, named: Option<&str>) -> Option<WatchFile> {
+    /// Completes the file, even if there are problems, to find more of them.
+    fn complete_file(&self, mut file: WatchFile, named: Option<&str>) -> Option<WatchFile> {
         for (key, count) in [
-            ("host", keys.host.len()),
-            ("link", keys.link.len()),
-            ("group", keys.group.len()),
-            ("mesh", keys.mesh.len()),
-            ("target", keys.target.len()),
-            ("measure", keys.measure.len()),
+            ("host", file.hosts.len()),
+            ("link", file.links.len()),
+            ("group", file.group.len()),
+            ("mesh", file.mesh.len()),
+            ("target", file.target.len()),
+            ("measure", file.measure.len()),
         ] {
             if count > MAX_TABLES {
                 let what = format!("more than {MAX_TABLES} entries");
@@ -165,37 +154,27 @@ impl WatchFileReader<'_, '_> {
                 return None;
             }
         }
-        self.check_links(&keys.link);
-        self.complete_hosts(&mut keys.host, &keys.link);
-        let mut hosts = keys.host;
-        let declared = hosts.len();
-        let agent = self.complete_agent(keys.agent, named, &mut hosts, &keys.link);
-        let mut sets = self.build_host_sets(keys.group, keys.mesh, keys.target, &hosts);
-        self.join_named_groups(&hosts[..declared], &mut sets);
-        let listen = agent.as_ref().map(|agent| agent.listen);
-        self.check_api(&keys.api, listen);
-        self.check_notify(&keys.notify);
-        keys.collector.iter().for_each(|it| self.check_collector(it));
-        keys.database.iter().for_each(|it| self.check_database(it));
-        let retain = keys.retain;
-        if retain.hourly.is_some_and(|hourly| hourly < retain.runs) {
+        self.check_links(&file.links);
+        self.complete_hosts(&mut file.hosts, &file.links);
+        let declared = file.hosts.len();
+        let has_agent = self.complete_agent(&mut file, named);
+        let (groups, meshes) = (mem::take(&mut file.group), mem::take(&mut file.mesh));
+        let targets = mem::take(&mut file.target);
+        file.sets = self.build_host_sets(groups, meshes, targets, &file.hosts);
+        self.join_named_groups(&file.hosts[..declared], &mut file.sets);
+        self.check_api(&file.api, has_agent.then_some(file.agent.listen));
+        self.check_notify(&file.notify);
+        file.collector.iter().for_each(|it| self.check_collector(it));
+        file.database.iter().for_each(|it| self.check_database(it));
+        if file.retain.hourly.is_some_and(|hourly| hourly < file.retain.runs) {
             let advice = "keep hourly values at least as long as runs";
             self.document.reject("retain.hourly", "is shorter than runs", advice);
         }
-        let agent = agent?;
-        let file = WatchFile {
-            measures: measure_tables::build_measures(&keys.measure, &sets, &agent, self.document),
-            agent,
-            hosts,
-            links: keys.link,
-            sets,
-            detect: keys.detect,
-            notify: keys.notify,
-            collector: keys.collector,
-            database: keys.database,
-            retain,
-            api: keys.api,
-        };
+        if !has_agent {
+            return None;
+        }
+        file.measures =
+            measure_tables::build_measures(&file.measure, &file.sets, &file.agent, self.document);
         watch_file_checks::check_watch_file(&file, self.document);
         Some(file)
     }

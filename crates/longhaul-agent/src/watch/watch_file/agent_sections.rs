@@ -1,7 +1,7 @@
 //! `[agent]`, `[detect]` and `[retain]`.
 
-use super::WatchFileReader;
 use super::host_tables::{SharedLink, WatchHost};
+use super::{WatchFile, WatchFileReader};
 use longhaul_config::{config_values, quote_value, suggest_known};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::Rate;
@@ -131,14 +131,9 @@ impl Default for RetainSection {
 
 impl WatchFileReader<'_, '_> {
     /// Completes `[agent]`; adds its host if the file does not declare it. `named` overrides the
-    /// name of the file.
-    pub(super) fn complete_agent(
-        &self,
-        mut agent: AgentSection,
-        named: Option<&str>,
-        hosts: &mut Vec<WatchHost>,
-        links: &[SharedLink],
-    ) -> Option<AgentSection> {
+    /// name of the file. Returns false if the agent has no name.
+    pub(super) fn complete_agent(&self, file: &mut WatchFile, named: Option<&str>) -> bool {
+        let WatchFile { agent, hosts, links, .. } = file;
         if let Some(name) = named {
             agent.name = name.to_owned();
             if hosts.iter().all(|host| host.name != name) {
@@ -150,11 +145,11 @@ impl WatchFileReader<'_, '_> {
             let advice =
                 "name this host here, or use --agent NAME if several agents share the file";
             self.document.add("agent.name", "missing", advice);
-            return None;
+            return false;
         }
-        agent.host = self.resolve_own_host(&agent, hosts, links);
-        self.parse_listen(&mut agent);
-        Some(agent)
+        agent.host = self.resolve_own_host(agent, hosts, links);
+        self.parse_listen(agent);
+        true
     }
 
     /// Returns the index of the agent's host, and applies the keys of `[agent]` to it.

@@ -72,7 +72,7 @@ fn default_port() -> u16 {
 }
 
 /// A single target as written.
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TargetKeys {
     #[serde(deserialize_with = "config_values::name")]

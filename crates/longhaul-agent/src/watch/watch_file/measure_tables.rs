@@ -33,7 +33,7 @@ const MAX_STREAMS: u64 = plan_limits::MAX_STREAMS as u64;
 const MAX_EVERY_S: u64 = 366 * 86_400;
 
 /// A measurement as written.
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MeasureKeys {
     #[serde(deserialize_with = "config_values::name")]
@@ -68,7 +68,7 @@ pub(super) struct MeasureKeys {
 }
 
 /// The kinds of a file; each has its own options.
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum KindWord {
     Path,
