@@ -157,7 +157,10 @@ fn draw_legend(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f64)
     for quarter in 0..=4 {
         let share = f64::from(quarter) / 4.0;
         let y = top + high * (1.0 - share);
-        let text = grid.unit.short((grid.most_bps * share) as u64);
+        let text = match quarter {
+            0 => String::from("0"),
+            _ => grid.unit.short((grid.most_bps * share) as u64),
+        };
         sheet.label((left + 22.0, y), text, TextAnchor::Left);
     }
     sheet.faint_label((left, top - 16.0), grid.unit.name, TextAnchor::Left);

@@ -4,6 +4,7 @@
 use super::chart_panel::{AxisScale, ChartPanel};
 use super::figure_frame::{self, FOOT, HEAD, MARGIN};
 use super::figure_sheet::{FigureSheet, GREY, InkColour, TextAnchor};
+use crate::load_text::load_csv::compute_rate_at;
 use crate::load_text::{format_nanos, load_step_text};
 use longhaul_model::report::v1::LoadReport;
 use longhaul_model::report::v1::load::{LoadFlow, LoadPhase, LoadProbe};
@@ -24,8 +25,8 @@ const OTHER: InkColour = InkColour(0xd5, 0x5e, 0x00);
 const PROBE: InkColour = InkColour(0x3b, 0x6e, 0x3b);
 const LOST: InkColour = InkColour(0xb3, 0x1b, 0x1b);
 
-/// The minimum step of the goodput line.
-const RATE_STEP_US: u64 = 200_000;
+/// The step of the goodput line.
+const RATE_STEP_US: usize = 200_000;
 /// The number of columns in the loss panel.
 const BINS: usize = 120;
 /// The maximum ratio of round trips on a linear axis; beyond it, the axis is logarithmic.
@@ -122,23 +123,15 @@ fn draw_goodput(sheet: &mut FigureSheet, panel: &ChartPanel, lines: &[RateLine])
     }
 }
 
-/// Returns rates in even steps, with a point in the middle of each.
+/// Returns rates in even steps, and none at both ends.
 fn rate_steps(flow: &LoadFlow) -> Vec<(u64, f64)> {
-    let mut line = Vec::new();
-    let Some(mut low) = flow.series.first() else {
-        return line;
+    let (Some(first), Some(last)) = (flow.series.first(), flow.series.last()) else {
+        return Vec::new();
     };
-    line.push((low.at_us, 0.0));
-    for point in &flow.series {
-        let time = point.at_us.saturating_sub(low.at_us);
-        if time >= RATE_STEP_US {
-            let bits = point.bytes.saturating_sub(low.bytes) as f64 * 8.0;
-            line.push((low.at_us + time / 2, bits * 1e6 / time as f64));
-            low = point;
-        }
-    }
-    line.extend(flow.series.last().map(|last| (last.at_us, 0.0)));
-    line
+    let times = (first.at_us..last.at_us).step_by(RATE_STEP_US).skip(1);
+    let rates = times.filter_map(|us| Some((us, compute_rate_at(flow, us)? as f64)));
+    let begin = std::iter::once((first.at_us, 0.0));
+    begin.chain(rates).chain([(last.at_us, 0.0)]).collect()
 }
 
 /// Returns a scale of nanoseconds, logarithmic if a linear one would hide the idle path.
@@ -155,12 +148,12 @@ fn rtt_scale(probes: &[LoadProbe]) -> AxisScale {
 
 fn draw_round_trips(sheet: &mut FigureSheet, panel: &ChartPanel, load: &LoadReport) {
     for LoadProbe { echo, .. } in &load.observation.probes {
-        match echo.rtt_ns {
-            Some(ns) => sheet.dot(panel.at(echo.at_us as f64, ns as f64), 1.2, PROBE, true),
-            None => {
-                let ((x, _), top) = (panel.at(echo.at_us as f64, 0.0), panel.from.1);
-                sheet.line(&[(x, top), (x, top + 7.0)], LOST, 1.0);
-            }
+        let at_us = echo.at_us as f64;
+        if let Some(ns) = echo.rtt_ns {
+            sheet.dot(panel.at(at_us, ns as f64), 1.2, PROBE, true);
+        } else {
+            let ((x, _), top) = (panel.at(at_us, 0.0), panel.from.1);
+            sheet.line(&[(x, top), (x, top + 7.0)], LOST, 1.0);
         }
     }
     if let Some(idle) = &load.analysis.idle {
