@@ -54,7 +54,7 @@ pub struct BenchArguments {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Run only tables or cases whose name contains this text
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
     /// Keep the reports of verdicts and tune in this folder
     #[arg(long, value_name = "FOLDER")]

@@ -24,7 +24,11 @@ impl MarkdownTable {
         self.rows.push(cells);
     }
 
+    /// Formats the table; one without rows is empty.
     pub fn markdown(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let rule = format!("|{}\n", " --- |".repeat(self.columns.len()));
         let rows: String = self.rows.iter().map(|row| line(row)).collect();

@@ -48,7 +48,5 @@ impl NarrowPath<'_> {
 const WIDE: &str = "rate = \"10 Gbit/s\"\nqueue = \"64 MB\"\n";
 
 fn format_sysctls(sysctls: &[(&str, &str)]) -> String {
-    let lines: Vec<String> =
-        sysctls.iter().map(|(name, value)| format!("\"{name}\" = \"{value}\"\n")).collect();
-    lines.concat()
+    sysctls.iter().flat_map(|(name, value)| ["\"", name, "\" = \"", value, "\"\n"]).collect()
 }
