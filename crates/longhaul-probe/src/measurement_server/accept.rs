@@ -6,6 +6,7 @@
 use super::pending_connections::PendingSlot;
 use super::serve_event::ServeEvent;
 use super::server_hooks::ServerHooks;
+use super::stream_registry::StreamClaim;
 use super::{ListeningPort, ProtocolHandler, STOP_POLL_INTERVAL, ServerContext, udp_hello};
 use crate::secure::{ControlChannel, TlsHandshake, boot_proof};
 use crate::session::{AdmissionRules, GREETING_TIMEOUT, RoleState, Session, SessionSetup};
@@ -192,7 +193,7 @@ fn handle_data_stream(
     read_until(&stream, &mut bytes, deadline).map_err(|_| "its preamble did not arrive in time")?;
     let preamble = StreamPreamble::decode(&bytes, DATA_STREAM).ok_or("its preamble is invalid")?;
     stream.set_read_timeout(None).map_err(|_| "its socket is closed")?;
-    service.registry.claim(preamble, stream)
+    service.registry.claim(StreamClaim::Connection(preamble, stream))
 }
 
 /// Fills `bytes` by one deadline, which a peer cannot extend by sending single bytes.

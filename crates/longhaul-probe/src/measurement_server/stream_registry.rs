@@ -59,27 +59,13 @@ impl StreamRegistry {
         Ok(SessionEntry { registry: self, nonce, claims })
     }
 
-    /// Delivers a connection to its session. The error gives the reason for a refusal.
-    pub fn claim(&self, preamble: StreamPreamble, stream: TcpStream) -> Result<(), &'static str> {
-        self.deliver(preamble, false, None, StreamClaim::Connection(preamble, stream))
-    }
-
-    /// Delivers a datagram's source to its session, if it is the control connection's peer.
-    pub fn claim_flow(
-        &self,
-        preamble: StreamPreamble,
-        from: SocketAddr,
-    ) -> Result<(), &'static str> {
-        self.deliver(preamble, true, Some(from.ip()), StreamClaim::Datagram(preamble, from))
-    }
-
-    fn deliver(
-        &self,
-        preamble: StreamPreamble,
-        udp: bool,
-        from: Option<IpAddr>,
-        claim: StreamClaim,
-    ) -> Result<(), &'static str> {
+    /// Delivers a stream to its session; a datagram must come from the control connection's peer.
+    /// The error gives the reason for a refusal.
+    pub fn claim(&self, claim: StreamClaim) -> Result<(), &'static str> {
+        let (preamble, from) = match &claim {
+            StreamClaim::Connection(preamble, _) => (*preamble, None),
+            StreamClaim::Datagram(preamble, from) => (*preamble, Some(from.ip())),
+        };
         let mut sessions = self.sessions.lock();
         let entry = sessions.get_mut(&preamble.nonce).ok_or("no session has this nonce")?;
         let expected = &entry.expected;
@@ -88,7 +74,10 @@ impl StreamRegistry {
             return Err("its address differs from that of the session");
         }
         let wanted = if preamble.forward { expected.forward } else { expected.reverse };
-        if !wanted || udp != expected.udp || u32::from(preamble.index) >= expected.streams {
+        if !wanted
+            || from.is_some() != expected.udp
+            || u32::from(preamble.index) >= expected.streams
+        {
             return Err("the session's plan has no such stream");
         }
         if !entry.claimed.insert((preamble.index, preamble.forward)) {
@@ -127,19 +116,17 @@ mod tests {
         let peer: SocketAddr = "192.0.2.1:4000".parse().expect("an address");
         let other: SocketAddr = "192.0.2.2:4000".parse().expect("an address");
         let own = preamble(nonce, 1, true);
-        assert!(registry.claim_flow(preamble(SessionNonce([2; 16]), 1, true), peer).is_err());
-        assert!(registry.claim_flow(own, other).is_err(), "spoofed or stolen");
-        assert!(registry.claim_flow(preamble(nonce, 2, true), peer).is_err());
-        assert!(registry.claim_flow(preamble(nonce, 1, false), peer).is_err());
-        assert_eq!(registry.claim_flow(own, peer), Ok(()));
-        assert!(registry.claim_flow(own, peer).is_err(), "twice");
+        let claim_flow = |preamble, from| registry.claim(StreamClaim::Datagram(preamble, from));
+        assert!(claim_flow(preamble(SessionNonce([2; 16]), 1, true), peer).is_err());
+        assert!(claim_flow(own, other).is_err(), "spoofed or stolen");
+        assert!(claim_flow(preamble(nonce, 2, true), peer).is_err());
+        assert!(claim_flow(preamble(nonce, 1, false), peer).is_err());
+        assert_eq!(claim_flow(own, peer), Ok(()));
+        assert!(claim_flow(own, peer).is_err(), "twice");
         assert!(
             matches!(registered.claims.try_recv(), Ok(StreamClaim::Datagram(p, _)) if p == own)
         );
         drop(registered);
-        assert_eq!(
-            registry.claim_flow(preamble(nonce, 0, true), peer),
-            Err("no session has this nonce")
-        );
+        assert_eq!(claim_flow(preamble(nonce, 0, true), peer), Err("no session has this nonce"));
     }
 }

@@ -5,6 +5,7 @@
 //! which is no longer than the hello. Other datagrams are offered to the handlers.
 
 use super::serve_event::ServeEvent;
+use super::stream_registry::StreamClaim;
 use super::{ListeningPort, ServerContext};
 use crate::wire::{DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, StreamPreamble};
 use longhaul_sys::listening_socket::{self, ListenSocketConfig};
@@ -28,7 +29,7 @@ pub(super) fn receive_hello(service: &ServerContext<'_>, port: &ListeningPort) {
                 handlers.any(|handler| handler.handle_datagram(from, bytes));
                 return;
             };
-            if let Err(why) = service.registry.claim_flow(preamble, from) {
+            if let Err(why) = service.registry.claim(StreamClaim::Datagram(preamble, from)) {
                 (service.log)(ServeEvent::StreamRefused { peer: from, why });
             }
         }

@@ -21,8 +21,12 @@ pub(super) const fn part_name(part: PathPart) -> &'static str {
     }
 }
 
-fn add_hint(text: String, hint: Option<&str>) -> String {
-    hint.map_or_else(|| text.clone(), |hint| format!("{text}; {hint}"))
+fn add_hint(mut text: String, hint: Option<&str>) -> String {
+    if let Some(hint) = hint {
+        text.push_str("; ");
+        text.push_str(hint);
+    }
+    text
 }
 
 pub(super) fn describe_path_error(error: &PathError) -> String {
