@@ -37,23 +37,23 @@ impl CopyTarget {
     /// Resolves the path below the opened folder. The error names the obstacle.
     pub fn resolve(
         folder: ConfinedDir,
-        asked: PathBuf,
+        asked: &Path,
         wish: TargetRequest,
         given_up: Arc<AtomicBool>,
     ) -> Result<CopyTarget, String> {
         let failed = |path: &Path, why: &dyn Display| cannot_write(path, why);
-        let seen = folder.stat(&asked).map_err(|e| failed(&asked, &e))?;
+        let seen = folder.stat(asked).map_err(|e| failed(asked, &e))?;
         let path = match (seen.map(|seen| seen.kind), &wish.name) {
-            (Some(FileKind::Folder), _) if wish.dry => asked.clone(),
+            (Some(FileKind::Folder), _) if wish.dry => asked.to_owned(),
             // The scratch file is created in the folder where the file would be.
-            _ if wish.dry => asked.parent().unwrap_or(&asked).to_owned(),
+            _ if wish.dry => asked.parent().unwrap_or(asked).to_owned(),
             (Some(FileKind::Folder), Some(name)) => {
-                join_paths(&asked, &relative_names::parse_relative_path(name)?)
+                join_paths(asked, &relative_names::parse_relative_path(name)?)
             }
             (Some(FileKind::Folder), None) => {
-                return Err(failed(&asked, &"it is a folder; name a file in it"));
+                return Err(failed(asked, &"it is a folder; name a file in it"));
             }
-            _ => asked.clone(),
+            _ => asked.to_owned(),
         };
         Ok(CopyTarget {
             location: Some((Arc::new(folder), path)),

@@ -148,7 +148,7 @@ impl ServerFiles {
             return Err("writing requires the token".to_owned());
         }
         let session_over = Arc::clone(&self.session_over);
-        self.target = Some(CopyTarget::resolve(open_root(root)?, path, ask, session_over)?);
+        self.target = Some(CopyTarget::resolve(open_root(root)?, &path, ask, session_over)?);
         Ok(FilesReply::Done)
     }
 

@@ -173,7 +173,7 @@ impl ClientCopy<'_> {
         let wish = self.target_request(Some(listed.name.clone()), listed.folder);
         let given_up = Arc::clone(&self.cancelled);
         open_local_folder(path)
-            .and_then(|(folder, path)| CopyTarget::resolve(folder, path, wish, given_up))
+            .and_then(|(folder, path)| CopyTarget::resolve(folder, &path, wish, given_up))
             .map_err(CopyError::Local)
     }
 
