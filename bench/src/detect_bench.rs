@@ -22,14 +22,14 @@ const FALSE_MAX: f64 = 0.05;
 /// Returns both tables, and a sentence for every missed gate.
 pub fn run_all() -> BenchOutcome {
     let mut steps = MarkdownTable::new(
-        format!("Made throughput series, {SERIES} of each, seed {SEED}"),
+        format!("Generated throughput series, {SERIES} of each, seed {SEED}"),
         "series | F1 | precision | recall | false events in a series without a step | \
-         place off, samples: median (p90)",
+         position error, samples: median (p90)",
     );
     let mut delays = MarkdownTable::new(
         format!("Followed value by value, {FOLLOWED_SERIES} of each"),
-        "series | looks | steps | samples until suspected: median | until confirmed: median | \
-         false suspicions in 1000 looks",
+        "series | analyses | steps | samples until suspected: median | until confirmed: median | \
+         false suspicions in 1000 analyses",
     );
     let mut missed = Vec::new();
     for cadence in &CADENCES {
@@ -85,11 +85,11 @@ fn judge_cadence(cadence: &SeriesCadence, table: &mut MarkdownTable) -> Vec<Stri
 /// Analyses series value by value and returns a row with the time until a change is suspected and
 /// confirmed.
 fn measure_delays(cadence: &SeriesCadence) -> Vec<String> {
-    let (mut looks, mut marks, mut wrong) = (0usize, 0usize, 0usize);
+    let (mut analyses, mut marks, mut wrong) = (0usize, 0usize, 0usize);
     let (mut suspected, mut confirmed) = (Vec::new(), Vec::new());
     for case in draw_series_set(cadence, FOLLOWED_SERIES, SEED ^ 1) {
         let (seen, told) = follow_series(&case);
-        looks += case.points.len();
+        analyses += case.points.len();
         marks += case.changes_us.len();
         let is_near = |event: &ChangeEvent, mark: i64| {
             count_samples_after(cadence, event.between_us[1], mark).abs() < reach(cadence)
@@ -110,11 +110,11 @@ fn measure_delays(cadence: &SeriesCadence) -> Vec<String> {
     }
     vec![
         cadence.title.to_owned(),
-        looks.to_string(),
+        analyses.to_string(),
         format!("{} of {marks} found", confirmed.len()),
         format_number(median(&suspected), 0),
         format_number(median(&confirmed), 0),
-        format!("{:.2}", 1000.0 * wrong as f64 / looks.max(1) as f64),
+        format!("{:.2}", 1000.0 * wrong as f64 / analyses.max(1) as f64),
     ]
 }
 
