@@ -135,7 +135,7 @@ impl WatchFileReader<'_, '_> {
     pub(super) fn complete_agent(&self, file: &mut WatchFile, named: Option<&str>) -> bool {
         let WatchFile { agent, hosts, links, .. } = file;
         if let Some(name) = named {
-            agent.name = name.to_owned();
+            name.clone_into(&mut agent.name);
             if hosts.iter().all(|host| host.name != name) {
                 let what = format!("unknown host {} in --agent", quote_value(name));
                 let known = hosts.iter().map(|host| host.name.as_str());
@@ -185,12 +185,11 @@ impl WatchFileReader<'_, '_> {
             return;
         };
         let of_ip = |ip: IpAddr| SocketAddr::from((ip, DEFAULT_PAGE_PORT));
-        match text.parse().or_else(|_| text.parse().map(of_ip)) {
-            Ok(listen) => agent.listen = listen,
-            Err(_) => {
-                let advice = "write an address and a port, such as \"127.0.0.1:5280\"";
-                self.document.reject("agent.listen", "is invalid", advice);
-            }
+        if let Ok(listen) = text.parse().or_else(|_| text.parse().map(of_ip)) {
+            agent.listen = listen;
+        } else {
+            let advice = "write an address and a port, such as \"127.0.0.1:5280\"";
+            self.document.reject("agent.listen", "is invalid", advice);
         }
     }
 }
