@@ -13,7 +13,7 @@ fn filled() -> ClickHouseOptions {
     let values: Vec<(i64, f64)> = (0..6).map(|i| (MIDNIGHT_US + i * HOUR_US, 2.0)).collect();
     let delivery = AgentDelivery {
         runs: runs(&values),
-        planned: vec![planned("planned", missed("budget"))],
+        planned: vec![planned("planned", Some(missed("budget")))],
         events: vec![event("change", MIDNIGHT_US)],
     };
     open(&options).receive(&delivery).expect("stored");

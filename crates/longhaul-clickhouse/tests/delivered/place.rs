@@ -54,8 +54,8 @@ pub fn planned(id: &str, outcome: Option<PlannedOutcome>) -> PlannedEntry {
     PlannedEntry { planned, outcome }
 }
 
-pub fn missed(reason: &str) -> Option<PlannedOutcome> {
-    Some(PlannedOutcome::Missed { reason: reason.to_owned() })
+pub fn missed(reason: &str) -> PlannedOutcome {
+    PlannedOutcome::Missed { reason: reason.to_owned() }
 }
 
 pub fn event(id: &str, at_us: i64) -> ChangeEvent {

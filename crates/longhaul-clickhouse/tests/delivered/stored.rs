@@ -58,11 +58,11 @@ fn a_planned_run_is_done_before_missed_before_waiting() {
     let done = Some(PlannedOutcome::Done { run_id: "r".to_owned() });
     for (outcome, state) in [
         (None, "p\t0\t"),
-        (missed("budget"), "p\t1\tbudget"),
-        (missed("locked"), "p\t1\tbudget"),
+        (Some(missed("budget")), "p\t1\tbudget"),
+        (Some(missed("locked")), "p\t1\tbudget"),
         (None, "p\t1\tbudget"),
         (done, "p\t2\tr"),
-        (missed("budget"), "p\t2\tr"),
+        (Some(missed("budget")), "p\t2\tr"),
     ] {
         sink.receive(&of_plan(planned("p", outcome))).expect("stored");
         assert_eq!(ask(&options, PLANS), state.trim_end());
@@ -106,7 +106,7 @@ fn what_is_beyond_the_limits_is_refused_with_its_whole_delivery() {
     spoilt.readings[0].point.value = f64::NAN;
     let refused = sink.receive(&of_runs(vec![run("good", MIDNIGHT_US, 1.0), spoilt]));
     assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
-    let refused = sink.receive(&of_plan(planned("p", missed(&"x".repeat(300)))));
+    let refused = sink.receive(&of_plan(planned("p", Some(missed(&"x".repeat(300))))));
     assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
     assert_eq!(ask(&options, "SELECT count() FROM pair"), "0");
     assert_eq!(ask(&options, "SELECT count() FROM report"), "0");
@@ -118,7 +118,7 @@ fn old_runs_values_and_plans_go_and_hours_and_events_stay() {
     let mut sink = open(&options);
     let delivery = AgentDelivery {
         runs: runs(&[(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 2 * HOUR_US, 2.0)]),
-        planned: vec![planned("p", missed("budget"))],
+        planned: vec![planned("p", Some(missed("budget")))],
         events: vec![event("e", MIDNIGHT_US)],
     };
     sink.receive(&delivery).expect("stored");
