@@ -24,11 +24,10 @@ impl BudgetStore {
     }
 
     /// Saves the value if it has changed.
-    pub fn save(&mut self, spent: BudgetUsage) {
-        if self.saved == spent {
-            return;
+    pub fn save(&mut self, spent: &BudgetUsage) {
+        if self.saved != *spent {
+            agent_folder::save_json(&self.path, spent);
+            self.saved = spent.clone();
         }
-        agent_folder::save_json(&self.path, &spent);
-        self.saved = spent;
     }
 }

@@ -99,7 +99,7 @@ fn add_circle_pairs(hosts: &[usize], into: &mut Vec<(usize, usize)>) {
 
 /// Assigns each pair the first round in which all of its resources are free.
 pub fn assign_rounds(pairs: &[(usize, usize)], parts: &ResourceTable) -> MeshRounds {
-    let mut taken: Vec<RoundBitmap> = vec![RoundBitmap::default(); parts.len()];
+    let mut taken: Vec<RoundBitmap> = vec![RoundBitmap::default(); parts.count()];
     let mut turns = Vec::with_capacity(pairs.len());
     let mut count = 0;
     for (one, other) in pairs {

@@ -58,12 +58,8 @@ impl ResourceTable {
         parts
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.names.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
     }
 
     pub fn resource(&self, number: u32) -> &PathResource {

@@ -30,7 +30,7 @@ use super::resource_locks::ResourceLocks;
 use super::watch_file::{CatchUpPolicy, WatchFile};
 use run_queue::{QueueRank, TargetBackoff, WaitingRun};
 use running_runs::RunInProgress;
-use schedule_clock::{ClockStep, LATE_US, ScheduleClock};
+use schedule_clock::{ClockStep, LATE_US};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub struct RunSchedule {
     budget: DailyBudget,
     /// Targets that failed.
     target_backoffs: HashMap<Arc<str>, TargetBackoff>,
-    clock: ScheduleClock,
+    last_times: Option<ClockTimes>,
     notes: Vec<ScheduleNote>,
     counts: ScheduleCounts,
     sequence: u64,
@@ -104,7 +104,7 @@ impl RunSchedule {
             locks: ResourceLocks::default(),
             budget,
             target_backoffs: HashMap::new(),
-            clock: ScheduleClock::default(),
+            last_times: None,
             notes: Vec::new(),
             counts: ScheduleCounts::default(),
             sequence: 0,
@@ -129,7 +129,7 @@ impl RunSchedule {
     }
 
     /// Returns the used budgets, to be stored for the next process.
-    pub fn budget_usage(&self) -> BudgetUsage {
+    pub fn budget_usage(&self) -> &BudgetUsage {
         self.budget.usage()
     }
 
@@ -157,7 +157,7 @@ impl RunSchedule {
 
     /// Returns the bytes sent and reserved since midnight, UTC.
     pub fn bytes_today(&self) -> u64 {
-        self.budget.used_bytes()
+        self.budget.usage().all
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<MeasureJob>> {
@@ -166,13 +166,11 @@ impl RunSchedule {
 
     /// Advances the clock: handles clock steps and plans the runs that have come due.
     fn advance_clock(&mut self, now: ClockTimes) {
-        let first = self.clock.is_new();
-        let gap = self.clock.update(now);
+        let last = self.last_times.replace(now);
+        let gap = last.map_or(ClockStep::None, |last| now.step_since(last));
         self.budget.advance_to(now.wall_us);
-        if first {
+        if last.is_none() {
             self.started_us = now.wall_us;
-        }
-        if first {
             let looked = self.planned_until_us.map_or(now.wall_us, |at| at.min(now.wall_us));
             self.reset_intervals(looked);
         } else if gap == ClockStep::Back {
@@ -245,7 +243,7 @@ impl RunSchedule {
     /// Returns the wall-clock time of the next decision, or `None` before the first call with a
     /// time.
     pub fn next_at(&self) -> Option<i64> {
-        let now = self.clock.last()?;
+        let now = self.last_times?;
         let due = self.due_heap.peek().map(|Reverse((due_us, _))| *due_us);
         let due = due.filter(|_| !self.stopping);
         let waiting = self.waiting.values().filter_map(|it| it.next_attempt_at(now));

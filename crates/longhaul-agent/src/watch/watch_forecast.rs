@@ -133,7 +133,7 @@ fn forecast_measure(file: &WatchFile, measure: &MeasureConfig) -> MeasureForecas
 pub fn compute_shares(file: &WatchFile) -> Vec<ResourceShare> {
     let parts = ResourceTable::new(file);
     let agents = mesh_rounds::list_agents(file);
-    let mut runs = vec![vec![0_u64; file.measures.len()]; parts.len()];
+    let mut runs = vec![vec![0_u64; file.measures.len()]; parts.count()];
     for (index, measure) in file.measures.iter().enumerate() {
         if !measure.kind.is_heavy() {
             continue;

@@ -1,5 +1,6 @@
 //! Waiting runs, and the decision to start them.
 
+use super::running_runs::LOST_MARGIN_US;
 use super::schedule_notes::ScheduleNote;
 use super::{ClockTimes, MissedReason, RunId, RunInProgress, RunSchedule, RunStart};
 use crate::watch::SECOND_US;
@@ -234,8 +235,8 @@ impl RunSchedule {
             due_us: run.due_us,
             requested: run.requested,
         };
-        let running = RunInProgress::new(run, reserved, now);
-        self.running.insert(Arc::clone(&start.id), running);
+        let lost_us = now.steady_us + 2 * run.job.max_duration_us + LOST_MARGIN_US;
+        self.running.insert(Arc::clone(&start.id), RunInProgress { run, reserved, lost_us });
         Some(start)
     }
 }

@@ -5,11 +5,11 @@ use super::schedule_notes::ScheduleNote;
 use super::{ClockTimes, MissedReason, RunId, RunSchedule};
 use crate::watch::SECOND_US;
 use crate::watch::daily_budget::BudgetReservation;
-use crate::watch::measure_jobs::{JobKey, MeasureJob};
+use crate::watch::measure_jobs::MeasureJob;
 use std::sync::Arc;
 
 /// A run without a result after twice its maximum duration and this margin is given up.
-const LOST_MARGIN_US: i64 = 60 * SECOND_US;
+pub(super) const LOST_MARGIN_US: i64 = 60 * SECOND_US;
 
 /// A run to start now.
 #[derive(Debug, Clone)]
@@ -38,25 +38,10 @@ pub enum AttemptOutcome {
 
 #[derive(Debug, Clone)]
 pub(super) struct RunInProgress {
-    run: WaitingRun,
-    reserved: BudgetReservation,
+    pub run: WaitingRun,
+    pub reserved: BudgetReservation,
     /// The time on the steady clock at which the run is given up.
     pub lost_us: i64,
-}
-
-impl RunInProgress {
-    pub fn new(run: WaitingRun, reserved: BudgetReservation, now: ClockTimes) -> Self {
-        let lost_us = now.steady_us + 2 * run.job.max_duration_us + LOST_MARGIN_US;
-        RunInProgress { run, reserved, lost_us }
-    }
-
-    pub fn key(&self) -> &JobKey {
-        &self.run.job.key
-    }
-
-    pub fn slot(&mut self) -> &mut Option<usize> {
-        &mut self.run.slot
-    }
 }
 
 impl RunSchedule {

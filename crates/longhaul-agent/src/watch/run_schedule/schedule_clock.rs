@@ -31,39 +31,21 @@ impl ClockTimes {
     pub(super) fn wall_at_steady(self, steady_us: i64) -> i64 {
         self.wall_us.saturating_add(steady_us.saturating_sub(self.steady_us))
     }
-}
 
-/// A step of the wall clock since the last call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ClockStep {
-    None,
-    Forward,
-    Back,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ScheduleClock {
-    last: Option<ClockTimes>,
-}
-
-impl ScheduleClock {
-    pub fn is_new(&self) -> bool {
-        self.last.is_none()
-    }
-
-    pub fn last(&self) -> Option<ClockTimes> {
-        self.last
-    }
-
-    pub fn update(&mut self, now: ClockTimes) -> ClockStep {
-        let Some(last) = self.last.replace(now) else {
-            return ClockStep::None;
-        };
-        let steady = (now.steady_us - last.steady_us).max(0);
-        match now.wall_us - last.wall_us - steady {
+    pub(super) fn step_since(self, last: ClockTimes) -> ClockStep {
+        let steady = (self.steady_us - last.steady_us).max(0);
+        match self.wall_us - last.wall_us - steady {
             ahead if ahead > MIN_STEP_US => ClockStep::Forward,
             ahead if ahead < -MIN_STEP_US => ClockStep::Back,
             _ => ClockStep::None,
         }
     }
+}
+
+/// A step of the wall clock between two calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClockStep {
+    None,
+    Forward,
+    Back,
 }

@@ -1,11 +1,10 @@
 //! Requests from outside: reload, requested runs, shutdown.
 
-use super::{ClockTimes, JobSlot, MissedReason, RunId, RunSchedule};
+use super::{ClockTimes, JobSlot, MissedReason, RunId, RunInProgress, RunSchedule};
 use crate::watch::SECOND_US;
 use crate::watch::measure_jobs::{self, JobKey, MeasureJob, MeshTurns};
 use crate::watch::watch_file::WatchFile;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// The maximum time that a requested run waits.
@@ -22,26 +21,15 @@ pub enum RequestedRun {
 }
 
 /// The reason why a run request is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RunRequestError {
-    /// The file has no such measurement of this path.
+    #[error("the watch file has no such measurement for this path")]
     Unknown,
-    /// Too many requested runs are waiting.
+    #[error("too many requested runs are already queued")]
     Full,
+    #[error("the agent is stopping")]
     Stopping,
 }
-
-impl fmt::Display for RunRequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            RunRequestError::Unknown => "the watch file has no such measurement for this path",
-            RunRequestError::Full => "too many requested runs are already queued",
-            RunRequestError::Stopping => "the agent is stopping",
-        })
-    }
-}
-
-impl std::error::Error for RunRequestError {}
 
 impl RunSchedule {
     /// Requests a run now, through the same queue as all others. A failing target does not prevent
@@ -87,17 +75,6 @@ impl RunSchedule {
 
     /// Applies a new file. Running and waiting runs continue as planned, even if their job is gone.
     pub fn reload(&mut self, file: &WatchFile, now: ClockTimes) {
-        let turns = MeshTurns::from_file(file);
-        self.reload_with_turns(file, turns.as_ref(), now);
-    }
-
-    /// Like [`RunSchedule::reload`], with turns of the mesh that are computed already.
-    pub fn reload_with_turns(
-        &mut self,
-        file: &WatchFile,
-        turns: Option<&MeshTurns>,
-        now: ClockTimes,
-    ) {
         let now = now.clamped();
         // Runs that came due under the old file are planned under it.
         self.advance_clock(now);
@@ -109,7 +86,9 @@ impl RunSchedule {
             .into_iter()
             .map(|slot| (slot.job.key.clone(), slot))
             .collect();
-        let places: HashMap<JobKey, usize> = measure_jobs::build_jobs(file, turns, self.seed)
+        let turns = MeshTurns::from_file(file);
+        let jobs = measure_jobs::build_jobs(file, turns.as_ref(), self.seed);
+        let places: HashMap<JobKey, usize> = jobs
             .into_iter()
             .enumerate()
             .map(|(index, job)| {
@@ -130,10 +109,8 @@ impl RunSchedule {
                 run.expires_us = Some(now.steady_us + run.job.every_us);
             }
         }
-        for run in self.running.values_mut() {
-            let key = run.key().clone();
-            let slot = run.slot();
-            *slot = slot.and_then(|_| places.get(&key).copied());
+        for RunInProgress { run, .. } in self.running.values_mut() {
+            run.slot = run.slot.and_then(|_| places.get(&run.job.key).copied());
         }
         self.rebuild_due_heap();
     }

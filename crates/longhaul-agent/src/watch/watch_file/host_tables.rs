@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub(super) const DEFAULT_PORT: u16 = 5201;
 
 /// A host that can be measured.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchHost {
     #[serde(deserialize_with = "config_values::name")]
@@ -54,15 +54,7 @@ impl WatchHost {
             name: name.to_owned(),
             address: name.to_owned(),
             port: DEFAULT_PORT,
-            token_file: None,
-            groups: Vec::new(),
-            link_names: Vec::new(),
-            links: Vec::new(),
-            interface: None,
-            rate: None,
-            city: None,
-            latitude: None,
-            longitude: None,
+            ..WatchHost::default()
         }
     }
 }
@@ -106,7 +98,7 @@ pub enum HostSetKind {
 }
 
 /// A group or mesh, or a single target.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSet {
     #[serde(deserialize_with = "config_values::name")]
@@ -123,6 +115,16 @@ pub struct HostSet {
     /// Its place in the file, for problems: `mesh.0`.
     #[serde(skip)]
     pub(super) at: String,
+}
+
+/// Returns a suggestion from the known names, or the advice to declare the name.
+pub(super) fn suggest_or_declare<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    tables: &str,
+) -> String {
+    let advice = suggest_known(name, known);
+    if advice.is_empty() { format!("declare it as {tables}") } else { advice }
 }
 
 impl WatchFileReader<'_, '_> {
@@ -224,9 +226,7 @@ impl WatchFileReader<'_, '_> {
             host_names: vec![host.clone()],
             name: host,
             title,
-            kind: HostSetKind::Target,
-            hosts: Vec::new(),
-            at: String::new(),
+            ..HostSet::default()
         });
         let mut sets = Vec::new();
         for (word, key, kind, listed) in [
@@ -274,10 +274,7 @@ impl WatchFileReader<'_, '_> {
                 None => {
                     let mut known: Vec<&str> = hosts.keys().copied().collect();
                     known.sort_unstable();
-                    let advice = match suggest_known(name, known) {
-                        advice if advice.is_empty() => "declare it as [[host]]".to_owned(),
-                        advice => advice,
-                    };
+                    let advice = suggest_or_declare(name, known, "[[host]]");
                     let what = format!("unknown host {}", quote_value(name));
                     self.document.add(&place, what, advice);
                 }
@@ -299,12 +296,7 @@ impl WatchFileReader<'_, '_> {
                     None => {
                         let known = sets.iter().filter(|set| set.kind != HostSetKind::Target);
                         let known = known.map(|set| set.name.as_str());
-                        let advice = match suggest_known(name, known) {
-                            advice if advice.is_empty() => {
-                                "declare it as [[group]] or [[mesh]]".to_owned()
-                            }
-                            advice => advice,
-                        };
+                        let advice = suggest_or_declare(name, known, "[[group]] or [[mesh]]");
                         let what = format!("unknown group {}", quote_value(name));
                         let at = format!("host.{index}.groups.{number}");
                         self.document.add(&at, what, advice);

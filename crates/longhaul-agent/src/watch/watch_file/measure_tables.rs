@@ -1,10 +1,10 @@
 //! `[[measure]]`: what is measured, how often, and the maximum cost of a run.
 
 use super::agent_sections::{AgentSection, MAX_DAY_BYTES, interface_rate};
-use super::host_tables::HostSet;
+use super::host_tables::{HostSet, suggest_or_declare};
 use longhaul_analysis::available_bandwidth::budget_of_mode;
 use longhaul_config::config_values::{self, format_long_duration};
-use longhaul_config::{ConfigDocument, quote_value, suggest_known};
+use longhaul_config::{ConfigDocument, quote_value};
 use longhaul_model::report::v1::available::AvailableMode;
 use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_model::units::Rate;
@@ -314,12 +314,8 @@ fn find_sets(
             Some(index) if !found.contains(&index) => found.push(index),
             Some(_) => {}
             None => {
-                let advice = match suggest_known(name, sets.iter().map(|set| set.name.as_str())) {
-                    advice if advice.is_empty() => {
-                        "declare it as [[group]], [[mesh]] or [[target]]".to_owned()
-                    }
-                    advice => advice,
-                };
+                let known = sets.iter().map(|set| set.name.as_str());
+                let advice = suggest_or_declare(name, known, "[[group]], [[mesh]] or [[target]]");
                 let what = format!("unknown group {}", quote_value(name));
                 document.add(&format!("{at}.groups.{number}"), what, advice);
             }
