@@ -18,7 +18,7 @@ use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ListColumns, ReportKind, RunInfo};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A time span, including its start and excluding its end.
@@ -123,13 +123,14 @@ pub struct AgentDelivery {
 }
 
 /// A run that is due.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedRun {
     pub id: String,
     pub due_us: i64,
     /// Name of the measurement in the agent's file.
     pub measurement: String,
     /// None for a measurement of a single host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<HostPair>,
 }
 

@@ -73,15 +73,10 @@ pub fn spawn_export(
     archive: PathBuf,
     log: AgentLog,
     spool: OutboxLimit,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) -> JoinHandle<()> {
-    let sender = BatchSender::new(state, archive, log, spool);
-    tokio::spawn(async move {
-        tokio::select! {
-            () = sender.run() => {}
-            _ = stop.wait_for(|stop| *stop) => {}
-        }
-    })
+    let sender = BatchSender::new(state, archive, log, spool, stop);
+    tokio::task::spawn_blocking(move || sender.run())
 }
 
 /// Formats the error and its causes as one sentence.

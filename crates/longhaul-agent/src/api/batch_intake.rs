@@ -126,13 +126,7 @@ impl BatchIntake {
         if landed.new + landed.newly_watched > 0 || !taken.delivery.events.is_empty() {
             self.publish_updates(&taken.delivery);
         }
-        Ok(BatchResponse {
-            new: landed.new,
-            joined: landed.newly_watched,
-            already: landed.already_stored,
-            late_values: landed.late_values,
-            refused: taken.rejected,
-        })
+        Ok(BatchResponse::from_ingest(&landed, taken.rejected))
     }
 
     /// Publishes the new items to the page; sending fails if there is no subscriber.

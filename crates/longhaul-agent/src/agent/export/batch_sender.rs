@@ -10,12 +10,14 @@ use crate::agent::shared_database::{self, ClickHouseSink};
 use crate::agent::shared_state::SharedState;
 use crate::watch::hash_random;
 use crate::watch::watch_file::WatchFile;
-use longhaul_store::sqlite::outbox::{OutboxBacklog, OutgoingBatch, RefusedEntry};
+use longhaul_store::sqlite::outbox::{OutboxBacklog, OutboxEntry, OutgoingBatch, RefusedEntry};
 use longhaul_store::{Archive, StoreError};
-use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// The maximum number of items in a batch.
 const MAX_BATCH_ITEMS: u32 = 500;
@@ -31,15 +33,17 @@ const BACKLOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The receiver of batches.
 enum ExportDestination {
     Collector(CollectorClient),
-    Database(Arc<Mutex<ClickHouseSink>>),
+    Database(ClickHouseSink),
 }
 
 pub struct BatchSender {
     state: Arc<SharedState>,
     path: PathBuf,
-    archive: Option<Arc<Mutex<Archive>>>,
+    archive: Option<Archive>,
     log: AgentLog,
     outbox_limit: OutboxLimit,
+    stop: watch::Receiver<bool>,
+    runtime: Handle,
     /// The destination, and the watch file that it was created from.
     destination: Result<Option<ExportDestination>, String>,
     resolved_file: Option<Arc<WatchFile>>,
@@ -57,6 +61,7 @@ impl BatchSender {
         path: PathBuf,
         log: AgentLog,
         spool: OutboxLimit,
+        stop: watch::Receiver<bool>,
     ) -> BatchSender {
         let seed = hash_random::hash_text(&state.file().agent.name) ^ state.started_us as u64;
         BatchSender {
@@ -65,6 +70,8 @@ impl BatchSender {
             archive: None,
             log,
             outbox_limit: spool,
+            stop,
+            runtime: Handle::current(),
             destination: Ok(None),
             resolved_file: None,
             backoff: RetryBackoff::new(seed),
@@ -74,50 +81,54 @@ impl BatchSender {
         }
     }
 
-    /// Sends batches until it is cancelled.
-    pub async fn run(mut self) {
+    /// Sends batches until `stop` is true. Blocks the thread.
+    pub fn run(mut self) {
         loop {
-            let wait = match self.send_next_batch().await {
+            let wait = match self.send_next_batch() {
                 Ok(wait) => wait,
+                Err(_) if *self.stop.borrow() => return,
                 Err(why) => self.record_failure(why),
             };
-            self.count_backlog().await;
-            tokio::time::sleep(wait).await;
+            self.count_backlog();
+            let runtime = self.runtime.clone();
+            let stopped = self.stop.wait_for(|stop| *stop);
+            if runtime.block_on(async { timeout(wait, stopped).await.is_ok() }) {
+                return;
+            }
         }
     }
 
     /// Sends one batch. Returns the delay before the next one.
-    async fn send_next_batch(&mut self) -> Result<Duration, String> {
-        let file = self.refresh_destination().await;
+    fn send_next_batch(&mut self) -> Result<Duration, String> {
+        let file = self.refresh_destination();
         if self.destination.as_ref().map_err(String::clone)?.is_none() {
             return Ok(NO_DESTINATION_POLL);
         }
         let items = self.max_items;
         let outgoing =
-            self.with_archive(move |archive| archive.next_outgoing(items, MAX_BATCH_BYTES)).await?;
+            self.with_archive(|archive| archive.next_outgoing(items, MAX_BATCH_BYTES))?;
         let Some(outgoing) = outgoing else {
             return Ok(EMPTY_POLL);
         };
-        let up_to = outgoing.up_to;
-        let Some(refused) = self.deliver_or_split(&file.agent.name, outgoing).await? else {
+        let Some(refused) = self.deliver_or_split(&file.agent.name, &outgoing)? else {
             return Ok(Duration::ZERO);
         };
         self.log_rejected(&refused);
-        self.with_archive(move |archive| archive.acknowledge(up_to, &refused)).await?;
+        self.with_archive(|archive| archive.acknowledge(outgoing.up_to, &refused))?;
         self.max_items = (self.max_items * 2).min(MAX_BATCH_ITEMS);
         Ok(Duration::ZERO)
     }
 
     /// Returns the rejected items of a delivered batch, or `None` if the batch must be split and
     /// sent again at once.
-    async fn deliver_or_split(
+    fn deliver_or_split(
         &mut self,
         agent: &str,
-        outgoing: OutgoingBatch,
+        outgoing: &OutgoingBatch,
     ) -> Result<Option<Vec<RefusedEntry>>, String> {
         let count = outgoing.items.len();
         let first = outgoing.items.first().map(|it| it.place);
-        match self.deliver(agent, outgoing).await {
+        match self.deliver(agent, &outgoing.items) {
             Ok(answer) => {
                 self.record_success();
                 Ok(Some(answer.refused))
@@ -135,71 +146,58 @@ impl BatchSender {
     }
 
     /// Returns the current watch file; reopens the destination if the file has changed.
-    async fn refresh_destination(&mut self) -> Arc<WatchFile> {
+    fn refresh_destination(&mut self) -> Arc<WatchFile> {
         let file = self.state.file();
         let is_current = self.resolved_file.as_ref().is_some_and(|it| Arc::ptr_eq(it, &file));
         // An unreadable token file, for example, may have been fixed in the meantime.
         if !is_current || self.destination.is_err() {
-            let (named, folder) = (Arc::clone(&file), self.state.folder.clone());
-            let made = tokio::task::spawn_blocking(move || open_destination(&named, &folder)).await;
-            self.destination = made.unwrap_or_else(|error| Err(error.to_string()));
+            self.destination = open_destination(&file, &self.state.folder);
             self.resolved_file = Some(Arc::clone(&file));
             self.counted_at = None;
         }
         file
     }
 
-    async fn deliver(
-        &self,
+    fn deliver(
+        &mut self,
         agent: &str,
-        outgoing: OutgoingBatch,
+        items: &[OutboxEntry],
     ) -> Result<BatchResponse, DeliveryError> {
-        if outgoing.items.is_empty() {
+        if items.is_empty() {
             return Ok(BatchResponse::default());
         }
-        let items = Arc::new(outgoing.items);
-        match &self.destination {
-            Ok(Some(ExportDestination::Collector(way))) => {
-                way.send_batch(agent, read_wall_us(), items).await
-            }
+        match &mut self.destination {
+            Ok(Some(ExportDestination::Collector(way))) => self.runtime.block_on(async {
+                tokio::select! {
+                    answer = way.send_batch(agent, read_wall_us(), items) => answer,
+                    _ = self.stop.wait_for(|stop| *stop) => {
+                        Err(DeliveryError::Temporary("the agent is stopping".to_owned()))
+                    }
+                }
+            }),
             Ok(Some(ExportDestination::Database(database))) => {
-                let (agent, database) = (agent.to_owned(), Arc::clone(database));
-                let stored = tokio::task::spawn_blocking(move || {
-                    let mut database = database.lock();
-                    database_delivery::deliver_items(&agent, &items, |delivery| {
-                        database.receive(delivery)
-                    })
-                });
-                let gone =
-                    |error: tokio::task::JoinError| DeliveryError::Temporary(error.to_string());
-                stored.await.map_err(gone)?
+                database_delivery::deliver_items(agent, items, |delivery| {
+                    database.receive(delivery)
+                })
             }
             _ => Err(DeliveryError::Temporary("no collector or database is configured".to_owned())),
         }
     }
 
-    /// Runs `work` on a thread for blocking work.
-    async fn with_archive<T: Send + 'static>(
+    /// Opens the archive first if it is not open.
+    fn with_archive<T>(
         &mut self,
-        work: impl FnOnce(&mut Archive) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Archive) -> Result<T, StoreError>,
     ) -> Result<T, String> {
-        let archive = if let Some(archive) = &self.archive {
-            Arc::clone(archive)
-        } else {
-            let path = self.path.clone();
-            let opened = tokio::task::spawn_blocking(move || open_outbox(&path)).await;
-            let opened = opened.map_err(|error| error.to_string())??;
-            Arc::clone(self.archive.insert(Arc::new(Mutex::new(opened))))
+        let archive = match &mut self.archive {
+            Some(archive) => Ok(archive),
+            none => open_outbox(&self.path).map(|opened| none.insert(opened)),
         };
-        let done = tokio::task::spawn_blocking(move || {
-            let mut archive = archive.lock();
-            work(&mut archive).map_err(|error| format_error_chain(&error))
-        });
-        done.await.map_err(|error| error.to_string())?
+        archive.and_then(work).map_err(|error| format_error_chain(&error))
     }
 
     /// Counts the backlog if the last count is old enough.
-    async fn count_backlog(&mut self) {
+    fn count_backlog(&mut self) {
         if self.counted_at.is_some_and(|at| at.elapsed() < BACKLOG_INTERVAL) {
             return;
         }
@@ -210,7 +208,7 @@ impl BatchSender {
         }
         let retain_us = self.state.file().retain.runs.as_micros();
         let before_us = read_wall_us().saturating_sub(i64::try_from(retain_us).unwrap_or(i64::MAX));
-        if let Ok(backlog) = self.with_archive(move |it| it.backlog(before_us)).await {
+        if let Ok(backlog) = self.with_archive(|it| it.backlog(before_us)) {
             self.publish_backlog(Some(backlog));
         }
     }
@@ -282,7 +280,6 @@ fn open_destination(
     if let Some(section) = &file.database {
         let database = shared_database::open_database(section, folder)
             .map_err(|error| format_error_chain(&error))?;
-        let database = Arc::new(Mutex::new(database));
         return Ok(Some(ExportDestination::Database(database)));
     }
     let Some(section) = &file.collector else {
@@ -293,11 +290,8 @@ fn open_destination(
 
 /// Opens the archive and puts items that were rejected before back into the outbox: the receiver
 /// may accept them now.
-fn open_outbox(path: &std::path::Path) -> Result<Archive, String> {
-    let open = || -> Result<Archive, StoreError> {
-        let mut archive = Archive::open(path)?;
-        archive.requeue_rejected()?;
-        Ok(archive)
-    };
-    open().map_err(|error| format_error_chain(&error))
+fn open_outbox(path: &std::path::Path) -> Result<Archive, StoreError> {
+    let mut archive = Archive::open(path)?;
+    archive.requeue_rejected()?;
+    Ok(archive)
 }

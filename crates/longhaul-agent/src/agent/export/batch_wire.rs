@@ -4,9 +4,8 @@
 //! accepted.
 //! docs/collector.md describes both bodies.
 
-use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::sanitize::sanitize_line;
-use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRun};
+use longhaul_store::history_store::{IngestResult, PlannedEntry, PlannedOutcome, PlannedRun};
 use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, RefusedEntry};
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
@@ -49,11 +48,8 @@ pub struct BatchResponse {
 /// A planned run on the wire; `run` or `missed` is its outcome.
 #[derive(Serialize, Deserialize)]
 struct WirePlannedRun {
-    id: String,
-    due_us: i64,
-    measurement: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pair: Option<HostPair>,
+    #[serde(flatten)]
+    planned: PlannedRun,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,20 +66,12 @@ fn encode_item(sent: &OutboxEntry) -> Value {
     match &sent.item {
         OutboxItem::Run(run) => json!({ "place": sent.place, "run": run }),
         OutboxItem::Planned(row) => {
-            let planned = row.planned.clone();
             let (run, missed) = match row.outcome.clone() {
                 Some(PlannedOutcome::Done { run_id }) => (Some(run_id), None),
                 Some(PlannedOutcome::Missed { reason }) => (None, Some(reason)),
                 None => (None, None),
             };
-            let planned = WirePlannedRun {
-                id: planned.id,
-                due_us: planned.due_us,
-                measurement: planned.measurement,
-                pair: planned.pair,
-                run,
-                missed,
-            };
+            let planned = WirePlannedRun { planned: row.planned.clone(), run, missed };
             json!({ "place": sent.place, "planned": planned })
         }
         OutboxItem::Event(event) => json!({ "place": sent.place, "event": event }),
@@ -142,18 +130,20 @@ fn build_planned(wire: WirePlannedRun) -> Result<OutboxItem, serde_json::Error> 
         (None, None) => None,
         _ => return Err(serde_json::Error::custom("it is both done and missed")),
     };
-    Ok(OutboxItem::Planned(PlannedEntry {
-        planned: PlannedRun {
-            id: wire.id,
-            due_us: wire.due_us,
-            measurement: wire.measurement,
-            pair: wire.pair,
-        },
-        outcome,
-    }))
+    Ok(OutboxItem::Planned(PlannedEntry { planned: wire.planned, outcome }))
 }
 
 impl BatchResponse {
+    pub fn from_ingest(landed: &IngestResult, refused: Vec<RefusedEntry>) -> BatchResponse {
+        BatchResponse {
+            new: landed.new,
+            joined: landed.newly_watched,
+            already: landed.already_stored,
+            late_values: landed.late_values,
+            refused,
+        }
+    }
+
     pub fn to_json(&self) -> String {
         json!({
             "schema": SCHEMA, "new": self.new, "joined": self.joined, "already": self.already,

@@ -12,7 +12,6 @@ use reqwest::{Certificate, Response, StatusCode, Url};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 const BATCHES_PATH: &str = "/api/v1/batches";
@@ -67,15 +66,9 @@ impl CollectorClient {
         &self,
         agent: &str,
         sent_us: i64,
-        items: Arc<Vec<OutboxEntry>>,
+        items: &[OutboxEntry],
     ) -> Result<BatchResponse, DeliveryError> {
-        let agent = agent.to_owned();
-        let packed = tokio::task::spawn_blocking(move || {
-            compress_batch(&batch_wire::encode_batch(&agent, sent_us, &items))
-        });
-        let body = packed
-            .await
-            .map_err(|error| DeliveryError::Temporary(error.to_string()))?
+        let body = compress_batch(&batch_wire::encode_batch(agent, sent_us, items))
             .map_err(|error| DeliveryError::Temporary(error.to_string()))?;
         let mut request = self
             .http

@@ -35,13 +35,7 @@ pub fn deliver_items(
             why: StoreError::IdTaken { id: id.clone() }.to_string(),
         })
     }));
-    Ok(BatchResponse {
-        new: landed.new,
-        joined: landed.newly_watched,
-        already: landed.already_stored,
-        late_values: landed.late_values,
-        refused,
-    })
+    Ok(BatchResponse::from_ingest(&landed, refused))
 }
 
 /// Adds an item. Returns the id if it is a run.

@@ -96,7 +96,7 @@ fn whom_the_collector_does_not_know_keeps_everything() {
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
         let way = CollectorClient::new(section, &place.0).expect("a way");
-        let answer = way.send_batch("dtn2", read_wall_us(), Arc::new(outgoing.items)).await;
+        let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
         let Err(DeliveryError::Temporary(why)) = answer else {
             panic!("{answer:?}");
         };
@@ -113,13 +113,12 @@ fn an_answer_that_was_lost_costs_nothing() {
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
         let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
-        let items = Arc::new(outgoing.items);
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
         let way = CollectorClient::new(section, &place.0).expect("a way");
         for (new, already) in [(2, 0), (0, 2), (0, 2)] {
-            let answer = way.send_batch("dtn2", read_wall_us(), Arc::clone(&items)).await;
+            let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
             let answer = answer.expect("taken");
             assert_eq!((answer.new, answer.already), (new, already));
             assert_eq!(answer.refused, []);
@@ -148,8 +147,7 @@ fn whoever_speaks_no_tls_is_not_answered_and_keeps_nobody_out() {
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
         let way = CollectorClient::new(section, &place.0).expect("a way");
-        let items = Arc::new(outgoing.items);
-        let answer = way.send_batch("dtn2", read_wall_us(), items).await;
+        let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
         assert_eq!(answer.expect("taken").new, 2);
         collector.end().await;
     });
@@ -166,7 +164,7 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
         let section = file.collector.as_ref().expect("a collector");
         let way = CollectorClient::new(section, &other.0).expect("a way");
         let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
-        let answer = way.send_batch("dtn2", read_wall_us(), Arc::new(outgoing.items)).await;
+        let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
         let Err(DeliveryError::Temporary(why)) = answer else {
             panic!("{answer:?}");
         };
