@@ -71,9 +71,7 @@ pub enum AnalysisResult {
         is_news: bool,
         /// The case text for the network operator.
         case: Arc<str>,
-    },
-    FollowUps {
-        event: Arc<ChangeEvent>,
+        /// Measurements that would explain an open event.
         wanted: Vec<FollowUpMeasurement>,
     },
     Error(String),
@@ -269,15 +267,13 @@ impl AnalysisThread {
         event.unchanged = explained.unchanged;
         event.scope = explained.scope;
         self.archive.put_event(&event)?;
-        let (event, open) = (Arc::new(event.clone()), is_event_open(&event));
+        let is_open = is_event_open(&event) && event.state == EventState::Confirmed;
         self.send_result(AnalysisResult::Event {
-            event: Arc::clone(&event),
+            event: Arc::new(event),
             is_news: is_news || found,
             case: case.into(),
+            wanted: if is_open { wanted } else { Vec::new() },
         });
-        if open && event.state == EventState::Confirmed && !wanted.is_empty() {
-            self.send_result(AnalysisResult::FollowUps { event, wanted });
-        }
         Ok(())
     }
 }

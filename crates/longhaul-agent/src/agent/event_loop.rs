@@ -2,7 +2,7 @@
 
 use super::agent_log::AgentLog;
 use super::analysis_worker::{AnalysisResult, AnalysisWorker, RunStored};
-use super::archive_writer::{ArchiveWriter, PlanUpdate};
+use super::archive_writer::PlanUpdate;
 use super::budget_store::BudgetStore;
 use super::clocks::AgentClocks;
 use super::follow_ups::FollowUpRequests;
@@ -31,7 +31,6 @@ pub struct EventLoop {
     pub budget_store: BudgetStore,
     pub pending_runs: PendingRuns,
     pub state: Arc<SharedState>,
-    pub writer: ArchiveWriter,
     pub launcher: RunLauncher,
     pub analysis: AnalysisWorker,
     pub follow_ups: FollowUpRequests,
@@ -73,18 +72,11 @@ impl EventLoop {
         self.budget_store.save(self.schedule.budget_usage());
         let notes = self.schedule.take_notes();
         if !notes.is_empty() {
-            self.pending_runs.record_notes(notes, &self.state, &self.writer, self.log);
+            self.pending_runs.record_notes(notes, &self.state, &self.launcher.writer, self.log);
         }
         let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
         figures.bytes_today = self.schedule.bytes_today();
-        if figures.missed.iter().map(|(_, runs)| runs).sum::<u64>()
-            != self.pending_runs.missed.values().sum::<u64>()
-        {
-            let missed = self.pending_runs.missed.iter();
-            figures.missed = missed.map(|(word, runs)| ((*word).to_owned(), *runs)).collect();
-        }
-        (figures.notified, figures.notices_failed) = self.notifier.counts();
     }
 
     /// Returns the time of the next wake-up.
@@ -165,7 +157,7 @@ impl EventLoop {
                 self.log.info(&format!("planned run {id}: {why}"));
                 let reason = MissedReason::AgentStopped.word().to_owned();
                 let outcome = history_store::PlannedOutcome::Missed { reason };
-                self.writer.queue_updates([PlanUpdate::Ended(id, outcome)]);
+                self.launcher.writer.queue_updates([PlanUpdate::Ended(id, outcome)]);
             }
             _ => {}
         }
@@ -188,14 +180,12 @@ impl EventLoop {
     /// Handles a result of the analysis.
     fn handle_analysis_result(&mut self, heard: AnalysisResult) {
         match heard {
-            AnalysisResult::Event { event, is_news, case } => {
+            AnalysisResult::Event { event, is_news, case, wanted } => {
                 let _ = self.state.updates.send(LiveUpdate::Event(Arc::clone(&event)));
                 if is_news {
                     self.log.event(&event);
                     self.notifier.notify_event(&event, &case);
                 }
-            }
-            AnalysisResult::FollowUps { event, wanted } => {
                 let now = self.clocks.now();
                 let file = self.state.file();
                 let asked =

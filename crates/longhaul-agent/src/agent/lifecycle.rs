@@ -62,8 +62,8 @@ async fn shut_down(mut running: RunningAgent) {
     let agent = &mut running.event_loop;
     agent.abandon_running_runs();
     let _ = running.stop_page.send(true);
-    let _ = timeout(SHUTDOWN_GRACE, agent.writer.flush()).await;
-    agent.writer.stop();
+    let _ = timeout(SHUTDOWN_GRACE, agent.launcher.writer.flush()).await;
+    agent.launcher.writer.stop();
     agent.notifier.shut_down().await;
     let _ = timeout(SHUTDOWN_GRACE, running.page).await;
     let joined = tokio::task::spawn_blocking(move || running.archive_thread.join());

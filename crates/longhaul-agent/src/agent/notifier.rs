@@ -14,16 +14,14 @@ mod webhook_channel;
 
 use super::agent_folder::AgentFolder;
 use super::agent_log::AgentLog;
-use crate::watch::watch_file::{NotifySection, WatchFile};
+use super::shared_state::SharedState;
+use crate::watch::watch_file::NotifySection;
 use delivery_log::{DeliveryLog, DeliveryState};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use parking_lot::Mutex;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -73,7 +71,7 @@ pub struct EventNotice {
     pub event: ChangeEvent,
     /// The case text for the network operator.
     pub case: Arc<str>,
-    pub agent: Arc<str>,
+    pub agent: String,
 }
 
 impl EventNotice {
@@ -84,7 +82,7 @@ impl EventNotice {
 
     pub fn to_json(&self) -> String {
         serde_json::json!({
-            "agent": *self.agent, "title": self.title(), "event": self.event, "text": *self.case,
+            "agent": self.agent, "title": self.title(), "event": self.event, "text": *self.case,
         })
         .to_string()
     }
@@ -97,42 +95,22 @@ fn format_notice_key(event: &ChangeEvent, channel_kind: NotifyChannel) -> String
 /// State shared by all channels.
 #[derive(Clone)]
 struct NotifyContext {
-    /// The current `[notify]` section.
-    notify: watch::Receiver<Arc<NotifySection>>,
-    folder: PathBuf,
+    state: Arc<SharedState>,
     delivery_log: Arc<Mutex<DeliveryLog>>,
-    counts: Arc<NoticeCounts>,
     log: AgentLog,
-}
-
-#[derive(Debug, Default)]
-struct NoticeCounts {
-    delivered: AtomicU64,
-    failed: AtomicU64,
 }
 
 pub struct EventNotifier {
     queues: Vec<(NotifyChannel, Sender<EventNotice>)>,
     tasks: Vec<JoinHandle<()>>,
-    notify: watch::Sender<Arc<NotifySection>>,
-    agent: Arc<str>,
     shared: NotifyContext,
 }
 
 impl EventNotifier {
-    /// Relative paths in the file refer to `agent_folder`.
-    pub fn start(
-        file: &WatchFile,
-        folder: &Path,
-        own: &AgentFolder,
-        log: AgentLog,
-    ) -> EventNotifier {
-        let (notify, followed) = watch::channel(Arc::new(file.notify.clone()));
+    pub fn start(state: &Arc<SharedState>, own: &AgentFolder, log: AgentLog) -> EventNotifier {
         let shared = NotifyContext {
-            notify: followed,
-            folder: folder.to_owned(),
+            state: Arc::clone(state),
             delivery_log: Arc::new(Mutex::new(DeliveryLog::load(own.file_path("told.json")))),
-            counts: Arc::default(),
             log,
         };
         let (mut queues, mut tasks) = (Vec::new(), Vec::new());
@@ -141,11 +119,7 @@ impl EventNotifier {
             queues.push((channel_kind, queue));
             tasks.push(tokio::spawn(run_channel(channel_kind, taken, shared.clone())));
         }
-        EventNotifier { queues, tasks, notify, agent: file.agent.name.as_str().into(), shared }
-    }
-
-    pub fn reload(&self, file: &WatchFile) {
-        self.notify.send_replace(Arc::new(file.notify.clone()));
+        EventNotifier { queues, tasks, shared }
     }
 
     /// Queues notices of the event for all channels that have not delivered it yet.
@@ -153,20 +127,21 @@ impl EventNotifier {
         if !matches!(event.state, EventState::Confirmed | EventState::Recovered) {
             return;
         }
-        let notify = Arc::clone(&self.shared.notify.borrow());
+        let file = self.shared.state.file();
         for (channel_kind, queue) in &self.queues {
             let key = format_notice_key(event, *channel_kind);
-            if !channel_kind.is_configured(&notify) || !self.shared.delivery_log.lock().claim(&key)
+            if !channel_kind.is_configured(&file.notify)
+                || !self.shared.delivery_log.lock().claim(&key)
             {
                 continue;
             }
             let notice = EventNotice {
                 event: event.clone(),
                 case: Arc::clone(case),
-                agent: Arc::clone(&self.agent),
+                agent: file.agent.name.clone(),
             };
             if queue.try_send(notice).is_err() {
-                self.shared.counts.failed.fetch_add(1, Ordering::Relaxed);
+                self.shared.state.counters.write().notices_failed += 1;
                 let channel_kind = channel_kind.word();
                 let text = format!(
                     "cannot queue a notification by {channel_kind}: the queue is full; one is sent later"
@@ -179,21 +154,15 @@ impl EventNotifier {
 
     /// Returns whether an event since the first start lacks a confirmed delivery.
     pub fn is_pending(&self, event: &ChangeEvent) -> bool {
-        let notify = Arc::clone(&self.shared.notify.borrow());
+        let file = self.shared.state.file();
         let memory = self.shared.delivery_log.lock();
         let mut ways = NotifyChannel::ALL.into_iter();
         matches!(event.state, EventState::Confirmed | EventState::Recovered)
             && memory.covers(event.announced_at_us)
             && ways.any(|channel_kind| {
-                channel_kind.is_configured(&notify)
+                channel_kind.is_configured(&file.notify)
                     && memory.is_pending(&format_notice_key(event, channel_kind))
             })
-    }
-
-    /// Returns the number of delivered and of given-up notices.
-    pub fn counts(&self) -> (u64, u64) {
-        let counts = &self.shared.counts;
-        (counts.delivered.load(Ordering::Relaxed), counts.failed.load(Ordering::Relaxed))
     }
 
     pub async fn shut_down(&mut self) {
@@ -219,7 +188,7 @@ async fn run_channel(
             shared.delivery_log.lock().set_state(&key, DeliveryState::Trying);
             let why = match attempt_delivery(channel_kind, &notice, &shared).await {
                 Ok(()) => {
-                    shared.counts.delivered.fetch_add(1, Ordering::Relaxed);
+                    shared.state.counters.write().notified += 1;
                     shared.delivery_log.lock().set_state(&key, DeliveryState::Done);
                     break;
                 }
@@ -227,7 +196,7 @@ async fn run_channel(
             };
             let text = format!("cannot send the notification by {}: {why}", channel_kind.word());
             let Some(wait) = waits.next() else {
-                shared.counts.failed.fetch_add(1, Ordering::Relaxed);
+                shared.state.counters.write().notices_failed += 1;
                 shared.delivery_log.lock().set_state(&key, DeliveryState::GivenUp);
                 shared.log.warn(&format!("{text}; giving up"));
                 break;
@@ -245,11 +214,11 @@ async fn attempt_delivery(
     notice: &EventNotice,
     shared: &NotifyContext,
 ) -> Result<(), String> {
-    let notify = Arc::clone(&shared.notify.borrow());
+    let file = shared.state.file();
     let told = async {
-        match (channel_kind, &notify.webhook, &notify.command) {
+        match (channel_kind, &file.notify.webhook, &file.notify.command) {
             (NotifyChannel::Webhook, Some(webhook), _) => {
-                webhook_channel::post_notice(webhook, &shared.folder, notice).await
+                webhook_channel::post_notice(webhook, &shared.state.folder, notice).await
             }
             (NotifyChannel::Program, _, Some(command)) => {
                 command_channel::run_notify_command(command, notice).await

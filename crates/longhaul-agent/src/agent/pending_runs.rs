@@ -18,8 +18,6 @@ pub const FAILED_REASON: &str = "failed";
 #[derive(Debug, Default)]
 pub struct PendingRuns {
     open: HashMap<String, (JobKey, history_store::PlannedRun)>,
-    /// The number of missed runs by reason.
-    pub missed: BTreeMap<&'static str, u64>,
 }
 
 impl PendingRuns {
@@ -47,7 +45,7 @@ impl PendingRuns {
                     noted.extend(self.end_run(&id, FAILED_REASON, state).map(|(_, note)| note));
                 }
                 ScheduleNote::Missed(id, reason) => {
-                    *self.missed.entry(reason.word()).or_insert(0) += 1;
+                    *state.counters.write().missed.entry(reason.word()).or_insert(0) += 1;
                     if let Some((key, note)) = self.end_run(&id, reason.word(), state) {
                         noted.push(note);
                         *missed.entry((key, reason)).or_insert(0) += 1;

@@ -12,6 +12,7 @@ use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::{Archive, StoreError, history_store::PlannedEntry};
 use parking_lot::RwLock;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -44,7 +45,7 @@ pub struct JobRequest {
 pub struct AgentCounters {
     pub runs: ScheduleCounts,
     /// The number of missed runs by reason.
-    pub missed: Vec<(String, u64)>,
+    pub missed: BTreeMap<&'static str, u64>,
     pub bytes_today: u64,
     /// Runs, planned runs and events that wait to be sent; absent without collector or database.
     pub to_send: Option<u64>,

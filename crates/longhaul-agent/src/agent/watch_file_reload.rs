@@ -46,7 +46,6 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
     let file = Arc::new(file);
     agent.schedule.reload(&file, agent.clocks.now());
     agent.analysis.reload(Arc::clone(&file));
-    agent.notifier.reload(&file);
     {
         let mut held = agent.state.file.write();
         *held = Arc::clone(&file);

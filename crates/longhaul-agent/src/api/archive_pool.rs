@@ -9,7 +9,7 @@ use longhaul_store::{Archive, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The maximum number of concurrent queries.
 const MAX_QUERIES: usize = 4;
@@ -47,19 +47,9 @@ impl ArchivePool {
         T: Send + 'static,
         Q: FnOnce(&Archive) -> Result<T, StoreError> + Send + 'static,
     {
-        let answer = tokio::time::timeout(self.timeout, self.run_query(question));
-        answer.await.unwrap_or_else(|_| Err(self.timeout_error()))
-    }
-
-    async fn run_query<T, Q>(&self, question: Q) -> Result<T, ApiError>
-    where
-        T: Send + 'static,
-        Q: FnOnce(&Archive) -> Result<T, StoreError> + Send + 'static,
-    {
-        let place = Arc::clone(&self.permits).acquire_owned().await;
-        let place = place.map_err(|_| ApiError::internal("reading the archive"))?;
         let (open, idle) = (Arc::clone(&self.open), Arc::clone(&self.idle));
-        let asked = tokio::task::spawn_blocking(move || {
+        let permits = Arc::clone(&self.permits);
+        let work = move |place: OwnedSemaphorePermit| {
             let _held = place;
             let known = idle.lock().pop();
             let reader = known.map_or_else(|| open(), Ok)?;
@@ -70,11 +60,14 @@ impl ArchivePool {
                 idle.push(reader);
             }
             answer
+        };
+        let defect = || ApiError::internal("reading the archive");
+        let answer = tokio::time::timeout(self.timeout, async move {
+            let place = permits.acquire_owned().await.map_err(|_| defect())?;
+            let asked = tokio::task::spawn_blocking(move || work(place)).await;
+            asked.map_err(|_panicked| defect())?.map_err(ApiError::from)
         });
-        match asked.await {
-            Ok(answer) => answer.map_err(ApiError::from),
-            Err(_panicked) => Err(ApiError::internal("reading the archive")),
-        }
+        answer.await.unwrap_or_else(|_| Err(self.timeout_error()))
     }
 
     fn timeout_error(&self) -> ApiError {

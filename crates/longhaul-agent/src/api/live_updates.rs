@@ -9,30 +9,24 @@ use super::api_error::ApiError;
 use super::http_server::wait_for_stop;
 use super::shape::run_rows::PlannedRow;
 use crate::agent::shared_state::LiveUpdate;
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use hyper::body::Frame;
+use futures_util::stream;
 use longhaul_store::RunEntry;
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
 /// The maximum number of listeners.
 pub const MAX_LISTENERS: usize = 64;
 /// The maximum number of updates that a listener may lag behind.
 pub const MAX_LAG: usize = 256;
-/// The maximum number of updates queued for one listener.
-const MAX_QUEUED_TEXTS: usize = 16;
 /// The interval of keep-alive comments, which detect a broken connection.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// The time after which a listener that stops reading is disconnected.
-const LISTENER_TIMEOUT: Duration = Duration::from_secs(60);
 
 const HELLO: &str = "retry: 2000\n: hello\n\n";
 const KEEP_ALIVE_TEXT: &str = ": still here\n\n";
@@ -92,53 +86,43 @@ pub async fn live(State(shared): State<Arc<ApiState>>) -> Result<Response, ApiEr
         )
         .hint("close unused pages")
     })?;
-    let (to, from) = mpsc::channel(MAX_QUEUED_TEXTS);
-    tokio::spawn(send_updates(shared.update_texts.subscribe(), to, shared.stop.clone()));
-    let body = EventStreamBody { from, _place: place };
+    let listener = UpdateListener {
+        texts: shared.update_texts.subscribe(),
+        stop: shared.stop.clone(),
+        is_greeted: false,
+        _place: place,
+    };
+    let body = Body::from_stream(stream::unfold(listener, UpdateListener::next_text));
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::new(body)).into_response())
+    Ok((headers, body).into_response())
 }
 
-/// Sends updates to one listener until it disconnects or the agent stops.
-async fn send_updates(
-    mut texts: broadcast::Receiver<Bytes>,
-    to: mpsc::Sender<Bytes>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let mut next = Bytes::from_static(HELLO.as_bytes());
-    loop {
-        let sent = tokio::time::timeout(LISTENER_TIMEOUT, to.send(next)).await;
-        if !matches!(sent, Ok(Ok(()))) {
-            return;
-        }
-        next = tokio::select! {
-            text = texts.recv() => match text {
-                Ok(text) => text,
-                Err(RecvError::Lagged(_)) => Bytes::from_static(RESYNC.as_bytes()),
-                Err(RecvError::Closed) => return,
-            },
-            () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => Bytes::from_static(KEEP_ALIVE_TEXT.as_bytes()),
-            () = to.closed() => return,
-            () = wait_for_stop(&mut stop) => return,
-        };
-    }
-}
-
-/// The response body of one listener. Dropping it frees the listener's slot.
-struct EventStreamBody {
-    from: mpsc::Receiver<Bytes>,
+/// A client that listens. Dropping it frees the listener's slot; a client that stops reading is
+/// dropped with its connection.
+struct UpdateListener {
+    texts: broadcast::Receiver<Bytes>,
+    stop: watch::Receiver<bool>,
+    is_greeted: bool,
     _place: OwnedSemaphorePermit,
 }
 
-impl HttpBody for EventStreamBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = self.from.poll_recv(context);
-        next.map(|text| text.map(|text| Ok(Frame::data(text))))
+impl UpdateListener {
+    /// Returns the next text, or `None` if the agent stops.
+    async fn next_text(mut self) -> Option<(Result<Bytes, Infallible>, UpdateListener)> {
+        let text = if self.is_greeted {
+            tokio::select! {
+                text = self.texts.recv() => match text {
+                    Ok(text) => text,
+                    Err(RecvError::Lagged(_)) => Bytes::from_static(RESYNC.as_bytes()),
+                    Err(RecvError::Closed) => return None,
+                },
+                () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => Bytes::from_static(KEEP_ALIVE_TEXT.as_bytes()),
+                () = wait_for_stop(&mut self.stop) => return None,
+            }
+        } else {
+            self.is_greeted = true;
+            Bytes::from_static(HELLO.as_bytes())
+        };
+        Some((Ok(text), self))
     }
 }

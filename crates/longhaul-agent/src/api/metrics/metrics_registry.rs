@@ -80,7 +80,7 @@ impl MetricsPage {
         }
         let missed = Family::<MetricLabels, Counter>::default();
         for (reason, runs) in &figures.missed {
-            let labels = vec![("reason", reason.clone())];
+            let labels = vec![("reason", (*reason).to_owned())];
             missed.get_or_create(&labels).inc_by(*runs);
         }
         let help = "Planned runs that did not start, by reason, since the agent started";

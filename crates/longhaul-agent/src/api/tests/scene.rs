@@ -237,7 +237,7 @@ async fn take(mut orders: mpsc::Receiver<JobRequest>) {
 fn figures() -> AgentCounters {
     AgentCounters {
         runs: ScheduleCounts { planned: 10, done: 6, failed: 1, missed: 2, waiting: 0, running: 1 },
-        missed: vec![("locked".to_owned(), 2)],
+        missed: [("locked", 2)].into(),
         bytes_today: 12_345,
         to_send: Some(3),
         set_aside: Some(1),
