@@ -10,7 +10,6 @@ use super::run_command::RunCommand;
 use super::run_tasks::RunOutcome;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::supervise;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -43,20 +42,6 @@ impl SpoolFiles {
     pub fn new(spool: &Path, planned_id: &str) -> SpoolFiles {
         let file = |end: &str| spool.join(format!("{planned_id}.{end}"));
         SpoolFiles { report: file("report"), stderr: file("said"), owner: file("owner") }
-    }
-
-    /// Lists the runs in a spool: running ones, and those of an earlier process.
-    pub fn list(spool: &Path) -> io::Result<Vec<SpoolFiles>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(spool)? {
-            let path = entry?.path();
-            if path.extension() == Some(OsStr::new("owner"))
-                && let Some(id) = path.file_stem().and_then(OsStr::to_str)
-            {
-                found.push(SpoolFiles::new(spool, id));
-            }
-        }
-        Ok(found)
     }
 
     /// Deletes the files. The owner file goes last, because the others are worthless without it.

@@ -71,7 +71,9 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut RunCommand) {
         MeasureKind::Shaper => {
             line.add("available");
             line.add("--shaper");
-            line.add(if back { "--reverse" } else { "--forward" });
+            if !back {
+                line.add("--forward");
+            }
         }
         MeasureKind::Throughput { time, streams, window_bytes, congestion_control, rate } => {
             line.add("test");
@@ -80,7 +82,6 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut RunCommand) {
             line.add_optional("--window", window_bytes.as_ref());
             line.add_optional("--congestion-control", congestion_control.as_ref());
             line.add_optional("--bitrate", rate.map(Rate::as_bps).as_ref());
-            add_reverse(back, line);
         }
         MeasureKind::Tune { time, probes, congestion_control } => {
             line.add("tune");
@@ -90,7 +91,6 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut RunCommand) {
             line.add_optional("--congestion-control", congestion_control.as_ref());
             // A setting that fitted another route is a bad starting point.
             line.add("--fresh");
-            add_reverse(back, line);
         }
         MeasureKind::Load { time, streams, rate, scavenger } => {
             line.add("load");
@@ -100,13 +100,9 @@ fn add_measurement(work: &MeasureKind, back: bool, line: &mut RunCommand) {
             if *scavenger {
                 line.add("--scavenger");
             }
-            add_reverse(back, line);
         }
         MeasureKind::Host => line.add("host"),
     }
-}
-
-fn add_reverse(back: bool, line: &mut RunCommand) {
     if back {
         line.add("--reverse");
     }

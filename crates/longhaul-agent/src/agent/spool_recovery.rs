@@ -10,7 +10,8 @@ use super::run_tasks::{RunFinished, RunLauncher, RunOutcome};
 use crate::watch::run_schedule::MissedReason;
 use longhaul_store::history_store::{PlannedOutcome, PlannedRunFilter, PlannedRunState, TimeRange};
 use longhaul_store::{Archive, StoreError};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -43,24 +44,21 @@ pub fn settle_abandoned_runs(
 
 /// Lists the spooled runs with their owners, and deletes files without an owner.
 pub fn list_spooled_runs(spool: &Path) -> Vec<(SpoolFiles, RunOwner)> {
-    let all = SpoolFiles::list(spool).unwrap_or_default();
+    let mut ids = BTreeSet::new();
+    for entry in fs::read_dir(spool).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let ending = path.extension().and_then(OsStr::to_str);
+        if path.ends_with("ballast") {
+            let _ = fs::remove_file(path);
+        } else if matches!(ending, Some("owner" | "report" | "said")) {
+            ids.extend(path.file_stem().and_then(OsStr::to_str).map(str::to_owned));
+        }
+    }
     let mut found = Vec::new();
-    for files in all {
+    for files in ids.iter().map(|id| SpoolFiles::new(spool, id)) {
         match files.read_owner() {
             Some(owner) => found.push((files, owner)),
             None => files.remove(),
-        }
-    }
-    let kept: HashSet<_> =
-        found.iter().flat_map(|(files, _)| [&files.report, &files.stderr, &files.owner]).collect();
-    for entry in fs::read_dir(spool).into_iter().flatten() {
-        let Ok(path) = entry.map(|it| it.path()) else {
-            continue;
-        };
-        let of_a_run = path.extension().is_some_and(|it| it == "report" || it == "said");
-        // Earlier versions reserved space with a file of this name.
-        if path.ends_with("ballast") || of_a_run && !kept.contains(&path) {
-            let _ = fs::remove_file(path);
         }
     }
     found
