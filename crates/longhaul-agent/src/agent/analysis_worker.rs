@@ -6,14 +6,12 @@
 //!
 //! - [`mod@detector_series`]: the values that the detector reads
 //! - [`event_evidence`]: the evidence in the archive around an event
-//! - [`operator_report`]: the case text for the network operator
 //! - [`other_paths`]: paths that changed at the same time, and paths that did not
 //! - [`route_changes`]: the rate of route changes of a pair
 //! - [`tuning_evidence`]: evidence from a search for better settings
 
 mod detector_series;
 mod event_evidence;
-mod operator_report;
 mod other_paths;
 mod route_changes;
 mod tuning_evidence;
@@ -32,7 +30,6 @@ use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{EventFilter, TimeRange, is_event_open};
 use longhaul_store::{Archive, StoreError};
-pub use operator_report::build_case_text;
 use route_changes::RouteChangeHistory;
 use std::collections::HashMap;
 use std::io;
@@ -276,6 +273,23 @@ impl AnalysisThread {
         });
         Ok(())
     }
+}
+
+/// Builds the text from the stored causes of the event and the evidence around it.
+pub fn build_case_text(
+    archive: &Archive,
+    event: &ChangeEvent,
+    file: &WatchFile,
+) -> Result<String, StoreError> {
+    let gathered = EventEvidence::collect(archive, event, file)?;
+    let explained = EventExplanation {
+        causes: event.causes.clone(),
+        unchanged: event.unchanged.clone(),
+        scope: event.scope.clone(),
+        ..EventExplanation::default()
+    };
+    let time_factor = file.detect.time_factor.unwrap_or(1);
+    Ok(format_operator_report(event, &explained, &gathered.as_evidence(event, time_factor)))
 }
 
 /// Returns whether the most likely cause has changed.

@@ -2,26 +2,15 @@
 
 use crate::watch::run_schedule::ClockTimes;
 use longhaul_probe::supervise;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The clocks of this process.
-#[derive(Debug, Clone, Copy)]
-pub struct AgentClocks {
-    /// Replaces the time since boot on kernels that do not provide it.
-    began: Instant,
-}
-
-impl AgentClocks {
-    pub fn new() -> Self {
-        AgentClocks { began: Instant::now() }
-    }
-
-    pub fn now(&self) -> ClockTimes {
-        let steady = supervise::time_since_boot().unwrap_or_else(|_| self.began.elapsed());
-        ClockTimes {
-            wall_us: read_wall_us(),
-            steady_us: i64::try_from(steady.as_micros()).unwrap_or(i64::MAX),
-        }
+/// Returns the current time of both clocks.
+pub fn read_clock_times() -> ClockTimes {
+    // All supported kernels provide the time since boot.
+    let steady = supervise::time_since_boot().unwrap_or_default();
+    ClockTimes {
+        wall_us: read_wall_us(),
+        steady_us: i64::try_from(steady.as_micros()).unwrap_or(i64::MAX),
     }
 }
 

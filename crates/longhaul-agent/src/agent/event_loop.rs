@@ -4,7 +4,7 @@ use super::agent_log::AgentLog;
 use super::analysis_worker::{AnalysisResult, AnalysisWorker, RunStored};
 use super::archive_writer::PlanUpdate;
 use super::budget_store::BudgetStore;
-use super::clocks::AgentClocks;
+use super::clocks::read_clock_times;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
 use super::pending_runs::PendingRuns;
@@ -26,7 +26,6 @@ const MAX_SLEEP: Duration = Duration::from_secs(30);
 
 /// The state of the event loop.
 pub struct EventLoop {
-    pub clocks: AgentClocks,
     pub schedule: RunSchedule,
     pub budget_store: BudgetStore,
     pub pending_runs: PendingRuns,
@@ -51,7 +50,7 @@ pub struct LoopChannels {
 impl EventLoop {
     /// Starts due runs and records the decisions of the schedule.
     pub fn start_due_runs(&mut self) {
-        let starts = self.schedule.start_due(self.clocks.now());
+        let starts = self.schedule.start_due(read_clock_times());
         self.record_decisions();
         let file = self.state.file();
         for start in starts {
@@ -76,12 +75,12 @@ impl EventLoop {
         }
         let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
-        figures.bytes_today = self.schedule.bytes_today();
+        figures.bytes_today = self.schedule.budget_usage().all;
     }
 
     /// Returns the time of the next wake-up.
     pub fn next_wakeup(&self) -> Instant {
-        let now_us = self.clocks.now().wall_us;
+        let now_us = read_clock_times().wall_us;
         let wait = self.schedule.next_at().map_or(MAX_SLEEP, |at_us| {
             Duration::from_micros(u64::try_from(at_us - now_us).unwrap_or(0))
         });
@@ -104,7 +103,7 @@ impl EventLoop {
             }
             order = channels.requests.recv() => {
                 if let Some(JobRequest { key, answer }) = order {
-                    let _ = answer.send(self.schedule.request_run(&key, self.clocks.now()));
+                    let _ = answer.send(self.schedule.request_run(&key, read_clock_times()));
                 }
             }
         }
@@ -118,7 +117,7 @@ impl EventLoop {
         };
         self.running.remove(&start.id);
         let outcome = ran.outcome.schedule_outcome(&start.job);
-        self.schedule.finish_run(&start.id, outcome, self.clocks.now());
+        self.schedule.finish_run(&start.id, outcome, read_clock_times());
         let (key, id) = (&start.job.key, &*start.id);
         match &ran.outcome {
             RunOutcome::Stored(landed) => {
@@ -186,7 +185,7 @@ impl EventLoop {
                     self.log.event(&event);
                     self.notifier.notify_event(&event, &case);
                 }
-                let now = self.clocks.now();
+                let now = read_clock_times();
                 let file = self.state.file();
                 let asked =
                     self.follow_ups.request_runs(&event, &wanted, &file, &mut self.schedule, now);
@@ -200,7 +199,7 @@ impl EventLoop {
 
     /// Marks runs that are still running at shutdown as not started.
     pub fn abandon_running_runs(&mut self) {
-        let now = self.clocks.now();
+        let now = read_clock_times();
         for (id, _) in self.running.drain() {
             let outcome = AttemptOutcome::NotStarted(MissedReason::Stopping);
             self.schedule.finish_run(&id, outcome, now);

@@ -1,5 +1,6 @@
 //! Runtime and shutdown of the agent.
 
+use super::clocks::read_clock_times;
 use super::service_manager::ServiceManager;
 use super::startup::{AgentOptions, AgentSignals, RunningAgent, start_agent};
 use crate::agent_error::AgentError;
@@ -51,7 +52,7 @@ async fn run_event_loop(origin: &AgentOptions, mut running: RunningAgent) {
 async fn shut_down(mut running: RunningAgent) {
     let agent = &mut running.event_loop;
     ServiceManager::stopping("waiting for runs in progress");
-    agent.schedule.stop(agent.clocks.now());
+    agent.schedule.stop(read_clock_times());
     agent.record_decisions();
     log_running_runs(&running);
     wait_for_runs(&mut running, RUNS_GRACE, true).await;

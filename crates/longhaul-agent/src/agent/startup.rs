@@ -5,7 +5,7 @@ use super::agent_log::AgentLog;
 use super::analysis_worker::AnalysisWorker;
 use super::archive_writer::ArchiveWriter;
 use super::budget_store::BudgetStore;
-use super::clocks::AgentClocks;
+use super::clocks::read_clock_times;
 use super::daily_retention;
 use super::event_loop::{EventLoop, LoopChannels};
 use super::export::{self, OutboxLimit};
@@ -152,8 +152,7 @@ impl AgentBuilder<'_> {
         let (origin, log) = (self.origin, self.log);
         let open_archive = make_archive_opener(self.archive, export::has_export_destination(&file));
         let mut archive = open_archive()?;
-        let clocks = AgentClocks::new();
-        let now = clocks.now();
+        let now = read_clock_times();
         let file = Arc::new(file);
         let (state, orders) =
             SharedState::new(open_archive, Arc::clone(&file), origin.folder.clone(), now.wall_us);
@@ -177,7 +176,6 @@ impl AgentBuilder<'_> {
             notifier: EventNotifier::start(&state, self.folder, log),
             service: ServiceManager::new(),
             running: HashMap::new(),
-            clocks,
             state,
             launcher: RunLauncher {
                 outbox_limit: OutboxLimit::default(),
@@ -210,7 +208,7 @@ impl AgentBuilder<'_> {
 fn notify_pending_events(agent: &EventLoop) -> Result<(), AgentError> {
     let filter = EventFilter {
         range: TimeRange {
-            begin_us: agent.clocks.now().wall_us - MAX_NOTIFY_AGE_US,
+            begin_us: read_clock_times().wall_us - MAX_NOTIFY_AGE_US,
             end_us: i64::MAX,
         },
         pair: None,
@@ -251,7 +249,7 @@ fn announce_startup(
 /// Returns the first runs with their due times.
 fn list_next_runs(agent: &EventLoop) -> Vec<(i64, String)> {
     const SHOWN: usize = 3;
-    let now_us = agent.clocks.now().wall_us;
+    let now_us = read_clock_times().wall_us;
     let due = |job: &Arc<crate::watch::measure_jobs::MeasureJob>| {
         let key = &job.key;
         let who =

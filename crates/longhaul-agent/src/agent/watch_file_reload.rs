@@ -1,5 +1,6 @@
 //! Applies a changed watch file without losing a run.
 
+use super::clocks::read_clock_times;
 use super::event_loop::EventLoop;
 use super::export::format_error_chain;
 use super::service_manager::ServiceManager;
@@ -44,7 +45,7 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
         }
     }
     let file = Arc::new(file);
-    agent.schedule.reload(&file, agent.clocks.now());
+    agent.schedule.reload(&file, read_clock_times());
     agent.analysis.reload(Arc::clone(&file));
     {
         let mut held = agent.state.file.write();

@@ -155,11 +155,6 @@ impl RunSchedule {
         }
     }
 
-    /// Returns the bytes sent and reserved since midnight, UTC.
-    pub fn bytes_today(&self) -> u64 {
-        self.budget.usage().all
-    }
-
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<MeasureJob>> {
         self.slots.iter().map(|slot| &slot.job)
     }
