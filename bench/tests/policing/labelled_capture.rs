@@ -4,7 +4,7 @@
 //! sent once and whose acknowledgement was not delayed by a retransmit. Every connection that carried
 //! much is used, because all share the path.
 
-use longhaul_analysis::limit::policer_fit::packet_replay::{PacketRtt, ReplayPacket};
+use crate::packet_replay::{PacketRtt, ReplayPacket};
 use longhaul_capture::capture_reader::CaptureReader;
 use longhaul_model::decoded_packet::{
     DecodedPacket, PacketTransport, TcpFlags, TcpHeader, TcpHeaderOptions,

@@ -6,9 +6,10 @@
 
 mod capture_label;
 mod labelled_capture;
+mod packet_replay;
 
 use capture_label::{CaptureLabel, PathLimitKind};
-use longhaul_analysis::limit::policer_fit::packet_replay::{self, PacketPolicerFit};
+use packet_replay::PacketPolicerFit;
 use std::path::{Path, PathBuf};
 use xtask::checkout;
 

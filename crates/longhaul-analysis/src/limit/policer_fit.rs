@@ -11,15 +11,6 @@
 //! the true one; the burst is known to one interval's bytes.
 //! Wrong when: a link's queue is too short to show in the RTT (it then acts as a bucket), or
 //! intervals are much longer than the bucket's refill.
-//!
-//! The token buckets that a run can reveal: a shaper and a policer.
-//!
-//! Source: [`super::shaper_fit`], [`super::policer_fit`]. Units: bit/s, bytes, microseconds.
-//! Error: that of the two fits.
-//! Wrong when: the two fits are; both state when that is.
-//! Error, and wrong when: see there.
-
-pub mod packet_replay;
 
 use super::loss_response::loss_bound_bps;
 use super::run_view::RunView;

@@ -14,7 +14,7 @@
 //! Wrong when: the policer is shared with traffic that is not in the capture (rate and depth are
 //! then what that traffic left), or a second limit loses most of the packets.
 
-use crate::stats::quantile::{median, quantile, sort_finite};
+use longhaul_analysis::stats::quantile::{median, quantile, sort_finite};
 
 /// The parameters of the replay of packets.
 struct PacketReplayTuning;
@@ -71,11 +71,6 @@ pub struct PacketRtt {
 pub struct PacketPolicerFit {
     pub rate_bps: f64,
     pub burst_bytes: f64,
-    /// Losses that found an empty bucket, and passes that did not.
-    pub losses_explained_ratio: f64,
-    pub passes_explained_ratio: f64,
-    /// The rise of RTTs just before losses over the minimum RTT.
-    pub rise_us: f64,
 }
 
 /// Returns the policer that explains the losses; `None` if nothing does, a queue does as well, or
@@ -110,13 +105,8 @@ pub fn find_policer_by_packets(
     let explains = best.index() >= PacketReplayTuning::MIN_INDEX
         && best.losses >= PacketReplayTuning::MIN_EXPLAINED_RATIO
         && best.passes >= PacketReplayTuning::MIN_EXPLAINED_RATIO;
-    (explains && !is_queue).then_some(PacketPolicerFit {
-        rate_bps: best.bytes_per_us * 8e6,
-        burst_bytes: best.depth,
-        losses_explained_ratio: best.losses,
-        passes_explained_ratio: best.passes,
-        rise_us,
-    })
+    (explains && !is_queue)
+        .then_some(PacketPolicerFit { rate_bps: best.bytes_per_us * 8e6, burst_bytes: best.depth })
 }
 
 /// Returns the RTT without queues, and its rise just before losses.
