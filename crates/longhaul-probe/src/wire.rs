@@ -32,6 +32,7 @@ use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with_macros::skip_serializing_none;
 use std::fmt;
 
 /// A range of protocol versions, inclusive.
@@ -121,37 +122,34 @@ pub struct HelloMessage {
 }
 
 /// The client's proof that it knows the token; absent if it has none.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenProof {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_proof: Option<String>,
 }
 
 /// The server admits the client.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WelcomeMessage {
     /// The server's own proof; absent if it has no token, or the client showed none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_proof: Option<String>,
     pub party: RunParty,
     /// Equal at both ends if they run under one kernel; see `secure::boot_proof`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_proof: Option<String>,
     /// Limits of an anonymous client; absent with a token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<AnonymousLimits>,
 }
 
 /// Limits of an anonymous client; absent fields are unlimited.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnonymousLimits {
     pub seconds: u64,
     pub streams: u32,
     /// Maximum number of simultaneous anonymous runs.
     pub concurrent: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
@@ -163,11 +161,11 @@ impl Default for AnonymousLimits {
 }
 
 /// The client proposes a run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunProposal {
     pub plan: ThroughputPlan,
     pub party: RunParty,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_proof: Option<String>,
 }
 
@@ -191,6 +189,7 @@ pub struct ClockPong {
 }
 
 /// The client's clock measurement; the server prepares its engine.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrepareMessage {
     /// Zero of the common time line, on the server's clock.
@@ -199,17 +198,15 @@ pub struct PrepareMessage {
     /// Both ends run under one kernel without a network in between.
     pub same_host: bool,
     /// Time until the agreed start, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_us: Option<u64>,
 }
 
 /// A heartbeat each second, with the sender's counters.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IntervalCounters {
     pub elapsed_us: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_bytes: Option<u64>,
 }
 

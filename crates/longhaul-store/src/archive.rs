@@ -12,6 +12,7 @@ use longhaul_model::report::v1::{
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,7 @@ pub(crate) const RUN_COLUMNS: &str = "id, started_at, kind, initiator_host, resp
      (SELECT count(*) FROM run part WHERE part.part_of = run.id)";
 
 /// One run in a list.
+#[skip_serializing_none]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RunRow))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunEntry {
@@ -68,11 +70,8 @@ pub struct RunEntry {
     pub responder_host: String,
     #[serde(skip)]
     pub responder_address: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
     #[serde(skip)]
     pub analysis_version: u32,
@@ -80,7 +79,6 @@ pub struct RunEntry {
     #[serde(skip_serializing_if = "is_zero")]
     pub parts: u32,
     /// The requested pair, or the pair of a live update.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pair: Option<HostPair>,
 }
 

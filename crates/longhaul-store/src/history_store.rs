@@ -19,6 +19,7 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ListColumns, ReportKind, RunInfo};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use std::time::Duration;
 
 /// A time span, including its start and excluding its end.
@@ -123,6 +124,7 @@ pub struct AgentDelivery {
 }
 
 /// A run that is due.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedRun {
     pub id: String,
@@ -130,7 +132,6 @@ pub struct PlannedRun {
     /// Name of the measurement in the agent's file.
     pub measurement: String,
     /// None for a measurement of a single host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<HostPair>,
 }
 
@@ -192,19 +193,18 @@ pub struct MissedRunCount {
 }
 
 /// A pair in the grid.
+#[skip_serializing_none]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = GridCell))]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GridPair {
     pub pair: HostPair,
     /// The newest value, in the unit of the quantity.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Start of the run with this value.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at_us: Option<i64>,
     /// Median of the hourly medians of the last seven days.
     // The latest hour is excluded. May lag behind the values by some batches.
-    #[serde(rename = "median_7d", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "median_7d")]
     pub weekly_median: Option<f64>,
     /// Suspected or confirmed events of this quantity that have not recovered.
     pub open_events: u32,

@@ -13,6 +13,7 @@ pub mod run_rows;
 pub mod series_rows;
 
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// An error response.
@@ -21,6 +22,7 @@ pub struct ErrorBody {
     pub error: ErrorText,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ErrorText {
     /// A stable code.
@@ -28,6 +30,5 @@ pub struct ErrorText {
     /// The failed operation and the reason.
     pub text: String,
     /// A hint for the user.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

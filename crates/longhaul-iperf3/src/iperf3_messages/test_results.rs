@@ -2,8 +2,10 @@
 
 use super::lenient_numbers::{whole, whole_if};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The results of one end. CPU use is in percent.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TestResults {
     pub cpu_util_total: f64,
@@ -12,15 +14,14 @@ pub struct TestResults {
     /// 1: it sends and knows its retransmits; 0: it sends and does not; -1: it receives.
     #[serde(deserialize_with = "whole")]
     pub sender_has_retransmits: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_used: Option<String>,
     /// The server's output, if requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_output_text: Option<String>,
     pub streams: Vec<StreamResults>,
 }
 
 /// The results of one end for one stream.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StreamResults {
     #[serde(deserialize_with = "whole")]
@@ -37,16 +38,14 @@ pub struct StreamResults {
     #[serde(deserialize_with = "whole")]
     pub errors: i64,
     /// Since 3.14, like `omitted_packets`: both or neither.
-    #[serde(default, deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole_if")]
     pub omitted_errors: Option<i64>,
     #[serde(deserialize_with = "whole")]
     pub packets: i64,
-    #[serde(default, deserialize_with = "whole_if", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole_if")]
     pub omitted_packets: Option<i64>,
     /// Seconds; since 3.2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<f64>,
 }
 

@@ -8,18 +8,20 @@ use longhaul_model::report::v1::path::{
     ObservedRoute, ProbeProtocol, RoundTripPlan, RoundTripSeries, TracePlan,
 };
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The client proposes a probe session; replaces `propose`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeProposal {
     pub bounds: ProbeBounds,
     pub party: RunParty,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_proof: Option<String>,
 }
 
 /// Limits of a probe session, for both directions together.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeBounds {
@@ -30,7 +32,6 @@ pub struct ProbeBounds {
     /// Time from `accept` to `bye`.
     pub most_time_us: u64,
     /// DSCP of the server's datagrams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
 }
 
@@ -60,11 +61,11 @@ pub struct CollectTrains {
     pub wait_us: u64,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReverseTraceRequest {
     pub protocol: ProbeProtocol,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     pub trace: TracePlan,
 }
@@ -92,23 +93,23 @@ impl SessionReply {
 }
 
 /// Received trains.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReceivedTrains {
     /// Source of the times: `kernel` or `user`.
     pub clock: String,
     pub trains: Vec<ReceivedTrain>,
     /// Datagrams of the flow that the kernel dropped because of a full buffer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflowed: Option<u64>,
 }
 
 /// Receive times of one train, on the receiver's monotonic clock.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivedTrain {
     pub index: u32,
     pub times: PacketTimes,
     /// Movement of the wall clock against the monotonic one during the train.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_step_ns: Option<i64>,
     /// The kernel dropped datagrams in or just before the train because of a full buffer.
     #[serde(default)]
@@ -116,15 +117,16 @@ pub struct ReceivedTrain {
 }
 
 /// Sent trains.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SentTrains {
     /// Speed of the outgoing interface, if the kernel reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_bps: Option<u64>,
     pub trains: Vec<SentTrain>,
 }
 
 /// Send times of one train, on the sender's monotonic clock.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentTrain {
     pub index: u32,
@@ -132,7 +134,6 @@ pub struct SentTrain {
     pub micro_burst_packets: u32,
     pub times: PacketTimes,
     /// Reason why the train is unusable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoilt: Option<String>,
 }
 
@@ -146,14 +147,12 @@ pub struct PacketTimes {
 }
 
 /// The server's view of the control connection.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionTcpOptions {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_force: Option<TcpOptions>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
     /// Options that the server would offer according to its settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<TcpOptions>,
 }
 

@@ -13,6 +13,7 @@ use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 const RUN: i64 = 0;
 const PLANNED: i64 = 1;
@@ -92,11 +93,11 @@ pub enum OutboxItem {
 }
 
 /// A run without its values, which follow from its report.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutgoingRun {
     pub pairs: Vec<HostPair>,
     /// Name of the host that started the run; absent: the sending agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<String>,
     /// As JSON on one line.
     pub report: String,

@@ -10,6 +10,7 @@ use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, RefusedEntry};
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with_macros::skip_serializing_none;
 
 /// The value of `schema` in a batch and in its response.
 pub const SCHEMA: &str = "longhaul.batch/1";
@@ -46,13 +47,12 @@ pub struct BatchResponse {
 }
 
 /// A planned run on the wire; `run` or `missed` is its outcome.
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize)]
 struct WirePlannedRun {
     #[serde(flatten)]
     planned: PlannedRun,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     missed: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! The agent and its hosts.
 
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use utoipa::ToSchema;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -13,12 +14,12 @@ pub struct About {
     pub agent: AgentAbout,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ArchiveAbout {
     /// The name of the database.
     pub kind: String,
     /// Size on disk, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
@@ -36,27 +37,21 @@ pub struct AgentAbout {
 }
 
 /// A host of the watch file, or one with an audit in the archive.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct HostRow {
     pub host: String,
     /// Its newest audit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_run_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_at_us: Option<i64>,
     /// The number of settings that limit a path, according to the audit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<u32>,
     /// The number of settings that could be better.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<u32>,
     /// City.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// Degrees north.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub latitude: Option<f64>,
     /// Degrees east.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub longitude: Option<f64>,
 }

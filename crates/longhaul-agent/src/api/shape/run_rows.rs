@@ -3,11 +3,13 @@
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRunCounts};
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 /// A run that came due or was requested.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PlannedRow {
     pub id: String,
@@ -15,10 +17,8 @@ pub struct PlannedRow {
     /// Name of the measurement in the watch file.
     pub measurement: String,
     /// Absent if the run concerns one host.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pair: Option<HostPair>,
     /// Absent while the run has not ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<PlannedOutcome>,
 }
 

@@ -3,9 +3,11 @@
 use longhaul_analysis::path::trace_table::TraceEntry;
 use longhaul_model::report::v1::path::{self, ChangedHops, RouteChangeKind};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// A stretch of time in which all traces have the same route.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RouteRow {
     /// Start of the first run with this route.
@@ -20,20 +22,17 @@ pub struct RouteRow {
     pub run_id: String,
     pub hops: Vec<RouteHop>,
     /// The difference from the previous route; absent for the first one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<RouteChange>,
 }
 
 /// One hop; a silent hop has no address.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RouteHop {
     pub ttl: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Minimum RTT of the answers, us.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<f64>,
 }
 
@@ -51,17 +50,15 @@ impl From<&path::ObservedHop> for RouteHop {
 }
 
 /// The difference of a route from the previous one, in the format of report v1.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RouteChange {
     /// `same`, `silent_hop`, `stutter`, `last_octet`, `same_as`, `one_hop`, `several_hops`,
     /// `end_not_reached`.
     pub kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub other_number: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub other_run: Option<String>,
     pub ranges: Vec<ChangedHops>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_step_ns: Option<i64>,
 }
 
