@@ -1,4 +1,4 @@
-//! Units: bytes, rates and durations.
+//! Units: bytes, rates and durations; counts with their nouns.
 //!
 //! Rates print with decimal prefixes (`6.25 Gbit/s`), memory with IEC ones (`64 KiB`), and a bare
 //! `K` is never printed. Parsing accepts what users of iperf type: a bare `K`, `M` or `G` is a
@@ -6,11 +6,13 @@
 
 mod byte_size;
 mod duration;
+mod grouped_number;
 mod rate;
 mod unit_number;
 
 pub use byte_size::Bytes;
 pub use duration::{format_duration, parse_duration};
+pub use grouped_number::{count_of, format_grouped};
 pub use rate::Rate;
 pub use unit_number::ParseUnitError;
 

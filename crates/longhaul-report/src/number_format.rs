@@ -3,21 +3,10 @@
 use longhaul_model::units::{Rate, format_duration};
 use std::time::Duration;
 
+pub use longhaul_model::units::{count_of, format_grouped};
+
 /// The text for a value that was not measured.
 pub const ABSENT: &str = "-";
-
-/// Formats a number with digit groups: `22124999999` → `22,124,999,999`.
-pub fn format_grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// Formats microseconds as seconds with three decimals: `30.001`.
 pub fn format_seconds(us: u64) -> String {
@@ -94,23 +83,9 @@ impl RateUnit {
     }
 }
 
-/// Formats a count with its noun: `1 stream`, `9 streams`.
-pub fn count_of(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", format_grouped(number)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        for (number, text) in
-            [(0, "0"), (999, "999"), (1000, "1,000"), (498_587_545_600, "498,587,545,600")]
-        {
-            assert_eq!(format_grouped(number), text);
-        }
-    }
 
     #[test]
     fn small_shares_keep_their_digits() {

@@ -5,14 +5,14 @@
 
 use super::rtt_rise::is_significant_rise;
 use super::scavenger_verdict::MIN_KEPT_RATIO;
-use crate::throughput::limiter_text::{format_stream_count, name_limiter, to_rate};
+use crate::throughput::limiter_text::{name_limiter, to_rate};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
     LoadAnalysis, LoadObservation, LoadPhase, LoadPlan, LoadStep, LoadStepResult, ProbeDelays,
     ScavengerResult,
 };
 use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
-use longhaul_model::units::{Bytes, format_duration};
+use longhaul_model::units::{Bytes, count_of, format_duration};
 use std::time::Duration;
 
 /// The minimum added delay that people notice; it must also exceed the idle RTT.
@@ -68,7 +68,7 @@ impl<'a> LoadStepCase<'a> {
     }
 
     fn load(&self) -> String {
-        let load = format_stream_count(self.step.streams);
+        let load = count_of(u64::from(self.step.streams), "stream");
         let rate = self.step.rate_bps.map(|bps| format!(" at {}", to_rate(bps)));
         format!("{load}{}", rate.unwrap_or_default())
     }

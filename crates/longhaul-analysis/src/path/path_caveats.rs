@@ -1,8 +1,8 @@
 //! Caveats of a path run: what could not be measured.
 
 use super::path_findings::PathFindingInput;
-use super::path_format;
 use longhaul_model::report::v1::ReportCaveat;
+use longhaul_model::units::count_of;
 
 pub fn list_path_caveats(case: &PathFindingInput) -> Vec<ReportCaveat> {
     [
@@ -32,7 +32,7 @@ fn check_hops(
     text: &str,
 ) -> Option<ReportCaveat> {
     let count = count_in_state(case, state);
-    let hops = path_format::format_plural(count, "hop");
+    let hops = count_of(count as u64, "hop");
     (count > 0).then(|| ReportCaveat::new(code, format!("{hops} {text}")))
 }
 
@@ -42,7 +42,7 @@ fn check_silent_hops(case: &PathFindingInput) -> Option<ReportCaveat> {
         let text = format!(
             "{} of {} did not answer: the links around them cannot be distinguished",
             silent,
-            path_format::format_plural(case.analysis.hops.len(), "hop")
+            count_of(case.analysis.hops.len() as u64, "hop")
         );
         ReportCaveat::new("silent_hops", text)
     })
@@ -103,7 +103,7 @@ const MIN_ANSWERS: u32 = 5;
 
 fn check_few_answers(case: &PathFindingInput) -> Option<ReportCaveat> {
     let rtt = case.analysis.rtt.filter(|rtt| rtt.answered < MIN_ANSWERS)?;
-    let answers = path_format::format_plural(rtt.answered as usize, "answer");
+    let answers = count_of(u64::from(rtt.answered), "answer");
     let text = format!("the RTT is based on {answers} only");
     Some(ReportCaveat::new("few_answers", text))
 }
@@ -118,7 +118,7 @@ fn check_discarded(case: &PathFindingInput) -> Option<ReportCaveat> {
     (all > 0).then(|| {
         let text = format!(
             "{} matched no probe and were discarded: forged, damaged or too late",
-            path_format::format_plural(all as usize, "answer")
+            count_of(u64::from(all), "answer")
         );
         ReportCaveat::new("answers_discarded", text)
     })

@@ -35,9 +35,3 @@ pub fn format_hop_change(range: &ChangedHops) -> String {
         (Some(_), Some(_)) => format!("{old} replaced by {new}"),
     }
 }
-
-/// Formats a count: `1 hop`, `17 hops`.
-pub fn format_plural(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
-}

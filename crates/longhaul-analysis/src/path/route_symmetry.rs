@@ -8,9 +8,9 @@
 //! need not share a block: so only a low share of systems is called asymmetric.
 //! Wrong when: many hops are silent in one direction.
 
-use super::path_format;
 use super::route_difference::hop_alignment::find_address_block;
 use longhaul_model::report::v1::path::{HopReply, ObservedRoute, RouteSymmetry};
+use longhaul_model::units::count_of;
 use std::collections::BTreeSet;
 
 /// The minimum number of known elements in each direction.
@@ -45,8 +45,8 @@ pub fn compare_symmetry(
             reverse_hops: back as u32,
             text: format!(
                 "forward {}, reverse {}; {common} of {all} {unit} in common",
-                path_format::format_plural(there, "hop"),
-                path_format::format_plural(back, "hop"),
+                count_of(there as u64, "hop"),
+                count_of(back as u64, "hop"),
             ),
         },
     })

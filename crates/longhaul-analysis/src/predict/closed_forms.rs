@@ -12,11 +12,10 @@
 
 use crate::limit::limit_bounds::window_bound_bps;
 use crate::limit::loss_response::{cubic_bps, loss_bound_bps, mathis_bps};
-use crate::throughput::limiter_text::format_stream_count;
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::predict::PredictionPlan;
 use longhaul_model::report::v1::scan::TransferSetting;
-use longhaul_model::units::{Bytes, Rate, format_duration};
+use longhaul_model::units::{Bytes, Rate, count_of, format_duration};
 use std::time::Duration;
 
 /// The minimum retransmission timeout of Linux, which is added to the RTT (TCP_RTO_MIN).
@@ -89,7 +88,7 @@ fn bound_by_window(plan: &PredictionPlan, setting: &TransferSetting) -> Option<R
         why: format!(
             "{} window{clipped} × {} / {} RTT",
             Bytes(window),
-            format_stream_count(setting.streams),
+            count_of(u64::from(setting.streams), "stream"),
             format_rtt(plan)
         ),
     })
@@ -116,7 +115,7 @@ fn bound_by_loss(
     Some(RateBound {
         limiter: Limiter::Loss,
         rate_bps: scale_to_streams(one, setting),
-        why: format!("{what}, {}", format_stream_count(setting.streams)),
+        why: format!("{what}, {}", count_of(u64::from(setting.streams), "stream")),
     })
 }
 
@@ -132,7 +131,7 @@ pub fn compute_formulas(
         one.map(|one| RateBound {
             limiter: Limiter::Loss,
             rate_bps: scale_to_streams(one, setting),
-            why: format!("{name}, {}", format_stream_count(setting.streams)),
+            why: format!("{name}, {}", count_of(u64::from(setting.streams), "stream")),
         })
     };
     let (reno, cubic) = match setting.congestion_control.as_deref() {
@@ -144,7 +143,7 @@ pub fn compute_formulas(
     let altman = RateBound {
         limiter: Limiter::PathCapacity,
         rate_bps: (link_bps(plan) * altman_share(setting.streams)) as u64,
-        why: format!("Altman 1 - 1/(1 + 3 N), {}", format_stream_count(setting.streams)),
+        why: format!("Altman 1 - 1/(1 + 3 N), {}", count_of(u64::from(setting.streams), "stream")),
     };
     let pipe_bytes = plan.path.capacity_bps as f64 * rtt_s / 8.0;
     let short = (buffer_bytes as f64) < SHORT_QUEUE_RATIO * pipe_bytes;

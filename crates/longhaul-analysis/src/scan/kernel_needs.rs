@@ -15,12 +15,12 @@
 
 use super::scan_cells::{cell_goodput, find_idle_rtt_us};
 use crate::limit::window_range;
-use crate::throughput::limiter_text::{format_stream_count, to_rate};
+use crate::throughput::limiter_text::to_rate;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::HostFacts;
 use longhaul_model::report::v1::scan::{NeededSysctl, ScanCell, ScanConclusion};
-use longhaul_model::units::{Bytes, format_duration};
+use longhaul_model::units::{Bytes, count_of, format_duration};
 use std::time::Duration;
 
 /// The kernel's minimum and default buffers, if those of the host are unknown.
@@ -130,7 +130,7 @@ fn list_one_stream_needs(gap: &ClippedWindow, hosts: DirectionHosts) -> Vec<Need
     let host = hosts.end(end);
     let why = format!(
         "so that {} can fill the path: 2 × BDP ({})",
-        format_stream_count(1),
+        count_of(1, "stream"),
         format_duration(Duration::from_micros(gap.idle_rtt_us))
     );
     let need = |name: &str, is: Option<String>, wanted: String| NeededSysctl {

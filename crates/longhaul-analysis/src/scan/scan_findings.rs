@@ -11,14 +11,12 @@ use super::kernel_needs::ClippedWindow;
 use super::scan_cells::{SettingGroup, estimate_noise, group_by_setting};
 use super::scan_setting_text::{format_setting_phrase, name_direction};
 use crate::stats::robust_scale::mean_and_deviation;
-use crate::throughput::limiter_text::{
-    format_stream_count, format_whole_percent, name_limiter, to_rate,
-};
+use crate::throughput::limiter_text::{format_whole_percent, name_limiter, to_rate};
 use longhaul_model::report::v1::scan::{
     NeededSysctl, PathRegime, ScanCell, ScanConclusion, SettingChoice,
 };
 use longhaul_model::report::v1::{FindingAdvice, ReportFinding, ThroughputReport};
-use longhaul_model::units::{Bytes, format_duration};
+use longhaul_model::units::{Bytes, count_of, format_duration};
 use std::time::Duration;
 
 /// The present setting is too small below this share of the best.
@@ -113,7 +111,7 @@ fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportF
             to_rate(bps)
         )
     });
-    let many = format_stream_count(recommended.setting.streams);
+    let many = count_of(u64::from(recommended.setting.streams), "stream");
     let summary = format!(
         "{} {cut}{each}. The {many} work around that window: together they reach {}",
         gap.host,
@@ -211,7 +209,7 @@ fn find_many_streams(case: &ScanCase) -> Option<ReportFinding> {
             1.0,
             format!(
                 "on a shared path, {} take the share of {count} flows",
-                format_stream_count(count)
+                count_of(u64::from(count), "stream")
             ),
         );
         found.advise("initiator", "Use that many only on a path of your own, or at quiet hours");

@@ -1,12 +1,11 @@
 //! Formatting of settings in sentences.
 
-use crate::throughput::limiter_text::format_stream_count;
 use longhaul_model::report::v1::scan::TransferSetting;
-use longhaul_model::units::{Bytes, Rate};
+use longhaul_model::units::{Bytes, Rate, count_of};
 
 /// Formats a setting: `8 streams of 1 MiB`, `1 stream with auto window and bbr`.
 pub fn format_setting_phrase(setting: &TransferSetting) -> String {
-    let streams = format_stream_count(setting.streams);
+    let streams = count_of(u64::from(setting.streams), "stream");
     let window = setting.window_bytes.map_or_else(
         || format!("{streams} with auto window"),
         |bytes| format!("{streams} of {}", Bytes(bytes)),

@@ -49,11 +49,6 @@ pub const fn name_limiter(limiter: Limiter) -> &'static str {
     }
 }
 
-pub fn format_stream_count(count: u32) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} stream{plural}")
-}
-
 pub fn to_rate(bps: u64) -> Rate {
     Rate::bits_per_second(bps)
 }

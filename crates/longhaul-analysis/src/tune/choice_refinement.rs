@@ -5,10 +5,9 @@
 
 use super::next_setting::{NextSetting, SearchView, convert_rate, geometric_mean};
 use super::setting_aggregate::{SettingAggregate, choose_smallest, compute_gain, find_best};
-use crate::throughput::limiter_text::format_stream_count;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
-use longhaul_model::units::Bytes;
+use longhaul_model::units::{Bytes, count_of};
 
 /// The number of probes after which the search is no longer refined.
 const ENOUGH_PROBES: usize = 8;
@@ -63,7 +62,7 @@ fn try_named_control(view: &SearchView, choice: &SettingAggregate) -> Option<Nex
         why: format!(
             "{} is also available: {} gave {} without it",
             setting.congestion_control.as_deref().unwrap_or("it"),
-            format_stream_count(setting.streams),
+            count_of(u64::from(setting.streams), "stream"),
             convert_rate(choice.goodput_bps())
         ),
         setting,
@@ -98,7 +97,7 @@ fn repeat_doubtful(view: &SearchView, choice: &SettingAggregate) -> Option<NextS
 /// Formats a setting by the first difference from another.
 fn format_difference(setting: &TransferSetting, other: &TransferSetting) -> String {
     if setting.streams != other.streams {
-        return format_stream_count(setting.streams);
+        return count_of(u64::from(setting.streams), "stream");
     }
     if setting.window_bytes != other.window_bytes {
         let window = setting.window_bytes.map(|bytes| Bytes(bytes).to_string());
@@ -145,7 +144,7 @@ fn try_streams_between(
     view.is_new(&setting).then(|| NextSetting {
         why: format!(
             "a value between {low} and {} may be as good or better; try {}",
-            format_stream_count(high),
+            count_of(u64::from(high), "stream"),
             setting.streams
         ),
         setting,

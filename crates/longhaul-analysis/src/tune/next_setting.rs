@@ -10,10 +10,10 @@ use super::probe_trial::{WindowLimits, compute_in_flight_bytes};
 use super::setting_aggregate::{SettingAggregate, compute_gain};
 use super::{ProbeTrial, format_limiter};
 use crate::limit::window_range;
-use crate::throughput::limiter_text as shared;
+use crate::throughput::limiter_text::to_rate;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
-use longhaul_model::units::{Bytes, Rate};
+use longhaul_model::units::{Bytes, Rate, count_of};
 
 /// The minimum and maximum factors of a single step.
 const MIN_FACTOR: f64 = 2.0;
@@ -329,7 +329,7 @@ fn find_sharing_factor(view: &SearchView, from: &SettingAggregate) -> Option<f64
 
 fn explain_streams(from: &SettingAggregate, streams: u32) -> String {
     let now = convert_rate(from.goodput_bps());
-    let present = shared::format_stream_count(from.setting.streams);
+    let present = count_of(u64::from(from.setting.streams), "stream");
     match from.limiter() {
         Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
             "{present} gave {now}, limited by the {}, and no larger window is available; {streams} may carry more",
@@ -356,5 +356,5 @@ fn explain_streams(from: &SettingAggregate, streams: u32) -> String {
 
 /// Formats a rate; the search calculates with floating-point values.
 pub fn convert_rate(bps: f64) -> Rate {
-    shared::to_rate(bps as u64)
+    to_rate(bps as u64)
 }

@@ -14,9 +14,9 @@ use super::{
     ProbeTrial, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop, choice_refinement,
     next_setting, probe_trial, setting_aggregate,
 };
-use crate::throughput::limiter_text::format_stream_count;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{ScanPlan, TransferSetting};
+use longhaul_model::units::count_of;
 use std::time::Duration;
 
 /// The minimum and maximum payload time of a probe.
@@ -181,7 +181,7 @@ impl SettingSearch {
             setting: last.setting.clone(),
             why: format!(
                 "the rate of {} was still rising when the probe ended; repeating it for longer",
-                format_stream_count(last.setting.streams)
+                count_of(u64::from(last.setting.streams), "stream")
             ),
         })
     }

@@ -11,9 +11,9 @@
 use super::change_evidence::OtherPathChange;
 use super::event_case::EventCase;
 use super::event_format;
-use longhaul_analysis::path::path_format::format_plural;
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::units::count_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -89,7 +89,7 @@ fn describe_single_change(case: &EventCase, steady: usize) -> String {
         "Only the path from {} to {} changed; {} did not: the cause is on this path or at its far end",
         event_format::sanitize_name(&pair.from),
         event_format::sanitize_name(&pair.to),
-        format_plural(steady, "other path"),
+        count_of(steady as u64, "other path"),
     )
 }
 
@@ -105,7 +105,7 @@ fn describe_common_changes(
     let more = if changed.len() > names.len() { ", ..." } else { "" };
     let begin = format!(
         "{} changed at the same time ({}{more})",
-        format_plural(changed.len(), "other path"),
+        count_of(changed.len() as u64, "other path"),
         names.join(", ")
     );
     let common: Vec<&str> =
@@ -131,7 +131,7 @@ fn describe_common_changes(
         return (SharedElement::Host(host), text);
     }
     let begin =
-        format!("{begin}, but {} of it did not change", format_plural(stayed, "other path"));
+        format!("{begin}, but {} of it did not change", count_of(stayed as u64, "other path"));
     if let Some(hop) = segment {
         let text = format!(
             "{begin}; those that changed pass {hop}, the others do not: the cause is that segment"

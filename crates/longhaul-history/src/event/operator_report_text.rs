@@ -11,9 +11,9 @@ use super::EventExplanation;
 use super::change_evidence::ChangeEvidence;
 use super::event_case::EventCase;
 use super::event_format::{self, format_quantity};
-use longhaul_analysis::path::path_format::format_plural;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::units::count_of;
 use mail_text::MailText;
 
 /// Returns the text; every line ends with a newline.
@@ -153,8 +153,8 @@ fn add_checks_section(case: &EventCase, mail: &mut MailText) {
         any = true;
         mail.item(&format!(
             "{} before, {} after the change",
-            format_plural(before, noun),
-            format_plural(after, noun)
+            count_of(before as u64, noun),
+            count_of(after as u64, noun)
         ));
     }
     if let (Some(before), Some(after)) = (case.available(), case.capacity()) {

@@ -16,7 +16,7 @@ use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::units::Bytes;
+use longhaul_model::units::{Bytes, count_of};
 
 /// The minimum ratio of available bandwidth, after to before.
 const MIN_AVAILABLE_RATIO: f64 = 0.9;
@@ -92,10 +92,7 @@ fn format_run_setting(case: &EventCase) -> Option<String> {
     let window = plan.receive_buffer_bytes.or(plan.send_buffer_bytes);
     let each = window
         .map_or_else(|| String::from("autotuned windows"), |b| format!("windows of {}", Bytes(b)));
-    Some(format!(
-        "{}, {each}",
-        longhaul_analysis::throughput::limiter_text::format_stream_count(plan.streams)
-    ))
+    Some(format!("{}, {each}", count_of(u64::from(plan.streams), "stream")))
 }
 
 #[cfg(test)]

@@ -13,10 +13,11 @@ use super::cause_candidate::{CauseCandidate, weight};
 use super::change_evidence::RouteChangeBaseRate;
 use super::event_case::{EventCase, RouteTransition, advise_operator};
 use super::event_format;
-use longhaul_analysis::path::path_format::{format_hop_change, format_plural};
+use longhaul_analysis::path::path_format::format_hop_change;
 use longhaul_model::report::v1::available::TokenBucketKind;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::units::count_of;
 
 /// Factor for a change of the return route alone, which affects acknowledgements only.
 const RETURN_ONLY_FACTOR: f64 = 0.8;
@@ -106,11 +107,11 @@ fn format_changed_ranges(turn: &RouteTransition) -> String {
     if turn.change.kind == RouteChangeKind::EndNotReached && turn.change.ranges.is_empty() {
         return format!(
             "traces no longer reach the destination (after {})",
-            format_plural(after, "hop")
+            count_of(after as u64, "hop")
         );
     }
     let all: Vec<String> = turn.change.ranges.iter().map(format_hop_change).collect();
-    format!("{} ({} before, {after} after)", all.join(", "), format_plural(before, "hop"))
+    format!("{} ({} before, {after} after)", all.join(", "), count_of(before as u64, "hop"))
 }
 
 /// Formats how often such a change had no effect on this path; always part of the summary.
@@ -118,7 +119,7 @@ pub fn format_base_rate(rate: Option<RouteChangeBaseRate>) -> String {
     match rate {
         Some(rate) if rate.route_changes > 0 => format!(
             "of {} of route in 30 days on this path, {} had no effect on throughput",
-            format_plural(rate.route_changes as usize, "change"),
+            count_of(u64::from(rate.route_changes), "change"),
             rate.route_changes.saturating_sub(rate.with_effect)
         ),
         Some(_) => String::from("no other route change in 30 days on this path"),

@@ -8,8 +8,8 @@
 use super::event_case::{EventCase, is_same_route};
 use super::event_format;
 use super::host_facts;
-use longhaul_analysis::path::path_format::format_plural;
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::units::count_of;
 
 /// Rates within this ratio are equal.
 const SAME_RATE_RATIO: f64 = 1.15;
@@ -35,7 +35,7 @@ fn describe_unchanged_route(case: &EventCase, back: bool) -> Option<String> {
     let mut since = case.routes(back).into_iter().filter(|r| r.at_us >= end);
     let alike = since.all(|r| is_same_route(r.value, before.value));
     let way = if back { "the reverse route" } else { "the forward route" };
-    alike.then(|| format!("{way}: {}, as before", format_plural(after.value.hops.len(), "hop")))
+    alike.then(|| format!("{way}: {}, as before", count_of(after.value.hops.len() as u64, "hop")))
 }
 
 fn describe_unchanged_rtt(case: &EventCase) -> Option<String> {

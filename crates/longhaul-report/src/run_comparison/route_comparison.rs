@@ -2,7 +2,8 @@
 
 use super::change_format;
 use crate::document::{DocumentTable, ReportDocument};
-use longhaul_analysis::path::path_format::{format_hop_change, format_plural};
+use crate::number_format::count_of;
+use longhaul_analysis::path::path_format::format_hop_change;
 use longhaul_history::event::hops_beside;
 use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
@@ -35,8 +36,8 @@ fn describe_traced_route(traced: &TracedRoute) -> String {
     let end = if route.reached { "" } else { ", destination not reached" };
     format!(
         "{}{end}; seen in {of_it} of {}, shown as of {}",
-        format_plural(route.hops.len(), "hop"),
-        format_plural(all as usize, "trace"),
+        count_of(route.hops.len() as u64, "hop"),
+        count_of(u64::from(all), "trace"),
         change_format::format_moment(traced.at_us)
     )
 }
@@ -53,8 +54,8 @@ fn describe_difference(
     let same_ends = describe_same_ends(before, after, change);
     format!(
         "{} before, {} after. {}{same_ends}",
-        format_plural(before.route.hops.len(), "hop"),
-        format_plural(after.route.hops.len(), "hop"),
+        count_of(before.route.hops.len() as u64, "hop"),
+        count_of(after.route.hops.len() as u64, "hop"),
         if parts.is_empty() {
             String::from("Only the answers of one router differ.")
         } else {
@@ -82,8 +83,8 @@ fn describe_same_ends(
     let (head, tail) = (first.saturating_sub(1), after_change.unwrap_or(0));
     format!(
         " Unchanged: {} at the start, {} at the end.",
-        format_plural(usize::from(head), "hop"),
-        format_plural(usize::from(tail), "hop")
+        count_of(u64::from(head), "hop"),
+        count_of(u64::from(tail), "hop")
     )
 }
 

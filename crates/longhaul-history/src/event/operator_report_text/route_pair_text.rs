@@ -4,9 +4,10 @@ use super::super::event_case::{EventCase, is_same_route};
 use super::super::event_format;
 use super::mail_text::MailText;
 use longhaul_analysis::path::compare_routes;
-use longhaul_analysis::path::path_format::{format_hop_change, format_plural};
+use longhaul_analysis::path::path_format::format_hop_change;
 use longhaul_model::report::v1::path::{ChangedHops, ObservedHop, ObservedRoute, RouteDifference};
 use longhaul_model::sanitize::sanitize;
+use longhaul_model::units::count_of;
 
 /// Columns for the name of a hop.
 const NAME_COLUMNS: usize = 32;
@@ -29,7 +30,7 @@ pub fn add_route_sections(case: &EventCase, mail: &mut MailText) {
         if is_same_route(after.0, before.0) {
             mail.text(&format!(
                 "The same before and after, {}:",
-                format_plural(after.0.hops.len(), "hop")
+                count_of(after.0.hops.len() as u64, "hop")
             ));
             after
                 .0
