@@ -27,16 +27,16 @@ impl KnownRoute {
     pub fn of(report: &PathReport) -> Option<KnownRoute> {
         Some(KnownRoute {
             number: report.analysis.route_number?,
-            ..KnownRoute::numbered(report, 0)?
+            ..KnownRoute::without_number(report)?
         })
     }
 
-    /// Returns the route of a report under the given number.
-    pub(super) fn numbered(report: &PathReport, number: u32) -> Option<KnownRoute> {
+    /// Returns the route of a report, with the number zero until it is assigned one.
+    pub(super) fn without_number(report: &PathReport) -> Option<KnownRoute> {
         let route = report.observation.route.clone()?;
         let rtt_min_ns = report.analysis.rtt.map(|rtt| rtt.min_ns);
         Some(KnownRoute {
-            number,
+            number: 0,
             run_id: report.run.id.clone(),
             at: report.run.started_at.clone(),
             rtt_min_ns: rtt_min_ns.or_else(|| route_difference::find_destination_rtt(&route)),
@@ -46,7 +46,7 @@ impl KnownRoute {
     }
 }
 
-/// Returns the number of `build_route` on its path: that of the known route it equals, or the next free
+/// Returns the number of a route on its path: that of the known route it equals, or the next free
 /// one.
 pub fn assign_route_number(known: &[KnownRoute], route: &ObservedRoute) -> u32 {
     let likest = known

@@ -109,7 +109,7 @@ struct TraceHistory {
 
 impl TraceHistory {
     fn step(&mut self, report: &PathReport) -> Option<TraceEntry> {
-        let mut here = KnownRoute::numbered(report, 0)?;
+        let mut here = KnownRoute::without_number(report)?;
         let given = report.analysis.route_number;
         here.number = given.unwrap_or_else(|| assign_route_number(&self.known, &here.route));
         let measured = report.analysis.rtt.map(|rtt| rtt.min_ns);
