@@ -45,7 +45,7 @@ pub use change_evidence::{
 pub use event_format::{format_date, format_quantity, format_time_span};
 pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, plan_follow_ups};
 pub use operator_report_text::format_operator_report;
-pub use operator_report_text::route_pair_text::pair_hops as hops_beside;
+pub use operator_report_text::route_pair_text::pair_hops;
 
 use cause_candidate::CauseCandidate;
 use event_case::EventCase;

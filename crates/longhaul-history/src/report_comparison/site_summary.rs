@@ -5,7 +5,7 @@
 
 use super::archived_path::ArchivedPath;
 use super::period_settings;
-use longhaul_analysis::scan::top_tenth_of;
+use longhaul_analysis::scan::compute_top_tenth;
 use longhaul_analysis::stats::quantile::{median, sort_finite};
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::comparison::TimePeriod;
@@ -58,7 +58,7 @@ fn summarize_direction(
         run_count: u32::try_from(runs).unwrap_or(u32::MAX),
         last_at_us,
         bulk_run_count: u32::try_from(rates.len()).unwrap_or(u32::MAX),
-        top_tenth: top_tenth_of(&rates),
+        top_tenth: compute_top_tenth(&rates),
         greatest_bps: rates.last().map(|bps| whole(*bps)),
         median_bps: median(rates.iter().copied()).map(whole),
         best: period_settings::find_best_setting(material, pair, period),

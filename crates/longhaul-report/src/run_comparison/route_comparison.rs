@@ -4,7 +4,7 @@ use super::change_format;
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::count_of;
 use longhaul_analysis::path::path_format::format_hop_change;
-use longhaul_history::event::hops_beside;
+use longhaul_history::event::pair_hops;
 use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
 
@@ -93,7 +93,7 @@ fn build_route_table(
     after: &TracedRoute,
     change: &RouteDifference,
 ) -> DocumentTable {
-    DocumentTable::from_rows(hops_beside(&before.route, &after.route, &change.ranges))
+    DocumentTable::from_rows(pair_hops(&before.route, &after.route, &change.ranges))
         .text("", |(differs, _, _)| if differs { "*" } else { "" }.to_owned())
         .text("before", |(_, old, _)| format_hop(old))
         .text("after", |(_, _, new)| format_hop(new))
