@@ -1,8 +1,8 @@
 //! Conclusions about a path from round trips, routes and hops under load.
 //!
-//! Read in this order: [`path_conclusion`] (the entry: all conclusions from one path run), [`rtt_summary`],
-//! [`hop_delays`] (delay of each link), [`route_difference`] and [`assign_route_number()`] (routes over time),
-//! [`KnownRoute::of`] (an earlier route, from its report), [`mtu_analysis`], [`route_symmetry`], [`narrow_link`]
+//! Read in this order: [`path_conclusion`] (the entry: all conclusions from one path run),
+//! [`hop_delays`] (delay of each link, RTT, path MTU), [`route_difference`] and [`assign_route_number()`] (routes over time),
+//! [`KnownRoute::of`] (an earlier route, from its report), [`route_symmetry`], [`narrow_link`]
 //! (location of the queue), [`path_findings`], [`path_caveats`] (caveats), [`trace_table`] (many traces).
 
 mod hop_delays;

@@ -3,7 +3,7 @@
 //! Read in this order: [`scan_order`] (the sequence of cells), [`scan_probe`] (the plan and the cell of a
 //! probe), [`scan_conclusion`] (the entry: all conclusions from the cells of guided searches and grids),
 //! [`scan_cells`] (valid cells), [`path_regimes`] (changes of the path), [`setting_choice`] (best and recommended),
-//! [`top_tenth`], [`scan_curves`], [`goodput_asymmetry`], [`kernel_needs`], [`scan_findings`], [`scan_caveats`].
+//! [`top_tenth`], [`goodput_asymmetry`], [`kernel_needs`], [`scan_findings`], [`scan_caveats`].
 
 mod goodput_asymmetry;
 mod kernel_needs;

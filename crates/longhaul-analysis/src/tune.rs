@@ -5,7 +5,7 @@
 //! setting that the limiter names, until no gain is expected or the budget would be exceeded.
 //!
 //! Read in this order: [`probe_trial`] (the result of a probe), [`setting_search`] (the state machine), [`next_setting`]
-//! (steps up), [`choice_refinement`] (refinement after the last step), [`setting_aggregate`], [`window_limits`], [`allowed_settings`].
+//! (steps up), [`choice_refinement`] (refinement after the last step), [`setting_aggregate`], [`allowed_settings`].
 
 pub mod allowed_settings;
 pub mod choice_refinement;

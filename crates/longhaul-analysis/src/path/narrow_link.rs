@@ -3,8 +3,8 @@
 //! Round trips to every hop, idle and loaded. Beyond the narrow link every hop shows the queue,
 //! before it none does; the link lies between the last hop without a rise and the first with one.
 //!
-//! - [`hop_rise`]: rise and noise of each hop
-//! - [`one_way_rise`]: rise of both directions, to a remote host that reports its times
+//! - [`hop_rise`]: rise and noise of each hop, and of both directions to a remote host that reports
+//!   its times
 //! - [`queue_position`]: the hops around the rise; [`narrow_link_verdict`]: the verdict; [`narrow_link_text`]: the sentence
 //!
 //! Source: BFind (Akella, Seshan and Shaikh 2003) for the idea, and a design of our own; the

@@ -1,10 +1,10 @@
 //! Findings about the path, with advice.
 //!
 //! - [`reachability`]: a destination that does not answer, or a trace that does not reach it
-//! - [`packet_size_findings`]: packets that are dropped for their size, and segments that do not fit
-//! - [`stripped_options`]: TCP options that a device strips
-//! - [`route_findings`]: changes, alternatives, different forward and return routes
-//! - [`narrow_link_finding`]: the narrow link
+//! - [`packet_size_findings`]: packets that are dropped for their size, and segments that do not fit;
+//!   TCP options that a device strips
+//! - [`route_findings`]: changes, alternatives, different forward and return routes;
+//!   the narrow link
 
 mod packet_size_findings;
 mod reachability;
