@@ -106,7 +106,7 @@ fn check_file(file: &SourceFile) -> Vec<FormBreach> {
 /// Checks that the checkout works wherever it lies.
 fn check_machine_paths(file: &SourceFile) -> Vec<FormBreach> {
     let paths = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
-    // `stage/root/` is a folder of the checkout.
+    // A relative path may contain a folder of that name.
     let begins_path = |text: &str, at: usize| !text[..at].ends_with(char::is_alphanumeric);
     let names_path = |text: &str| {
         let mut hits = paths.iter().flat_map(|path| text.match_indices(path));

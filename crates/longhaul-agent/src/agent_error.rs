@@ -1,4 +1,4 @@
-//! Why an agent cannot start.
+//! The reasons for which an agent cannot start.
 
 use longhaul_store::StoreError;
 use std::io;

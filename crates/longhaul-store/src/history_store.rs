@@ -1,4 +1,4 @@
-//! What an agent stores and queries.
+//! The data that an agent stores and queries.
 //!
 //! Times are microseconds since 1970-01-01T00:00:00Z by the clock of the measuring host, in any
 //! order. Names of hosts, measurements and reasons come from the agent's file. Values are in the

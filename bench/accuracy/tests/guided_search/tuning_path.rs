@@ -134,7 +134,7 @@ impl TuningPath {
         let goodput = (truth.goodput_bps * (1.0 + NOISE_RATIO * rng.normal())).max(1.0);
         let half = 1.96 * NOISE_RATIO * goodput;
         let wrong = rng.between(0.0, 1.0) < WRONG_RATIO;
-        let other = OTHERS[rng.below(OTHERS.len())];
+        let other = Limiter::ALL[rng.below(Limiter::ALL.len())];
         let limiter = if wrong { other } else { truth.limiter };
         let host = |explicit: f64, automatic: f64| HostLimits {
             explicit_bytes: Some(explicit as u64),
@@ -178,18 +178,3 @@ impl TuningPath {
         })
     }
 }
-
-const OTHERS: [Limiter; 12] = [
-    Limiter::ReceiveWindow,
-    Limiter::SendBuffer,
-    Limiter::Application,
-    Limiter::CpuSender,
-    Limiter::CpuReceiver,
-    Limiter::Loss,
-    Limiter::PathCapacity,
-    Limiter::Shaper,
-    Limiter::Policer,
-    Limiter::Pacing,
-    Limiter::Ramp,
-    Limiter::Unknown,
-];

@@ -5,7 +5,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{self, QueryParams};
-use super::shape::run_rows::{Job, RunOrder, RunTaken};
+use super::shape::run_rows::{RequestableRun, RunOrder, RunTaken};
 use crate::agent::shared_state::JobRequest;
 use crate::watch::measure_jobs::{self, JobKey};
 use crate::watch::run_schedule::{RequestedRun as Answer, RunRequestError};
@@ -28,26 +28,26 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
         ("from" = Option<String>, Query, description = "Sender; with `to`: only jobs of this pair", min_length = 1, max_length = 255),
         ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
     ),
-    responses((status = 200, description = "Runs that can be requested", body = Vec<Job>)))]
+    responses((status = 200, description = "Runs that can be requested", body = Vec<RequestableRun>)))]
 pub async fn jobs(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,
-) -> Result<Json<Vec<Job>>, ApiError> {
+) -> Result<Json<Vec<RequestableRun>>, ApiError> {
     let pair = params.pair()?;
     params.reject_rest()?;
     let file = shared.state.file();
     let known = tokio::task::spawn_blocking(move || list_jobs(&file))
         .await
         .map_err(|_| ApiError::internal("listing the runs"))?;
-    let of_pair = |job: &Job| {
+    let of_pair = |job: &RequestableRun| {
         let pair = pair.as_ref();
         pair.is_none_or(|pair| pair.from == job.from && pair.to == job.to)
     };
     Ok(Json(known.into_iter().filter(of_pair).collect()))
 }
 
-fn list_jobs(file: &WatchFile) -> Vec<Job> {
-    let job = |job: measure_jobs::MeasureJob| Job {
+fn list_jobs(file: &WatchFile) -> Vec<RequestableRun> {
+    let job = |job: measure_jobs::MeasureJob| RequestableRun {
         measure: job.key.measure.to_string(),
         from: job.key.from.to_string(),
         to: job.key.to.to_string(),

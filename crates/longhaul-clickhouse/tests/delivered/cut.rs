@@ -1,7 +1,8 @@
 //! A connection that ends while a batch is stored: nothing is lost, nothing is there twice.
 
+use crate::delivery_cases::{open, planned};
 use crate::embedded::{self, ask};
-use crate::place::{HOUR_US, MIDNIGHT_US, event, open, planned, runs};
+use crate::history_cases::{HOUR_US, MIDNIGHT_US, event, runs};
 use longhaul_clickhouse::ClickHouseOptions;
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{AgentDelivery, PlannedOutcome};

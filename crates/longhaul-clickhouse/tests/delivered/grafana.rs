@@ -1,7 +1,8 @@
 //! The dashboard in contrib/: every query of it finds something in an archive that has something.
 
+use crate::delivery_cases::{missed, open, planned};
 use crate::embedded::{self, ask};
-use crate::place::{HOUR_US, MIDNIGHT_US, event, geneva, missed, open, planned, runs};
+use crate::history_cases::{HOUR_US, MIDNIGHT_US, event, geneva, runs};
 use longhaul_clickhouse::ClickHouseOptions;
 use longhaul_store::history_store::AgentDelivery;
 use serde_json::Value;

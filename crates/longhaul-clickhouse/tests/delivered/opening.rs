@@ -1,7 +1,8 @@
 //! Databases that are not there, not all there, or of another time.
 
+use crate::delivery_cases::{of_runs, open};
 use crate::embedded::{self, ask};
-use crate::place::{MIDNIGHT_US, of_runs, open, run};
+use crate::history_cases::{MIDNIGHT_US, run};
 use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink};
 use longhaul_store::StoreError;
 use std::net::TcpListener;

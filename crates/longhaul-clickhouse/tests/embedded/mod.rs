@@ -36,7 +36,7 @@ pub fn options() -> ClickHouseOptions {
     }
 }
 
-/// What the database answers to a query, as another program would ask it.
+/// Returns the answer of the database to a query, as another program would get it.
 pub fn ask(options: &ClickHouseOptions, sql: &str) -> String {
     let address = options.urls[0].trim_start_matches("http://");
     let mut to = TcpStream::connect(address).expect("a connection");

@@ -165,7 +165,7 @@ fn said(port: u16, words: &str) -> Option<String> {
     Some(answer)
 }
 
-/// What one of the servers answers to a query; `None` if none answers or it fails.
+/// Returns the answer of one of the servers to a query; `None` if none answers or it fails.
 pub fn ask(options: &ClickHouseOptions, sql: &str) -> Option<String> {
     let request = format!(
         "POST /?database=fleet&user=default&password={PASSWORD} HTTP/1.0\r\n\

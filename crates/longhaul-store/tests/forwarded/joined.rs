@@ -1,6 +1,7 @@
 //! A run that its own process has filed, and that the agent then hands over with its values.
 
-use crate::{MIDNIGHT_US, Place, pair, planned, report, watched};
+use crate::temporary_archive::TemporaryArchive;
+use crate::{MIDNIGHT_US, pair, planned, report, watched};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IngestResult, RetentionPolicy, RunFilter, TimeRange};
@@ -22,7 +23,7 @@ fn joined() -> IngestResult {
 
 #[test]
 fn a_run_that_was_filed_by_itself_becomes_watched_once() {
-    let place = Place::fresh();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     archive.enable_outbox(true);
     archive.add_planned(&[planned("a")]).unwrap();
@@ -46,7 +47,7 @@ fn a_run_that_was_filed_by_itself_becomes_watched_once() {
 
 #[test]
 fn another_report_under_its_id_does_not_join() {
-    let place = Place::fresh();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     archive.append(&report("a")).unwrap();
     let mut other = watched("a", MIDNIGHT_US);
@@ -60,7 +61,7 @@ fn another_report_under_its_id_does_not_join() {
 
 #[test]
 fn the_same_report_in_other_letters_joins() {
-    let place = Place::fresh();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     archive.append(&report("a")).unwrap();
     // As a later version of the program would have stored it, with a field that we do not know.
@@ -83,7 +84,7 @@ fn the_same_report_in_other_letters_joins() {
 
 #[test]
 fn retention_takes_joined_runs_with_their_parts_and_no_others() {
-    let place = Place::fresh();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let mut part = report("part");
     part.run.part_of = Some(longhaul_model::report::v1::ParentRun { id: "a".to_owned(), index: 0 });

@@ -2,42 +2,18 @@
 
 mod joined;
 mod outbox;
+#[path = "../temporary_archive/mod.rs"]
+mod temporary_archive;
 
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ThroughputReport};
-use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedRun, SeriesReading};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 const FIXTURE: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");
 
 /// 2026-11-22T00:00:00Z.
 const MIDNIGHT_US: i64 = 1_795_305_600_000_000;
-
-/// An archive file of a test's own.
-struct Place(PathBuf);
-
-impl Place {
-    fn fresh() -> Place {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("forwarded-{number}"));
-        let _ = std::fs::remove_dir_all(&folder);
-        Place(folder.join("archive.sqlite3"))
-    }
-
-    fn open(&self) -> Archive {
-        Archive::open(&self.0).expect("the archive opens")
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(self.0.parent().expect("a folder"));
-    }
-}
 
 fn report(id: &str) -> ThroughputReport {
     let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");

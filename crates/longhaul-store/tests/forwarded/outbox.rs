@@ -1,6 +1,7 @@
 //! What waits for another archive.
 
-use crate::{MIDNIGHT_US, Place, pair, planned, watched};
+use crate::temporary_archive::TemporaryArchive;
+use crate::{MIDNIGHT_US, pair, planned, watched};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::Archive;
@@ -49,8 +50,8 @@ fn waiting(archive: &Archive) -> Vec<String> {
     items.map(|it| name(&it.item)).collect()
 }
 
-fn sending() -> (Place, Archive) {
-    let place = Place::fresh();
+fn sending() -> (TemporaryArchive, Archive) {
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     archive.enable_outbox(true);
     (place, archive)
@@ -160,7 +161,7 @@ fn retention_takes_nothing_that_waits() {
 
 #[test]
 fn without_an_outbox_nothing_waits() {
-    let place = Place::fresh();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     archive.add_planned(&[planned("a")]).unwrap();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();

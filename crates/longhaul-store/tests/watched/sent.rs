@@ -1,7 +1,8 @@
 //! What strangers may send.
 
-use crate::place::{MIDNIGHT_US, Place, geneva, pair, points, run};
-use crate::written::event;
+use crate::archive_queries::points;
+use crate::history_cases::{MIDNIGHT_US, event, geneva, pair, run};
+use crate::temporary_archive::TemporaryArchive;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{
@@ -20,7 +21,7 @@ const NAMES: [&str; 7] = [
 
 #[test]
 fn names_are_kept_letter_for_letter() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let mut expected = Vec::new();
     for (number, name) in NAMES.into_iter().enumerate() {
@@ -58,7 +59,7 @@ type Spoil<'a> = &'a dyn Fn(&mut IncomingRun);
 
 #[test]
 fn what_is_beyond_the_limits_is_refused_with_its_whole_batch() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let long = "x".repeat(1 << 20);
     let cases: [(Spoil, &str); 10] = [
@@ -85,7 +86,7 @@ fn what_is_beyond_the_limits_is_refused_with_its_whole_batch() {
 
 #[test]
 fn an_event_or_plan_beyond_the_limits_is_refused() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let mut long = event("long", MIDNIGHT_US);
     long.unchanged = vec!["x".repeat(1 << 20)];
@@ -108,7 +109,7 @@ fn an_event_or_plan_beyond_the_limits_is_refused() {
 
 #[test]
 fn what_another_agent_sends_may_come_twice_and_out_of_order() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let planned = PlannedRun {
         id: "planned-a".to_owned(),

@@ -1,6 +1,8 @@
 //! Series: order, lateness, buckets, retention.
 
-use crate::place::{DAY_US, HOUR_US, MIDNIGHT_US, Place, geneva, goodput, hour, points, run, runs};
+use crate::archive_queries::{DAY_US, goodput, hour, points};
+use crate::history_cases::{HOUR_US, MIDNIGHT_US, geneva, pair, run, runs};
+use crate::temporary_archive::TemporaryArchive;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::QuantitySeries;
 use longhaul_store::Archive;
@@ -23,7 +25,7 @@ fn samples(series: &QuantitySeries) -> u64 {
 
 #[test]
 fn few_values_come_as_they_are_and_in_order() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let mut values = every(60_000_000, 50);
     values.reverse();
@@ -38,7 +40,7 @@ fn few_values_come_as_they_are_and_in_order() {
 
 #[test]
 fn batches_in_any_order_give_the_same_series() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let values = every(600_000_000, 300);
     // Three interleaved parts, the last first, each overlapping the next.
@@ -62,7 +64,7 @@ fn batches_in_any_order_give_the_same_series() {
 
 #[test]
 fn a_late_batch_corrects_its_hour() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let minute = 60_000_000;
     let early = [(MIDNIGHT_US, 4.0), (MIDNIGHT_US + minute, 8.0)];
@@ -88,7 +90,7 @@ fn a_late_batch_corrects_its_hour() {
 
 #[test]
 fn many_values_become_buckets_that_keep_extremes() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let mut values = every(300_000_000, 3000);
     values[1234].1 = -5.0;
@@ -110,7 +112,7 @@ fn many_values_become_buckets_that_keep_extremes() {
 
 #[test]
 fn neighbouring_ranges_share_no_value_and_lose_none() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     archive.append_runs(&runs(&every(210_000_000, 600))).unwrap();
     let keep =
@@ -135,7 +137,7 @@ fn neighbouring_ranges_share_no_value_and_lose_none() {
 
 #[test]
 fn a_clock_that_goes_back_leaves_the_newest_value_in_place() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     // A day ahead, then set right.
     for (at_us, value) in
@@ -151,7 +153,7 @@ fn a_clock_that_goes_back_leaves_the_newest_value_in_place() {
 
 #[test]
 fn old_values_go_and_their_hours_stay() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let values = every(600_000_000, 6 * 72);
     archive.append_runs(&runs(&values)).unwrap();
@@ -175,7 +177,7 @@ fn old_values_go_and_their_hours_stay() {
 
 #[test]
 fn hours_of_old_values_go_when_they_are_old_too() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let values = every(600_000_000, 6 * 72);
     archive.append_runs(&runs(&values)).unwrap();
@@ -196,7 +198,7 @@ fn hours_of_old_values_go_when_they_are_old_too() {
 
 #[test]
 fn a_closed_hour_is_not_counted_twice() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let old = runs(&[(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 1, 2.0), (MIDNIGHT_US + 2, 3.0)]);
     archive.append_runs(&old).unwrap();
@@ -219,10 +221,10 @@ fn a_closed_hour_is_not_counted_twice() {
 
 #[test]
 fn retention_takes_what_is_old_of_runs_and_plans() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let mut with_two = run("two-pairs", MIDNIGHT_US, 1.0);
-    with_two.pairs.push(crate::place::pair("geneva", "losangeles"));
+    with_two.pairs.push(pair("geneva", "losangeles"));
     let mut without = run("no-pair", MIDNIGHT_US, 1.0);
     (without.pairs, without.readings) = (vec![], vec![]);
     let young = run("young", MIDNIGHT_US + 5 * DAY_US, 1.0);

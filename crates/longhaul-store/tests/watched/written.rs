@@ -1,8 +1,10 @@
 //! Runs, planned runs and events: written once, however often they are said.
 
-use crate::place::{DAY_US, HOUR_US, MIDNIGHT_US, Place, geneva, goodput, pair, points, run, runs};
+use crate::archive_queries::{DAY_US, goodput, points};
+use crate::history_cases::{HOUR_US, MIDNIGHT_US, event, geneva, pair, run, runs};
+use crate::temporary_archive::TemporaryArchive;
 use longhaul_model::report::v1::ReportKind;
-use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::report::v1::event::EventState;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::history_store::{
     EventFilter, IncomingRun, IngestResult, PlannedOutcome, PlannedRun, PlannedRunCounts,
@@ -25,7 +27,7 @@ fn ids(archive: &Archive, filter: &RunFilter) -> Vec<String> {
 
 #[test]
 fn a_batch_said_twice_changes_nothing() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let values = [(MIDNIGHT_US, 1.0), (MIDNIGHT_US + 1, 2.0), (MIDNIGHT_US + 2, 3.0)];
     let batch = runs(&values);
@@ -44,7 +46,7 @@ fn a_batch_said_twice_changes_nothing() {
 
 #[test]
 fn a_run_under_a_taken_id_is_named_and_the_rest_lands() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     archive.append_runs(&[run("a", MIDNIGHT_US, 1.0)]).unwrap();
     let mut other = run("a", MIDNIGHT_US + 1, 2.0);
@@ -59,7 +61,7 @@ fn a_run_under_a_taken_id_is_named_and_the_rest_lands() {
 
 #[test]
 fn what_is_written_is_there_for_the_next_connection() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let reader = place.open();
     let run = run("a", MIDNIGHT_US, 1.0);
@@ -76,7 +78,7 @@ fn what_is_written_is_there_for_the_next_connection() {
 
 #[test]
 fn an_empty_archive_answers_with_nothing() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let archive = place.open();
     assert_eq!(archive.pairs().unwrap(), []);
     assert_eq!(archive.grid(PathQuantity::Loss).unwrap(), []);
@@ -93,7 +95,7 @@ fn an_empty_archive_answers_with_nothing() {
 
 #[test]
 fn runs_are_found_by_pair_kind_and_time() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let mut back = run("back", MIDNIGHT_US + HOUR_US, 2.0);
     back.pairs = vec![];
@@ -139,7 +141,7 @@ fn done(run_id: &str) -> PlannedOutcome {
 
 #[test]
 fn planned_runs_end_as_done_or_missed_and_add_up() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let ten: Vec<PlannedRun> = (0..10).map(due).collect();
     assert_eq!(archive.add_planned(&ten[..7]).unwrap(), 7);
@@ -196,28 +198,6 @@ fn planned_rows_tell_outcomes(archive: &Archive) {
     assert_eq!(latest, ["planned-5", "planned-1"]);
 }
 
-pub fn event(id: &str, at_us: i64) -> ChangeEvent {
-    let level = |median| QuantityLevel { median, deviation: 0.1, samples: 9 };
-    ChangeEvent {
-        id: id.to_owned(),
-        pair: geneva(),
-        quantity: PathQuantity::Goodput,
-        state: EventState::Suspected,
-        between_us: [at_us, at_us + HOUR_US],
-        before: level(2.0),
-        after: level(1.0),
-        change_ratio: Some(0.5),
-        score: 1.5,
-        autocorrelation: 0.25,
-        announced_at_us: at_us + HOUR_US,
-        recovered_by: None,
-        causes: vec![],
-        unchanged: vec!["the route".to_owned()],
-        scope: None,
-        follow_ups: vec![],
-    }
-}
-
 fn open_events(archive: &Archive) -> u32 {
     let grid = archive.grid(PathQuantity::Goodput).unwrap();
     grid.iter().map(|cell| cell.open_events).sum()
@@ -225,7 +205,7 @@ fn open_events(archive: &Archive) -> u32 {
 
 #[test]
 fn an_event_is_one_entry_however_often_it_is_said() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     let mut first = event("first", MIDNIGHT_US);
     let later = event("later", MIDNIGHT_US + DAY_US);
@@ -257,7 +237,7 @@ fn an_event_is_one_entry_however_often_it_is_said() {
 
 #[test]
 fn the_grid_has_every_pair_with_its_newest_value() {
-    let place = Place::new();
+    let place = TemporaryArchive::new();
     let mut archive = place.open();
     // Nine days, every hour another value, the last one far off.
     let mut values: Vec<(i64, f64)> =

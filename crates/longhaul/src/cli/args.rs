@@ -180,7 +180,7 @@ pub struct PeerArgs {
     pub token: TokenArgs,
 }
 
-/// Where this host connects from.
+/// The local end of connections.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LocalArgs {
     /// Use IPv4 only

@@ -77,7 +77,7 @@ pub enum CaptureCommand {
     },
 }
 
-/// What `longhaul test` captures.
+/// The packets that `longhaul test` captures.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Capture")]
 pub struct TestCaptureArgs {

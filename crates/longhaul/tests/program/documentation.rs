@@ -47,20 +47,7 @@ fn every_field_of_the_golden_reports_is_explained() {
 #[test]
 fn every_word_of_limited_by_is_explained() {
     use longhaul_model::report::v1::analysis::Limiter;
-    for limiter in [
-        Limiter::ReceiveWindow,
-        Limiter::SendBuffer,
-        Limiter::Application,
-        Limiter::CpuSender,
-        Limiter::CpuReceiver,
-        Limiter::Loss,
-        Limiter::PathCapacity,
-        Limiter::Shaper,
-        Limiter::Policer,
-        Limiter::Pacing,
-        Limiter::Ramp,
-        Limiter::Unknown,
-    ] {
+    for limiter in Limiter::ALL {
         assert!(PAGE.contains(&format!("`{limiter}`")), "{limiter}");
     }
 }

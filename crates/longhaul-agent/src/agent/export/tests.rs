@@ -6,7 +6,7 @@ use super::collector_client::CollectorClient;
 use super::{DeliveryError, OutboxLimit, database_delivery, spawn_export};
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
-use place::{Place, holds_all, measured, on_loopback, run, until, waits, whole};
+use place::{ExportFolder, holds_all, measured, on_loopback, run, until, waits, whole};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,7 +17,7 @@ const QUIET: AgentLog = AgentLog { json: true };
 #[test]
 fn what_is_measured_arrives_over_tls_with_its_plans_and_events() {
     whole(async {
-        let place = Place::new();
+        let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
         let (stop, stopped) = watch::channel(false);
@@ -37,7 +37,7 @@ fn what_is_measured_arrives_over_tls_with_its_plans_and_events() {
 #[test]
 fn a_collector_that_was_away_gets_all_of_it() {
     whole(async {
-        let place = Place::new();
+        let place = ExportFolder::new();
         let here = measured(&place);
         // Nobody listens where somebody has just listened.
         let first = place.collector(on_loopback()).await;
@@ -65,7 +65,7 @@ fn a_collector_that_was_away_gets_all_of_it() {
 #[test]
 fn what_is_refused_stands_aside_and_stops_nothing() {
     whole(async {
-        let place = Place::new();
+        let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let mut here = place.archive("here");
         here.enable_outbox(true);
@@ -88,7 +88,7 @@ fn what_is_refused_stands_aside_and_stops_nothing() {
 #[test]
 fn whom_the_collector_does_not_know_keeps_everything() {
     whole(async {
-        let place = Place::new();
+        let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
         let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
@@ -109,7 +109,7 @@ fn whom_the_collector_does_not_know_keeps_everything() {
 #[test]
 fn an_answer_that_was_lost_costs_nothing() {
     whole(async {
-        let place = Place::new();
+        let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
         let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
@@ -131,7 +131,7 @@ fn an_answer_that_was_lost_costs_nothing() {
 #[test]
 fn whoever_speaks_no_tls_is_not_answered_and_keeps_nobody_out() {
     whole(async {
-        let place = Place::new();
+        let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
         let mut plain = TcpStream::connect(collector.at).await.expect("connects");
@@ -156,7 +156,7 @@ fn whoever_speaks_no_tls_is_not_answered_and_keeps_nobody_out() {
 #[test]
 fn a_collector_that_nobody_vouches_for_gets_nothing() {
     whole(async {
-        let (place, other) = (Place::new(), Place::new());
+        let (place, other) = (ExportFolder::new(), ExportFolder::new());
         let collector = place.collector(on_loopback()).await;
         let state = other.sender(collector.at, "dtn2.token");
         let here = measured(&other);
@@ -176,7 +176,7 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
 #[test]
 fn a_spool_beyond_its_bound_is_told_until_the_collector_takes_some() {
     whole(async {
-        let place = Place::new();
+        let place = ExportFolder::new();
         let first = place.collector(on_loopback()).await;
         let at = first.at;
         first.end().await;
@@ -198,7 +198,7 @@ fn a_spool_beyond_its_bound_is_told_until_the_collector_takes_some() {
 
 #[test]
 fn a_database_gets_the_same() {
-    let place = Place::new();
+    let place = ExportFolder::new();
     let here = measured(&place);
     let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
     let mut there = place.archive("there");

@@ -25,14 +25,14 @@ const TWO: &str = "[[api.agent]]\nname = \"dtn2\"\ntoken_file = \"dtn2.token\"\n
                    [[api.agent]]\nname = \"hub\"\ntoken_file = \"hub.token\"\nrelay = true\n";
 
 /// A collector on loopback, and its folder.
-struct Place {
+struct CollectorFixture {
     folder: PathBuf,
     at: SocketAddr,
     _stop: watch::Sender<bool>,
 }
 
-impl Place {
-    async fn with(agents: &str) -> Place {
+impl CollectorFixture {
+    async fn with(agents: &str) -> CollectorFixture {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("longhaul-batches-{}-{number}", std::process::id());
@@ -57,7 +57,7 @@ impl Place {
         let at = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(api::serve_api(state, listener, stopped));
-        Place { folder, at, _stop: stop }
+        CollectorFixture { folder, at, _stop: stop }
     }
 
     fn archive(&self) -> Archive {
@@ -101,7 +101,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CollectorFixture {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -144,7 +144,7 @@ fn whole(test: impl std::future::Future<Output = ()>) {
 #[test]
 fn nobody_is_let_in_without_a_token_of_an_agent() {
     whole(async {
-        let place = Place::with(TWO).await;
+        let place = CollectorFixture::with(TWO).await;
         let none = batch("dtn2", &json!([]));
         for token in ["", "of nobody", "not this", "of dtn2x"] {
             let (status, answer) = place.post(token, &none).await;
@@ -153,7 +153,7 @@ fn nobody_is_let_in_without_a_token_of_an_agent() {
         assert_eq!(place.post("of dtn2", &none).await.0, 200);
         let (status, answer) = place.post("of dtn2", &batch("hub", &json!([]))).await;
         assert_eq!((status, &answer["error"]["code"]), (403, &json!("other_agent")));
-        let closed = Place::with("").await;
+        let closed = CollectorFixture::with("").await;
         let (status, answer) = closed.post("of dtn2", &none).await;
         assert_eq!((status, &answer["error"]["code"]), (403, &json!("no_collector")));
     });
@@ -162,7 +162,7 @@ fn nobody_is_let_in_without_a_token_of_an_agent() {
 #[test]
 fn an_agent_speaks_for_itself_alone_and_a_relay_for_others() {
     whole(async {
-        let place = Place::with(TWO).await;
+        let place = CollectorFixture::with(TWO).await;
         let own = json!([{ "from": "dtn2", "to": "cern" }, { "from": "cern", "to": "dtn2" }]);
         let others = json!([{ "from": "slac", "to": "cern" }]);
         assert_eq!(place.one("dtn2", run("own", &own)).await, None);
@@ -193,7 +193,7 @@ fn an_agent_speaks_for_itself_alone_and_a_relay_for_others() {
 #[test]
 fn values_follow_from_the_report_and_times_lie_in_the_past() {
     whole(async {
-        let place = Place::with(TWO).await;
+        let place = CollectorFixture::with(TWO).await;
         let own = json!([{ "from": "dtn2", "to": "cern" }]);
         let run_at = |id: &str, at: &str| json!({ "run": { "pairs": own, "report": report(id, at), "readings": [9.9], "at_us": 5 } });
         assert_eq!(place.one("dtn2", run_at("a", "2026-01-31T12:00:00Z")).await, None);
@@ -221,7 +221,7 @@ fn values_follow_from_the_report_and_times_lie_in_the_past() {
 #[test]
 fn a_late_batch_makes_no_event_less_sure_and_takes_nobody_elses() {
     whole(async {
-        let place = Place::with(TWO).await;
+        let place = CollectorFixture::with(TWO).await;
         let state = || place.archive().event("e").expect("read").expect("an event").state;
         assert_eq!(place.one("dtn2", event("e", EventState::Confirmed, "dtn2")).await, None);
         assert_eq!(place.one("dtn2", event("e", EventState::Suspected, "dtn2")).await, None);
@@ -236,7 +236,7 @@ fn a_late_batch_makes_no_event_less_sure_and_takes_nobody_elses() {
 #[test]
 fn a_run_under_a_taken_id_is_named() {
     whole(async {
-        let place = Place::with(TWO).await;
+        let place = CollectorFixture::with(TWO).await;
         let own = json!([{ "from": "dtn2", "to": "cern" }]);
         assert_eq!(place.one("dtn2", run("a", &own)).await, None);
         let mut other = run("a", &own);
@@ -250,7 +250,7 @@ fn a_run_under_a_taken_id_is_named() {
 #[test]
 fn what_is_too_large_or_no_batch_is_refused_whole() {
     whole(async {
-        let place = Place::with(TWO).await;
+        let place = CollectorFixture::with(TWO).await;
         let token = "Authorization: Bearer of dtn2\r\n";
         let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
         for _ in 0..100 {

@@ -46,7 +46,8 @@ pub struct PlannedRuns {
 
 /// A run of the watch file that can be requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Job {
+#[schema(as = Job)]
+pub struct RequestableRun {
     /// Name of the measurement in the watch file.
     pub measure: String,
     pub from: String,

@@ -5,21 +5,6 @@ use super::*;
 use longhaul_model::report::v1::analysis::RateBound;
 use proptest::prelude::*;
 
-const LIMITERS: [Limiter; 12] = [
-    Limiter::ReceiveWindow,
-    Limiter::SendBuffer,
-    Limiter::Application,
-    Limiter::CpuSender,
-    Limiter::CpuReceiver,
-    Limiter::Loss,
-    Limiter::PathCapacity,
-    Limiter::Shaper,
-    Limiter::Policer,
-    Limiter::Pacing,
-    Limiter::Ramp,
-    Limiter::Unknown,
-];
-
 fn any_cap() -> impl Strategy<Value = Option<u64>> {
     proptest::option::of(prop_oneof![0u64..70_000, any::<u64>()])
 }
@@ -42,9 +27,9 @@ prop_compose! {
         ProbeTrial {
             goodput_bps: goodput,
             interval_bps: interval.map(|(g, h)| [g.saturating_sub(h), g.saturating_add(h)]),
-            limiter: LIMITERS[limiter],
+            limiter: Limiter::ALL[limiter],
             next_limit: next.map(|(which, rate_bps)| RateBound {
-                limiter: LIMITERS[which],
+                limiter: Limiter::ALL[which],
                 rate_bps,
                 why: String::new(),
             }),

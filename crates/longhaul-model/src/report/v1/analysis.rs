@@ -58,6 +58,21 @@ pub enum Limiter {
 }
 
 impl Limiter {
+    pub const ALL: [Limiter; 12] = [
+        Limiter::ReceiveWindow,
+        Limiter::SendBuffer,
+        Limiter::Application,
+        Limiter::CpuSender,
+        Limiter::CpuReceiver,
+        Limiter::Loss,
+        Limiter::PathCapacity,
+        Limiter::Shaper,
+        Limiter::Policer,
+        Limiter::Pacing,
+        Limiter::Ramp,
+        Limiter::Unknown,
+    ];
+
     /// Returns the word used in JSON and in text.
     pub const fn word(self) -> &'static str {
         match self {

@@ -26,10 +26,10 @@ const FIXTURE: &str = include_str!("../../../../../../fixtures/reports/slac-dare
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A folder with certificate, tokens, and both archives.
-pub(super) struct Place(pub(super) PathBuf);
+pub(super) struct ExportFolder(pub(super) PathBuf);
 
-impl Place {
-    pub(super) fn new() -> Place {
+impl ExportFolder {
+    pub(super) fn new() -> ExportFolder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("longhaul-forward-{}-{number}", std::process::id());
@@ -45,7 +45,7 @@ impl Place {
         ] {
             std::fs::write(folder.join(file), text).expect("written");
         }
-        Place(folder)
+        ExportFolder(folder)
     }
 
     pub(super) fn archive(&self, name: &str) -> Archive {
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ExportFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -153,7 +153,7 @@ pub(super) fn event() -> ChangeEvent {
 }
 
 /// Two runs, three plans, an event.
-pub(super) fn measured(place: &Place) -> Archive {
+pub(super) fn measured(place: &ExportFolder) -> Archive {
     let mut archive = place.archive("here");
     archive.enable_outbox(true);
     archive.add_planned(&[planned(1), planned(2), planned(3)]).expect("plans");

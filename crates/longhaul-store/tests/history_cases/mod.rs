@@ -1,13 +1,10 @@
-//! What the cases are made of.
+//! Runs and events that the tests of archives and of the shared database store.
 
-use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ThroughputReport};
-use longhaul_store::history_store::{
-    AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, SeriesReading,
-};
+use longhaul_store::history_store::{IncomingRun, SeriesReading};
 
 pub const HOUR_US: i64 = 3_600_000_000;
 
@@ -44,20 +41,6 @@ pub fn runs(values: &[(i64, f64)]) -> Vec<IncomingRun> {
     values.iter().map(|&(at_us, value)| run(&format!("run-{at_us}"), at_us, value)).collect()
 }
 
-pub fn planned(id: &str, outcome: Option<PlannedOutcome>) -> PlannedEntry {
-    let planned = PlannedRun {
-        id: id.to_owned(),
-        due_us: MIDNIGHT_US,
-        measurement: String::from("light"),
-        pair: Some(geneva()),
-    };
-    PlannedEntry { planned, outcome }
-}
-
-pub fn missed(reason: &str) -> PlannedOutcome {
-    PlannedOutcome::Missed { reason: reason.to_owned() }
-}
-
 pub fn event(id: &str, at_us: i64) -> ChangeEvent {
     let level = |median| QuantityLevel { median, deviation: 0.1, samples: 9 };
     ChangeEvent {
@@ -78,21 +61,4 @@ pub fn event(id: &str, at_us: i64) -> ChangeEvent {
         scope: None,
         follow_ups: vec![],
     }
-}
-
-pub fn of_runs(runs: Vec<IncomingRun>) -> AgentDelivery {
-    AgentDelivery { runs, ..AgentDelivery::default() }
-}
-
-pub fn of_plan(row: PlannedEntry) -> AgentDelivery {
-    AgentDelivery { planned: vec![row], ..AgentDelivery::default() }
-}
-
-pub fn of_event(event: ChangeEvent) -> AgentDelivery {
-    AgentDelivery { events: vec![event], ..AgentDelivery::default() }
-}
-
-pub fn open(options: &ClickHouseOptions) -> ClickHouseSink {
-    ClickHouseSink::open(options.clone())
-        .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
 }
