@@ -88,16 +88,16 @@ fn measure_delays(cadence: &SeriesCadence) -> Vec<String> {
     let (mut analyses, mut marks, mut wrong) = (0usize, 0usize, 0usize);
     let (mut suspected, mut confirmed) = (Vec::new(), Vec::new());
     for case in draw_series_set(cadence, FOLLOWED_SERIES, SEED ^ 1) {
-        let (seen, told) = follow_series(&case);
+        let (events, announcements) = follow_series(&case);
         analyses += case.points.len();
         marks += case.changes_us.len();
         let is_near = |event: &ChangeEvent, mark: i64| {
             count_samples_after(cadence, event.between_us[1], mark).abs() < reach(cadence)
         };
-        let never = seen.iter().filter(|it| it.state == EventState::Withdrawn);
+        let never = events.iter().filter(|it| it.state == EventState::Withdrawn);
         wrong += never.filter(|it| !case.changes_us.iter().any(|mark| is_near(it, *mark))).count();
         for mark in &case.changes_us {
-            let Some(event) = seen.iter().find(|it| is_near(it, *mark)) else {
+            let Some(event) = events.iter().find(|it| is_near(it, *mark)) else {
                 continue;
             };
             // The count begins with the first value after the step.
@@ -105,7 +105,7 @@ fn measure_delays(cadence: &SeriesCadence) -> Vec<String> {
             suspected.push(values_until(event.announced_at_us));
             let is_sure =
                 |it: &&EventAnnouncement| it.id == event.id && it.state == EventState::Confirmed;
-            confirmed.extend(told.iter().find(is_sure).map(|it| values_until(it.at_us)));
+            confirmed.extend(announcements.iter().find(is_sure).map(|it| values_until(it.at_us)));
         }
     }
     vec![
@@ -141,18 +141,18 @@ fn follow_series(case: &SyntheticSeries) -> (Vec<ChangeEvent>, Vec<EventAnnounce
         quantity: PathQuantity::Goodput,
         options: DetectionOptions::default(),
     };
-    let (mut events, mut told): (Vec<ChangeEvent>, Vec<EventAnnouncement>) =
+    let (mut events, mut announcements): (Vec<ChangeEvent>, Vec<EventAnnouncement>) =
         (Vec::new(), Vec::new());
     for (i, point) in case.points.iter().enumerate() {
         let followed = watcher.update(&case.points[..=i], &events, point.at_us);
         for event in followed.events {
             if followed.announced_ids.contains(&event.id) {
                 let (id, state) = (event.id.clone(), event.state);
-                told.push(EventAnnouncement { id, state, at_us: point.at_us });
+                announcements.push(EventAnnouncement { id, state, at_us: point.at_us });
             }
             events.retain(|old| old.id != event.id);
             events.push(event);
         }
     }
-    (events, told)
+    (events, announcements)
 }

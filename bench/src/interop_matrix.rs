@@ -40,12 +40,12 @@ const PARALLEL_PATHS: usize = 8;
 /// of pairs with longhaul.
 pub fn run_all(longhaul: &Path, only: &str) -> Result<BenchOutcome, String> {
     let peers = InteropPeer::list(longhaul, true)?;
-    let mut units = list_pairs(&peers);
-    units.retain(|unit| unit.title().contains(only));
-    let played = run_all_pairs(longhaul, &units, &option_rows::list_rows(), PARALLEL_PATHS)?;
+    let mut pairs = list_pairs(&peers);
+    pairs.retain(|pair| pair.title().contains(only));
+    let results = run_all_pairs(longhaul, &pairs, &option_rows::list_rows(), PARALLEL_PATHS)?;
     Ok(BenchOutcome {
-        text: matrix_page::format_page(&peers, &played),
-        missed: list_missed_rows(&played),
+        text: matrix_page::format_page(&peers, &results),
+        missed: list_missed_rows(&results),
     })
 }
 
@@ -85,36 +85,36 @@ pub fn list_pairs(peers: &[InteropPeer]) -> Vec<PairOnPath> {
             }));
         }
     }
-    let is_compared = |unit: &PairOnPath| {
-        let has_debians = unit.client.is_debian_iperf3() || unit.server.is_debian_iperf3();
-        has_debians && unit.rtt_ms == COMPARED_RTT_MS
+    let is_compared = |pair: &PairOnPath| {
+        let has_debians = pair.client.is_debian_iperf3() || pair.server.is_debian_iperf3();
+        has_debians && pair.rtt_ms == COMPARED_RTT_MS
     };
-    all.retain(|unit| unit.has_longhaul() || is_compared(unit));
-    // Longest first, so that no path ends up alone with a long unit.
-    all.sort_by_key(|unit| std::cmp::Reverse((unit.has_longhaul(), unit.rtt_ms)));
+    all.retain(|pair| pair.has_longhaul() || is_compared(pair));
+    // Longest first, so that no path ends up alone with a long pair.
+    all.sort_by_key(|pair| std::cmp::Reverse((pair.has_longhaul(), pair.rtt_ms)));
     all
 }
 
-/// Runs the units on `lanes` paths at once.
+/// Runs the pairs on `path_count` paths at once.
 pub fn run_all_pairs(
     longhaul: &Path,
-    units: &[PairOnPath],
+    pairs: &[PairOnPath],
     rows: &[&'static str],
-    lanes: usize,
+    path_count: usize,
 ) -> Result<Vec<PairResult>, String> {
-    let played = run_in_parallel(units, lanes, |unit| {
-        let lane = InteropPath::set_up(longhaul, unit.rtt_ms);
-        let played = lane.map(|lane| run_pair(&lane, unit, rows));
-        if let Ok(played) = &played {
-            eprintln!("{}: {}/{}", unit.title(), played.passed(), played.rows.len());
+    let results = run_in_parallel(pairs, path_count, |pair| {
+        let path = InteropPath::set_up(longhaul, pair.rtt_ms);
+        let result = path.map(|path| run_pair(&path, pair, rows));
+        if let Ok(result) = &result {
+            eprintln!("{}: {}/{}", pair.title(), result.passed(), result.rows.len());
         }
-        played
+        result
     });
-    played.into_iter().collect()
+    results.into_iter().collect()
 }
 
 /// Returns the rows missed by pairs with longhaul.
-pub fn list_missed_rows(played: &[PairResult]) -> Vec<String> {
-    let own = played.iter().filter(|played| played.unit.has_longhaul());
+pub fn list_missed_rows(results: &[PairResult]) -> Vec<String> {
+    let own = results.iter().filter(|result| result.pair.has_longhaul());
     own.flat_map(PairResult::describe_failures).collect()
 }

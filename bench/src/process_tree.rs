@@ -10,20 +10,20 @@ pub struct DescendantProcess {
     pub words: Vec<String>,
 }
 
-/// Waits until a descendant of `ancestor` satisfies `asked`.
+/// Waits until a descendant of `ancestor` satisfies `matches`.
 pub fn wait_for_descendant(
     ancestor: u32,
     limit: Duration,
-    asked: impl Fn(&DescendantProcess) -> bool,
+    matches: impl Fn(&DescendantProcess) -> bool,
 ) -> Option<DescendantProcess> {
     let deadline = Instant::now() + limit;
     while Instant::now() < deadline {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut kin = pids
+        let mut descendants = pids
             .filter(|&pid| descends_from(pid, ancestor))
             .map(|pid| DescendantProcess { pid, words: read_command_line(pid) });
-        if let Some(found) = kin.find(|kin| asked(kin)) {
+        if let Some(found) = descendants.find(|descendant| matches(descendant)) {
             return Some(found);
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -32,8 +32,8 @@ pub fn wait_for_descendant(
 }
 
 /// Recognises the far end of a path: `longhaul serve`.
-pub fn is_far_end(kin: &DescendantProcess) -> bool {
-    kin.words.get(1).is_some_and(|word| word == "serve")
+pub fn is_far_end(descendant: &DescendantProcess) -> bool {
+    descendant.words.get(1).is_some_and(|word| word == "serve")
 }
 
 fn read_command_line(pid: u32) -> Vec<String> {

@@ -43,17 +43,17 @@ pub struct JudgedCell {
 impl JudgedCell {
     fn is_right(&self) -> bool {
         let finding = self.cell.case.finding.as_ref();
-        self.reported.as_ref().is_ok_and(|said| {
-            self.cell.case.limited_by.contains(&said.limited_by)
-                && finding.is_none_or(|cause| said.causes.contains(cause))
+        self.reported.as_ref().is_ok_and(|reported| {
+            self.cell.case.limited_by.contains(&reported.limited_by)
+                && finding.is_none_or(|cause| reported.causes.contains(cause))
         })
     }
 
     /// Reports whether a fault was created that the report does not mention.
     fn is_missed_fault(&self) -> bool {
-        self.reported.as_ref().is_ok_and(|said| {
-            let silent = said.causes.iter().all(|cause| cause == "healthy");
-            !self.cell.case.clean && said.limited_by == "path_capacity" && silent
+        self.reported.as_ref().is_ok_and(|reported| {
+            let silent = reported.causes.iter().all(|cause| cause == "healthy");
+            !self.cell.case.clean && reported.limited_by == "path_capacity" && silent
         })
     }
 }
@@ -76,7 +76,7 @@ pub fn run_quick_cells(longhaul: &Path, cases: &[&str]) -> Result<BenchOutcome, 
 
 fn run_cells(lab: &LabReporter<'_>, cells: Vec<FaultCell>) -> BenchOutcome {
     let judged: Vec<JudgedCell> = cells.into_iter().map(|cell| judge_cell(lab, cell)).collect();
-    let columns = "case | RTT, ms | expected | said |  | Mbit/s | expected | caveats";
+    let columns = "case | RTT, ms | expected | reported |  | Mbit/s | expected | caveats";
     let mut table = MarkdownTable::new("Fault matrix", columns);
     for one in &judged {
         table.row(format_row(one));
@@ -106,10 +106,12 @@ fn measure_cell(lab: &LabReporter<'_>, cell: &FaultCell) -> Result<Value, String
 
 fn format_row(judged: &JudgedCell) -> Vec<String> {
     let (cell, case) = (&judged.cell, &judged.cell.case);
-    let (said, rate, caveats) = match &judged.reported {
-        Ok(said) => {
-            (format_reported(said), format_number(said.goodput_mbps, 1), said.caveats.join(", "))
-        }
+    let (reported, rate, caveats) = match &judged.reported {
+        Ok(reported) => (
+            format_reported(reported),
+            format_number(reported.goodput_mbps, 1),
+            reported.caveats.join(", "),
+        ),
         Err(why) => (format!("no answer: {why}"), "–".to_owned(), String::new()),
     };
     let mark = if judged.is_right() { "right" } else { "**wrong**" };
@@ -118,7 +120,7 @@ fn format_row(judged: &JudgedCell) -> Vec<String> {
         case.name.clone(),
         cell.rtt_ms.to_string(),
         std::iter::once(case.limited_by.join(" or ")).chain(finding).collect(),
-        said,
+        reported,
         mark.to_owned(),
         rate,
         format_number(cell.expect_mbps(), 0),
@@ -126,11 +128,11 @@ fn format_row(judged: &JudgedCell) -> Vec<String> {
     ]
 }
 
-fn format_reported(said: &ReportedVerdict) -> String {
-    if said.causes.is_empty() {
-        return said.limited_by.clone();
+fn format_reported(reported: &ReportedVerdict) -> String {
+    if reported.causes.is_empty() {
+        return reported.limited_by.clone();
     }
-    format!("{} ({})", said.limited_by, said.causes.join(", "))
+    format!("{} ({})", reported.limited_by, reported.causes.join(", "))
 }
 
 fn check_gates(judged: &[JudgedCell]) -> Vec<String> {

@@ -49,12 +49,12 @@ pub fn check_built_page() -> TaskResult {
 /// Tests the page embedded in the program, with the program's API, at two widths.
 pub fn test_embedded_page() -> TaskResult {
     let program = program_runner::build_longhaul_for_tests()?;
-    let standing = FixtureAgent::new(&program)?;
+    let agent = FixtureAgent::new(&program)?;
     show_and_run(
         npm_command()
             .args(["run", "e2e:program"])
             .env("CHROMIUM", find_browser()?)
-            .env("LONGHAUL_AGENT", standing.address()),
+            .env("LONGHAUL_AGENT", agent.address()),
     )
 }
 

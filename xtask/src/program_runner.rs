@@ -101,8 +101,8 @@ pub fn capture_stdout(command: &mut Command, limit: Duration) -> Result<String, 
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let said = output.stderr.trim();
-    Err(format!("`{}` ended with {}: {said}", format_command(command), output.status))
+    let message = output.stderr.trim();
+    Err(format!("`{}` ended with {}: {message}", format_command(command), output.status))
 }
 
 /// Waits for a child and kills it after `limit`.

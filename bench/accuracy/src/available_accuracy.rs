@@ -106,8 +106,8 @@ pub fn run_probe_schedule(path: &mut SimulatedPath, plan: &AvailablePlan) -> Dir
     };
     let mut course = ProbeSchedule::new(plan, facts);
     let mut trains = Vec::new();
-    while let Some(asked) = course.next() {
-        let sent = path.send(&asked);
+    while let Some(request) = course.next() {
+        let sent = path.send(&request);
         course.record(&sent);
         trains.extend(sent);
     }
@@ -196,7 +196,7 @@ fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
     ];
     let mut found = Vec::new();
     for (hops, name) in paths {
-        let (mut available, mut told) = (ErrorTally::default(), ErrorTally::default());
+        let (mut available, mut flags) = (ErrorTally::default(), ErrorTally::default());
         for case in 0..cases {
             let mut path =
                 build_multi_hop_path(hops, TRAFFIC[case % 3].0, seed ^ (case as u64 * 104_729));
@@ -205,10 +205,10 @@ fn evaluate_several_hops(seed: u64, cases: usize) -> Vec<AccuracyRow> {
             let (truth, capacity) = (path.truth_bps(), path.capacity_bps());
             available.add(estimate.available_bps, estimate.available_interval_bps, truth, capacity);
             let flagged = estimate.flags.iter().any(|f| f == "multi_hop");
-            told.add_error(flagged.then_some(0.0));
+            flags.add_error(flagged.then_some(0.0));
         }
         found.push(available.row(format!("available, {name}")));
-        found.push(told.row(format!("several hops told, {name}")));
+        found.push(flags.row(format!("several hops told, {name}")));
     }
     found
 }

@@ -89,9 +89,9 @@ fn evaluate_detection_power(rng: &mut SplitMix64) -> AccuracyRow {
     let errors = (0..CASES).map(|_| {
         let before = draw_values(rng, FOUND_VALUES, (20.0, 0.05), 0.0);
         let after = draw_values(rng, FOUND_VALUES, (20.0 + FOUND_RATIO.ln(), 0.05), 0.0);
-        let told = sample_change::compare_samples(&before, &after)
+        let comparison = sample_change::compare_samples(&before, &after)
             .filter(|c| c.p.is_some_and(|p| p < sample_change::LEVEL));
-        told.map(|c| (c.shift.exp() / FOUND_RATIO - 1.0).abs())
+        comparison.map(|c| (c.shift.exp() / FOUND_RATIO - 1.0).abs())
     });
     ErrorTally::of(errors).row("change of 15 %, 8 values each, 5 % noise")
 }

@@ -137,8 +137,8 @@ impl DirectionCheck {
             return Ok(());
         }
         Err(format!(
-            "{}: {received:.0} bytes told by the receiver; its device had {:.0} when the end was \
-             told, {most:.0} in all, {missing:.0} of them again, lost or not counted",
+            "{}: {received:.0} bytes reported by the receiver; its device had {:.0} when the end was \
+             announced, {most:.0} in all, {missing:.0} of them again, lost or not counted",
             self.name, self.received.at_end,
         ))
     }
@@ -159,7 +159,7 @@ impl DirectionCheck {
             return Ok(over / most);
         }
         Err(format!(
-            "{}: {sent:.0} bytes told by the sender; its device sent {most:.0}, {again:.0} of \
+            "{}: {sent:.0} bytes reported by the sender; its device sent {most:.0}, {again:.0} of \
              them again",
             self.name,
         ))
@@ -201,12 +201,12 @@ mod tests {
     }
 
     fn found(sent: f64, received: f64) -> Result<f64, String> {
-        let told = ReportedCounts {
+        let counts = ReportedCounts {
             sent: Some(sent),
             received: Some(received),
             ..ReportedCounts::default()
         };
-        let claims = ReportedDirections { forward: Some(told), reverse: None };
+        let claims = ReportedDirections { forward: Some(counts), reverse: None };
         compare_counts(ROW, &claims, &devices(), SLACK)
     }
 

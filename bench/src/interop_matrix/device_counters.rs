@@ -58,8 +58,8 @@ impl HostObserver {
         let failed = |what: &str, e: std::io::Error| format!("cannot {what} of process {pid}: {e}");
         let net =
             File::open(format!("/proc/{pid}/ns/net")).map_err(|e| failed("open the host", e))?;
-        let (seen, stop) = <(Arc<Mutex<RecordedCounters>>, Arc<AtomicBool>)>::default();
-        let (shared, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
+        let (recorded, stop) = <(Arc<Mutex<RecordedCounters>>, Arc<AtomicBool>)>::default();
+        let (shared, stopped) = (Arc::clone(&recorded), Arc::clone(&stop));
         // The thread enters the host permanently, so it is a separate one.
         let opened = std::thread::spawn(move || {
             netns::enter_namespace(&net, NamespaceKind::Net)?;
@@ -68,7 +68,7 @@ impl HostObserver {
         let ring = opened.join().map_err(|_| "the watch panicked".to_owned())?;
         let ring = ring.map_err(|e| failed("hear the packets", e))?;
         let thread = std::thread::spawn(move || record_counters(pid, ring, &shared, &stopped));
-        Ok(HostObserver { pid, recorded: seen, stop, thread: Some(thread) })
+        Ok(HostObserver { pid, recorded, stop, thread: Some(thread) })
     }
 
     /// Returns the current counters.
@@ -85,9 +85,9 @@ impl HostObserver {
     /// Returns the counters `lead` before the first message of a test's end; `None` if there was
     /// none.
     pub fn before_end(&self, lead: Duration) -> Option<DeviceCounters> {
-        let seen = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = seen.ends.first()?.saturating_sub(lead);
-        interpolate_counters(&seen.readings, at)
+        let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = recorded.ends.first()?.saturating_sub(lead);
+        interpolate_counters(&recorded.readings, at)
     }
 }
 
@@ -116,16 +116,16 @@ fn record_counters(
             }
             true
         });
-        let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.ends.extend(ends);
+        let mut recorded = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.ends.extend(ends);
         if let (Ok(now), Some(carried)) = (now, read_counters(pid)) {
             // Otherwise hours of idle time would fill the memory.
-            match seen.readings.as_mut_slice() {
+            match recorded.readings.as_mut_slice() {
                 [.., before, last] if before.1 == carried && last.1 == carried => last.0 = now,
-                _ => seen.readings.push((now, carried)),
+                _ => recorded.readings.push((now, carried)),
             }
         }
-        drop(seen);
+        drop(recorded);
         std::thread::sleep(PERIOD);
     }
 }

@@ -177,9 +177,9 @@ impl InteropPeer {
 }
 
 fn read_version(program: &str) -> Result<String, String> {
-    let said = program_runner::capture_output(Command::new(program).arg("--version"), LIMIT)?;
+    let output = program_runner::capture_output(Command::new(program).arg("--version"), LIMIT)?;
     // The parentheses contain build options.
-    let first = said.stdout.lines().next().unwrap_or_default();
+    let first = output.stdout.lines().next().unwrap_or_default();
     Ok(first.split(" (").next().unwrap_or_default().trim().to_owned())
 }
 

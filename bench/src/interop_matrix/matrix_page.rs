@@ -9,11 +9,11 @@ use longhaul_history::event;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Formats the page: the participants, the cells, and a note for each failure.
-pub fn format_page(peers: &[InteropPeer], played: &[PairResult]) -> String {
+pub fn format_page(peers: &[InteropPeer], results: &[PairResult]) -> String {
     let mut notes = Vec::new();
     let tables: String = RTTS_MS
         .iter()
-        .filter_map(|&rtt_ms| format_table(peers, played, rtt_ms, &mut notes))
+        .filter_map(|&rtt_ms| format_table(peers, results, rtt_ms, &mut notes))
         .map(|table| table.markdown())
         .collect();
     let notes: Vec<String> =
@@ -32,12 +32,12 @@ pub fn format_page(peers: &[InteropPeer], played: &[PairResult]) -> String {
 
 fn format_table(
     peers: &[InteropPeer],
-    played: &[PairResult],
+    results: &[PairResult],
     rtt_ms: u32,
     notes: &mut Vec<String>,
 ) -> Option<MarkdownTable> {
     let here: Vec<&PairResult> =
-        played.iter().filter(|played| played.unit.rtt_ms == rtt_ms).collect();
+        results.iter().filter(|result| result.pair.rtt_ms == rtt_ms).collect();
     if here.is_empty() {
         return None;
     }
@@ -46,10 +46,10 @@ fn format_table(
     let mut table = MarkdownTable::new(format!("{rtt_ms} ms"), &columns);
     for client in peers {
         let cells = peers.iter().map(|server| {
-            let found = here.iter().find(|played| {
-                played.unit.client.name == client.name && played.unit.server.name == server.name
+            let found = here.iter().find(|result| {
+                result.pair.client.name == client.name && result.pair.server.name == server.name
             });
-            found.map_or_else(|| "–".to_owned(), |played| format_cell(played, notes))
+            found.map_or_else(|| "–".to_owned(), |result| format_cell(result, notes))
         });
         let cells: Vec<String> = cells.collect();
         table.row(std::iter::once(client.name.clone()).chain(cells).collect());
@@ -58,18 +58,18 @@ fn format_table(
 }
 
 /// Formats rows passed of rows tried, with the numbers of the notes.
-fn format_cell(played: &PairResult, notes: &mut Vec<String>) -> String {
-    let mut parts = vec![format!("{}/{}", played.passed(), played.rows.len())];
-    let (count, share) = played.dropped();
+fn format_cell(result: &PairResult, notes: &mut Vec<String>) -> String {
+    let mut parts = vec![format!("{}/{}", result.passed(), result.rows.len())];
+    let (count, share) = result.dropped();
     if count > 0 {
         parts.push(format!("†{count} ({:.0} %)", 100.0 * share));
     }
-    let again = played.passed_again();
+    let again = result.passed_again();
     if again > 0 {
         parts.push(format!("↻{again}"));
     }
-    let title = played.unit.title();
-    let numbers: Vec<String> = played
+    let title = result.pair.title();
+    let numbers: Vec<String> = result
         .failures()
         .map(|(row, why)| {
             notes.push(format!("{title}, `{}`: {why}", row.text));

@@ -51,8 +51,8 @@ impl OptionRow {
 
     /// Returns the size of one write or read of a TCP row.
     pub fn block_bytes(self) -> f64 {
-        let asked = self.value("-l").and_then(|text| text.strip_suffix('K'));
-        asked
+        let bytes = self.value("-l").and_then(|text| text.strip_suffix('K'));
+        bytes
             .and_then(|text| text.parse().ok())
             .map_or(131_072.0, |kibibytes: f64| 1024.0 * kibibytes)
     }
@@ -65,8 +65,8 @@ impl OptionRow {
     /// Returns the approximate duration of the transfer.
     pub fn transfer_time(self, round_trip: Duration) -> Duration {
         let seconds = |option| self.value(option).and_then(|text| text.parse().ok());
-        let asked: u64 = seconds("-t").unwrap_or(4) + seconds("-O").unwrap_or(0);
+        let transfer_seconds: u64 = seconds("-t").unwrap_or(4) + seconds("-O").unwrap_or(0);
         // A small window fills a long path for a small share of the time.
-        Duration::from_secs(asked) + 10 * round_trip
+        Duration::from_secs(transfer_seconds) + 10 * round_trip
     }
 }

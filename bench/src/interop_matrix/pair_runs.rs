@@ -29,7 +29,7 @@ pub enum RowOutcome {
 /// The rows that both ends support.
 #[derive(Debug, Clone)]
 pub struct PairResult {
-    pub unit: PairOnPath,
+    pub pair: PairOnPath,
     pub rows: Vec<(OptionRow, RowOutcome)>,
 }
 
@@ -62,23 +62,23 @@ impl PairResult {
 
     /// Returns one sentence for each failed row.
     pub fn describe_failures(&self) -> Vec<String> {
-        let title = self.unit.title();
+        let title = self.pair.title();
         self.failures().map(|(row, why)| format!("{title}, {}: {why}", row.text)).collect()
     }
 }
 
 /// Runs every row of `option_rows` that both ends support.
-pub fn run_pair(lane: &InteropPath, unit: &PairOnPath, rows: &[&'static str]) -> PairResult {
+pub fn run_pair(path: &InteropPath, pair: &PairOnPath, rows: &[&'static str]) -> PairResult {
     let mut server = None;
     let mut results = Vec::new();
     for text in rows {
         let row = OptionRow { text };
         let host = if row.is_ipv6() { FAR_V6 } else { FAR_V4 };
-        let Some(words) = unit.client.client_command(host, row) else {
+        let Some(words) = pair.client.client_command(host, row) else {
             continue;
         };
-        let result = match start_server(&mut server, lane, unit) {
-            Ok(()) => run_row(lane, unit, row, &words),
+        let result = match start_server(&mut server, path, pair) {
+            Ok(()) => run_row(path, pair, row, &words),
             Err(why) => RowOutcome::Failed(why),
         };
         if matches!(result, RowOutcome::Failed(_)) {
@@ -87,7 +87,7 @@ pub fn run_pair(lane: &InteropPath, unit: &PairOnPath, rows: &[&'static str]) ->
         }
         results.push((row, result));
     }
-    PairResult { unit: unit.clone(), rows: results }
+    PairResult { pair: pair.clone(), rows: results }
 }
 
 /// A server that ends when the value is dropped.
@@ -101,28 +101,28 @@ impl Drop for PeerServer {
 
 fn start_server(
     server: &mut Option<PeerServer>,
-    lane: &InteropPath,
-    unit: &PairOnPath,
+    path: &InteropPath,
+    pair: &PairOnPath,
 ) -> Result<(), String> {
     let ended = |server: &mut PeerServer| !matches!(server.0.try_wait(), Ok(None));
     if server.as_mut().is_none_or(ended) {
-        let mut command = lane.far(&unit.server.server());
+        let mut command = path.far(&pair.server.server());
         *server = Some(PeerServer(program_runner::spawn_silent(&mut command)?));
     }
-    lane.wait_for_listener()
+    path.wait_for_listener()
 }
 
 /// Runs a row, twice if the counts disagree: on a busy machine a reader may be late by more than
 /// the tolerance. A hang or an error fails at once.
-fn run_row(lane: &InteropPath, unit: &PairOnPath, row: OptionRow, words: &[String]) -> RowOutcome {
-    let attempt = || attempt_row(lane, unit, row, words);
+fn run_row(path: &InteropPath, pair: &PairOnPath, row: OptionRow, words: &[String]) -> RowOutcome {
+    let attempt = || attempt_row(path, pair, row, words);
     let first = match attempt() {
         Ok(Ok(share)) if share > 0.0 => return RowOutcome::Dropped(share),
         Ok(Ok(_)) => return RowOutcome::Passed,
         Ok(Err(why)) => why,
         Err(why) => return RowOutcome::Failed(why),
     };
-    match lane.wait_for_listener().and_then(|()| attempt()) {
+    match path.wait_for_listener().and_then(|()| attempt()) {
         Ok(Ok(_)) => RowOutcome::PassedAgain,
         Ok(Err(why)) => RowOutcome::Failed(format!("{first}; at a second try {why}")),
         Err(why) => RowOutcome::Failed(why),
@@ -131,24 +131,24 @@ fn run_row(lane: &InteropPath, unit: &PairOnPath, row: OptionRow, words: &[Strin
 
 /// Runs a row once and compares its counts; fails if it hangs or ends with an error.
 fn attempt_row(
-    lane: &InteropPath,
-    unit: &PairOnPath,
+    path: &InteropPath,
+    pair: &PairOnPath,
     row: OptionRow,
     words: &[String],
 ) -> Result<Result<f64, String>, String> {
-    lane.near_watch.clear();
-    lane.far_watch.clear();
-    let read = || Ok::<_, String>([lane.near_watch.now()?, lane.far_watch.now()?]);
+    path.near_watch.clear();
+    path.far_watch.clear();
+    let read = || Ok::<_, String>([path.near_watch.now()?, path.far_watch.now()?]);
     let before = read()?;
-    let limit = row.transfer_time(unit.round_trip()) + HANG_TIMEOUT;
-    let output = program_runner::capture_output(&mut lane.near(words), limit)
+    let limit = row.transfer_time(pair.round_trip()) + HANG_TIMEOUT;
+    let output = program_runner::capture_output(&mut path.near(words), limit)
         .map_err(|why| describe_hang(&why))?;
-    let after = wait_until_idle(&read, unit.round_trip())?;
+    let after = wait_until_idle(&read, pair.round_trip())?;
     if !output.status.success() {
-        let said = reported_counts::parse_reported_counts(row, &output.stdout).err();
-        let said = said.filter(|_| !output.stdout.trim().is_empty());
-        let said = said.unwrap_or_else(|| reported_counts::shorten_output(&output.stderr));
-        return Err(format!("{}: {said}", output.status));
+        let error = reported_counts::parse_reported_counts(row, &output.stdout).err();
+        let error = error.filter(|_| !output.stdout.trim().is_empty());
+        let error = error.unwrap_or_else(|| reported_counts::shorten_output(&output.stderr));
+        return Err(format!("{}: {error}", output.status));
     }
     let claims = reported_counts::parse_reported_counts(row, &output.stdout)?;
     let readings = |end: usize, at_end, peer: &InteropPeer| RowReadings {
@@ -157,14 +157,14 @@ fn attempt_row(
         after: after[end],
         uncounted: peer.uncounted_bytes(row),
     };
-    let near_end = lane.near_watch.before_end(unit.client.early_stop());
+    let near_end = path.near_watch.before_end(pair.client.early_stop());
     let devices = DeviceReadings {
-        near: readings(0, near_end, &unit.client),
-        far: readings(1, lane.far_watch.before_end(Duration::ZERO), &unit.server),
+        near: readings(0, near_end, &pair.client),
+        far: readings(1, path.far_watch.before_end(Duration::ZERO), &pair.server),
     };
     let slack = CountTolerance {
-        buffer_bytes: lane.window_bytes as f64,
-        round_trip_bytes: unit.round_trip().as_secs_f64() * RATE_BPS / 8.0,
+        buffer_bytes: path.window_bytes as f64,
+        round_trip_bytes: pair.round_trip().as_secs_f64() * RATE_BPS / 8.0,
         sample_bytes: 0.1 * RATE_BPS / 8.0,
     };
     Ok(count_check::compare_counts(row, &claims, &devices, slack))

@@ -100,7 +100,7 @@ mod tests {
         let text = r#"{"end":{"sum_sent":{"bytes":1000,"retransmits":2},"sum_received":{"bytes":900},
             "sum_sent_bidir_reverse":{"bytes":70},"sum_received_bidir_reverse":{"bytes":60}}}"#;
         let claims = parse_reported_counts(BOTH, text).expect("claims");
-        let told = |sent, received, retransmits| {
+        let counts = |sent, received, retransmits| {
             Some(ReportedCounts {
                 sent: Some(sent),
                 received: Some(received),
@@ -108,8 +108,8 @@ mod tests {
                 lost_bytes: 0.0,
             })
         };
-        assert_eq!(claims.forward, told(1000.0, 900.0, 2.0));
-        assert_eq!(claims.reverse, told(70.0, 60.0, 0.0));
+        assert_eq!(claims.forward, counts(1000.0, 900.0, 2.0));
+        assert_eq!(claims.reverse, counts(70.0, 60.0, 0.0));
     }
 
     #[test]
@@ -117,8 +117,8 @@ mod tests {
         let text = r#"{"intervals":[{"sum":{"bytes":5,"omitted":true}},{"sum":{"bytes":7,"omitted":false}}],
             "end":{"sum_sent":{"bytes":7},"sum_received":{"bytes":6}}}"#;
         let claims = parse_reported_counts(FORWARD, text).expect("claims");
-        let told = claims.forward.expect("forward");
-        assert_eq!((told.sent, told.received), (Some(12.0), Some(11.0)));
+        let counts = claims.forward.expect("forward");
+        assert_eq!((counts.sent, counts.received), (Some(12.0), Some(11.0)));
     }
 
     #[test]

@@ -58,9 +58,9 @@ impl TuneFixturePath {
     /// request.
     pub fn windows(&self, count: u32, cap: u64) -> String {
         let most = (4 * self.bdp_bytes().next_power_of_two()).min(cap);
-        let asked = (0..count).rev().map(|k| (most >> (2 * k)).max(16 << 10));
+        let buffers = (0..count).rev().map(|k| (most >> (2 * k)).max(16 << 10));
         let mut words = vec!["auto".to_owned()];
-        words.extend(asked.map(|bytes| format!("{}K", bytes >> 10)));
+        words.extend(buffers.map(|bytes| format!("{}K", bytes >> 10)));
         words.dedup();
         words.join(",")
     }

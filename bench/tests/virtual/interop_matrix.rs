@@ -44,18 +44,18 @@ fn play_slice(rtt_ms: u32, rows: &[&'static str], takes_part: impl Fn(&PairOnPat
     let peers = InteropPeer::list(&longhaul, false).expect("longhaul and Debian's iperf3");
     let names: Vec<String> = peers.iter().map(describe_peer).collect();
     println!("with {}", names.join(", "));
-    let units: Vec<_> = interop_matrix::list_pairs(&peers)
+    let pairs: Vec<_> = interop_matrix::list_pairs(&peers)
         .into_iter()
-        .filter(|unit| unit.rtt_ms == rtt_ms && takes_part(unit))
+        .filter(|pair| pair.rtt_ms == rtt_ms && takes_part(pair))
         // Its own client against its own server is not about other people's programs.
-        .filter(|unit| !(unit.client.is_longhaul() && unit.server.is_longhaul()))
+        .filter(|pair| !(pair.client.is_longhaul() && pair.server.is_longhaul()))
         .collect();
-    assert!(!units.is_empty(), "no pair of {names:?}");
-    let played =
-        interop_matrix::run_all_pairs(&longhaul, &units, rows, PARALLEL_PATHS).expect("paths");
-    let tried: usize = played.iter().map(|played| played.rows.len()).sum();
-    assert!(tried >= 2 * units.len(), "{tried} rows of {}", units.len());
-    let missed = interop_matrix::list_missed_rows(&played);
+    assert!(!pairs.is_empty(), "no pair of {names:?}");
+    let results =
+        interop_matrix::run_all_pairs(&longhaul, &pairs, rows, PARALLEL_PATHS).expect("paths");
+    let tried: usize = results.iter().map(|result| result.rows.len()).sum();
+    assert!(tried >= 2 * pairs.len(), "{tried} rows of {}", pairs.len());
+    let missed = interop_matrix::list_missed_rows(&results);
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 

@@ -232,9 +232,9 @@ impl EmulationEngine {
     /// Returns the time of the next event; `None` if there is none until another packet is
     /// accepted.
     pub fn next_due(&self) -> Option<Nanos> {
-        let stray = self.detached_units.first_key_value().map(|((due, _), _)| *due);
+        let detached = self.detached_units.first_key_value().map(|((due, _), _)| *due);
         let planned = self.planned_events.front().map(|planned| planned.at);
-        [self.event_queue.due(), stray, planned].into_iter().flatten().min()
+        [self.event_queue.due(), detached, planned].into_iter().flatten().min()
     }
 
     /// Processes everything due by `now` until a packet must be written to a host; returns `None`
@@ -255,8 +255,8 @@ impl EmulationEngine {
             self.apply_planned_event();
             return None;
         }
-        if let Some(stray) = self.detached_units.first_entry().filter(|it| it.key().0 == due) {
-            let (destination, unit) = stray.remove();
+        if let Some(detached) = self.detached_units.first_entry().filter(|it| it.key().0 == due) {
+            let (destination, unit) = detached.remove();
             return match destination {
                 UnitDestination::Station(station) => self.arrive(station, unit),
                 UnitDestination::Router { chain, link } => {

@@ -27,7 +27,7 @@ pub const FAR_PORT: u16 = 5201;
 const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
 const LISTEN_PAUSE: Duration = Duration::from_millis(5);
 const TRUTH_EVERY: Duration = Duration::from_secs(1);
-/// The time that a command may take to end after it was asked to.
+/// The time that a command may take to end after it was is_requested to.
 const END_DEADLINE: Duration = Duration::from_secs(10);
 const FAR_END_DEADLINE: Duration = Duration::from_secs(2);
 /// The number of bytes of a failed far command's output that are shown.
@@ -83,16 +83,16 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     process_control::adopt_orphans()
         .with_context("cannot become the parent of orphaned commands")?;
     let published = published_port::bind_ports(&request.publish)?;
-    let laid = GuardedLab::new(&request.spec, request.backend, request.dispersion)?;
-    for caveat in &laid.caveats {
+    let guarded = GuardedLab::new(&request.spec, request.backend, request.dispersion)?;
+    for caveat in &guarded.caveats {
         eprintln!("caveat: {caveat}");
     }
     for port in published {
-        let net = laid.lab.host(LabHost::Near).net.as_fd();
+        let net = guarded.lab.host(LabHost::Near).net.as_fd();
         let net = net.try_clone_to_owned();
         port.serve(net.with_context("cannot duplicate the namespace of host near")?)?;
     }
-    let mut run = LabRun { request, laid, signals, far: None, near: None };
+    let mut run = LabRun { request, guarded, signals, far: None, near: None };
     let code = run.execute();
     run.end_commands();
     code
@@ -100,7 +100,7 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
 
 struct LabRun<'a> {
     request: &'a LabRunRequest,
-    laid: GuardedLab,
+    guarded: GuardedLab,
     signals: SignalDescriptor,
     far: Option<Child>,
     near: Option<Child>,
@@ -109,17 +109,17 @@ struct LabRun<'a> {
 impl LabRun<'_> {
     fn execute(&mut self) -> Result<i32, LabError> {
         // Write first, so that an unwritable file is reported before the run, not after it.
-        self.write_truth(&self.laid.lab.read_state()?).map_err(LabError::into_usage)?;
+        self.write_truth(&self.guarded.lab.read_state()?).map_err(LabError::into_usage)?;
         let token =
             crate::lab_runtime::generate_random_hex().with_context("cannot create a token")?;
         self.start_far(&token)?;
         let mut near = NamespaceCommand::new(&self.request.command, &self.request.spec.key);
         near.token(&token);
-        let near = near.start(self.laid.lab.host(LabHost::Near))?;
+        let near = near.start(self.guarded.lab.host(LabHost::Near))?;
         let pid = near.id();
         self.near = Some(near);
         let code = self.supervise(pid)?;
-        let reading = self.laid.lab.read_state()?;
+        let reading = self.guarded.lab.read_state()?;
         if let Some(caveat) = find_timing_caveat(&reading) {
             eprintln!("caveat: {caveat}");
         }
@@ -139,7 +139,7 @@ impl LabRun<'_> {
         far.token(token);
         far.output(&output)?;
         far.own_session = true;
-        let far = self.far.insert(far.start(self.laid.lab.host(LabHost::Far))?);
+        let far = self.far.insert(far.start(self.guarded.lab.host(LabHost::Far))?);
         let Some(port) = self.request.far_port else {
             return Ok(());
         };
@@ -171,7 +171,7 @@ impl LabRun<'_> {
             let truth_at = self.request.truth.is_some().then_some(next_truth);
             let wake_at = [truth_at, kill_at].into_iter().flatten().min();
             let timeout = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
-            let polled = [ended.as_fd(), self.laid.lab.ended(), self.signals.as_fd()];
+            let polled = [ended.as_fd(), self.guarded.lab.ended(), self.signals.as_fd()];
             let [has_ended, engine_ended, _] = poll::wait_readable(polled, timeout)
                 .with_context("cannot wait for the near command")?;
             if has_ended {
@@ -181,12 +181,12 @@ impl LabRun<'_> {
                 let tried = "the engine thread ended during the run";
                 return Err(LabError::new(LabErrorKind::Internal, tried));
             }
-            while let Some(came) = self.signals.next() {
+            while let Some(received) = self.signals.next() {
                 // The terminal has sent its own signals to the command too.
-                if !came.from_terminal {
-                    let _ = send_signal(pid, came.signal);
+                if !received.from_terminal {
+                    let _ = send_signal(pid, received.signal);
                 }
-                if came.signal != ProcessSignal::Interrupt {
+                if received.signal != ProcessSignal::Interrupt {
                     kill_at.get_or_insert(Instant::now() + END_DEADLINE);
                 }
             }
@@ -197,7 +197,7 @@ impl LabRun<'_> {
             }
             if self.request.truth.is_some() && now >= next_truth {
                 next_truth = now + TRUTH_EVERY;
-                let reading = self.laid.lab.read_state()?;
+                let reading = self.guarded.lab.read_state()?;
                 self.write_truth(&reading)?;
             }
         }
@@ -210,7 +210,7 @@ impl LabRun<'_> {
         let Some(path) = &self.request.truth else {
             return Ok(());
         };
-        let truth = self.laid.build_truth(&self.request.spec, reading);
+        let truth = self.guarded.build_truth(&self.request.spec, reading);
         write_whole_file(path, &format!("{truth:#}\n"))
             .with_context(format!("cannot write the ground truth to {}", path.display()))
     }
@@ -229,7 +229,7 @@ impl LabRun<'_> {
             let _ = child.kill();
             let _ = child.wait();
         }
-        descendant_processes::kill_descendants(self.laid.guard_pid());
+        descendant_processes::kill_descendants(self.guarded.guard_pid());
     }
 }
 
@@ -241,9 +241,9 @@ fn far_command_error(tried: String, output: &mut File) -> LabError {
         output.seek(from).and_then(|_| output.take(MAX_FAR_OUTPUT_BYTES).read_to_end(&mut bytes));
     let words = String::from_utf8_lossy(&bytes);
     let words = words.trim();
-    let said = match read {
+    let hint = match read {
         Ok(_) if !words.is_empty() => format!("check its output: {words}"),
         _ => "check the command: it printed nothing".to_owned(),
     };
-    LabError::new(LabErrorKind::Internal, tried).hint(said)
+    LabError::new(LabErrorKind::Internal, tried).hint(hint)
 }

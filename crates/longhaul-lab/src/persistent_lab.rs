@@ -69,8 +69,8 @@ pub fn start_lab(
     {
         process_control::ForkSide::Child => {
             drop(answer);
-            let laid = || GuardedLab::new(spec, backend, dispersion);
-            lab_holder::run_holder(spec, &folder, laid, answered)
+            let set_up = || GuardedLab::new(spec, backend, dispersion);
+            lab_holder::run_holder(spec, &folder, set_up, answered)
         }
         process_control::ForkSide::Parent { .. } => {
             drop(answered);
@@ -115,10 +115,10 @@ pub fn exec_command(key: &str, host: LabHost, command: &[OsString]) -> Result<i3
         if has_ended {
             break;
         }
-        while let Some(came) = signals.next() {
-            if !came.from_terminal {
+        while let Some(received) = signals.next() {
+            if !received.from_terminal {
                 // Fails if the command has just ended.
-                let _ = send_signal(child.id(), came.signal);
+                let _ = send_signal(child.id(), received.signal);
             }
         }
     }

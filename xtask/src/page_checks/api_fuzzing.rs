@@ -17,13 +17,13 @@ const SEED: &str = "280";
 /// Fuzzes the agent's API.
 pub fn run() -> TaskResult {
     let program = program_runner::build_longhaul_for_tests()?;
-    let mut standing = FixtureAgent::new(&program)?;
+    let mut agent = FixtureAgent::new(&program)?;
     let outcome = show_and_run(
         Command::new(ensure_schemathesis()?)
             // The tool creates a folder in its working directory.
             .current_dir(program_runner::target_folder()?)
             .arg("run")
-            .arg(format!("{}/api/v1/openapi.json", standing.address()))
+            .arg(format!("{}/api/v1/openapi.json", agent.address()))
             // The news stream never ends, so it has its own tests.
             .args(["--exclude-path", "/api/v1/live"])
             // A range that ends before it begins is refused; a schema cannot express that.
@@ -33,8 +33,8 @@ pub fn run() -> TaskResult {
             .args(["--seed", SEED, "--generation-deterministic"])
             .args(["--request-timeout", "30", "--no-color"]),
     );
-    if !standing.is_well() {
-        return Err(format!("the agent did not outlive it: {}", standing.log()));
+    if !agent.is_well() {
+        return Err(format!("the agent did not outlive it: {}", agent.log()));
     }
     outcome
 }

@@ -34,7 +34,7 @@ pub struct FixtureAgent {
 
 impl FixtureAgent {
     pub fn new(program: &Path) -> Result<FixtureAgent, String> {
-        let name = format!("longhaul-standing-{}", std::process::id());
+        let name = format!("longhaul-agent-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let cannot = |e: std::io::Error| format!("cannot make {}: {e}", folder.display());
         fs::create_dir_all(&folder).map_err(cannot)?;
@@ -48,15 +48,15 @@ impl FixtureAgent {
         watch.arg("watch").arg(folder.join("watch.toml"));
         watch.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = program_runner::spawn(&mut watch)?;
-        let mut standing = FixtureAgent { child, socket_address: at, folder };
+        let mut agent = FixtureAgent { child, socket_address: at, folder };
         let deadline = Instant::now() + READY;
-        while !standing.is_well() {
+        while !agent.is_well() {
             if Instant::now() > deadline {
-                return Err(format!("the agent does not answer: {}", standing.log()));
+                return Err(format!("the agent does not answer: {}", agent.log()));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(standing)
+        Ok(agent)
     }
 
     /// Returns `http://127.0.0.1:PORT`.

@@ -129,12 +129,12 @@ fn the_old_formulas_are_much_further_off() {
 fn a_busy_receiver_does_not_move_the_capacity_out_of_its_interval() {
     let rows = evaluate_busy_receiver(3, 4);
     let capacities = rows.iter().filter(|row| row.method.starts_with("capacity"));
-    let mut seen = 0;
+    let mut checked = 0;
     for row in capacities {
-        seen += 1;
+        checked += 1;
         assert_eq!(row.answered, row.cases, "{row:?}");
         assert!(row.median_error_ratio < 0.035, "{row:?}");
         assert!(row.coverage_ratio >= Some(0.85), "{row:?}");
     }
-    assert_eq!(seen, BUSY_CAPACITIES.len());
+    assert_eq!(checked, BUSY_CAPACITIES.len());
 }

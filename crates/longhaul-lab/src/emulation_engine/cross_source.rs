@@ -56,25 +56,25 @@ impl CrossSource {
     /// Returns `None` if the link has no cross traffic.
     pub fn new(
         spec: &LinkSpec,
-        around: CrossContext,
+        context: CrossContext,
         random: SeededRandom,
         now: Nanos,
     ) -> Option<Self> {
         let mut random = random;
         let cross = spec.cross.filter(|cross| cross.rate.as_bps() > 0)?;
-        let packet_bytes = around.packet_bytes(cross.pattern, spec.overhead);
+        let packet_bytes = context.packet_bytes(cross.pattern, spec.overhead);
         let gap = packet_bytes as f64 * 8e9 / cross.rate.as_bps() as f64;
         let pattern = match cross.pattern {
             CrossPattern::Cbr => CrossPatternState::Cbr,
             CrossPattern::Poisson => CrossPatternState::Poisson,
             CrossPattern::OnOff => CrossPatternState::OnOff { on_until: now },
             CrossPattern::Tcp => {
-                CrossPatternState::Tcp { window: around.rtt as f64 / gap, recovering_until: now }
+                CrossPatternState::Tcp { window: context.rtt as f64 / gap, recovering_until: now }
             }
         };
         let phase = (gap * random.uniform()) as Nanos;
         let next = now.saturating_add(phase);
-        let rtt = around.rtt;
+        let rtt = context.rtt;
         Some(CrossSource { pattern, packet_bytes, rtt, gap, next, fraction: 0.0, random })
     }
 

@@ -90,13 +90,13 @@ pub(super) fn to_virtual_nanos(duration: std::time::Duration) -> Nanos {
 impl EmulatedLink {
     pub fn new(
         spec: &LinkSpec,
-        around: CrossContext,
+        context: CrossContext,
         random: SeededRandom,
         now: Nanos,
     ) -> EmulatedLink {
         let mut link = EmulatedLink {
             spec: LinkSpec::default(),
-            cross_context: around,
+            cross_context: context,
             overhead: 0,
             delay: 0,
             policer: None,

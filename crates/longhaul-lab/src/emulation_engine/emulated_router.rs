@@ -55,9 +55,9 @@ impl EmulatedRouter {
     }
 
     pub fn has_address(&self, address: IpAddr) -> bool {
-        let beside =
+        let addresses =
             (0..self.parallel_routers).map(|way| self.address.parallel(way).of_family(address));
-        beside.into_iter().any(|own| own == address)
+        addresses.into_iter().any(|own| own == address)
     }
 
     /// Returns the address of the parallel router that forwards the packet.
@@ -98,14 +98,14 @@ impl EmulationEngine {
         let packet = *self.packets.get(unit.packet);
         let (count, bytes) = (u64::from(unit.count), packet.shape.bytes(&unit));
         if let Some(router) = chain.router_behind(usize::from(link)) {
-            let scene = RouterVisit { chain: chain_id, router, now: unit.until };
+            let visit = RouterVisit { chain: chain_id, router, now: unit.until };
             if self.routers[chain.route][router].has_address(packet.destination) {
                 self.totals.consumed.add(count, bytes);
-                self.answer_packet(scene, &packet, unit);
+                self.answer_packet(visit, &packet, unit);
             } else {
                 chain.plain_counts[usize::from(link)].expired += count;
                 self.totals.dropped.add(count, bytes);
-                self.send_icmp_error(scene, &packet, unit, IcmpErrorKind::TimeExceeded);
+                self.send_icmp_error(visit, &packet, unit, IcmpErrorKind::TimeExceeded);
             }
         }
         self.packets.release(&unit);
@@ -120,30 +120,30 @@ impl EmulationEngine {
         let packet = *self.packets.get(unit.packet);
         let router = chain.router_behind(position.saturating_sub(1));
         if let Some(router) = router.filter(|_| refusal.is_told) {
-            let scene = RouterVisit { chain: chain_id, router, now: unit.until };
-            self.send_icmp_error(scene, &packet, unit, IcmpErrorKind::TooBig { mtu: refusal.mtu });
+            let visit = RouterVisit { chain: chain_id, router, now: unit.until };
+            self.send_icmp_error(visit, &packet, unit, IcmpErrorKind::TooBig { mtu: refusal.mtu });
         }
         self.packets.release(&unit);
     }
 
     /// Answers a packet to the router's own address.
-    fn answer_packet(&mut self, scene: RouterVisit, packet: &PooledPacket, unit: PacketUnit) {
+    fn answer_packet(&mut self, visit: RouterVisit, packet: &PooledPacket, unit: PacketUnit) {
         let ip = self.packets.bytes(unit.packet);
         if router_icmp::is_echo_request(packet, ip) {
             router_icmp::write_echo_reply(&mut self.scratch, packet, ip);
-            return self.send_router_message(scene);
+            return self.send_router_message(visit);
         }
         match packet.protocol {
             ICMP | ICMP6 => {}
-            TCP | UDP => self.send_icmp_error(scene, packet, unit, IcmpErrorKind::PortUnreachable),
-            _ => self.send_icmp_error(scene, packet, unit, IcmpErrorKind::ProtocolUnreachable),
+            TCP | UDP => self.send_icmp_error(visit, packet, unit, IcmpErrorKind::PortUnreachable),
+            _ => self.send_icmp_error(visit, packet, unit, IcmpErrorKind::ProtocolUnreachable),
         }
     }
 
     /// Sends an ICMP error about `packet_unit` to its sender.
     fn send_icmp_error(
         &mut self,
-        scene: RouterVisit,
+        visit: RouterVisit,
         packet: &PooledPacket,
         unit: PacketUnit,
         message: IcmpErrorKind,
@@ -152,13 +152,13 @@ impl EmulationEngine {
         if !router_icmp::may_be_answered(packet, ip) {
             return;
         }
-        let chain = &self.chains[usize::from(scene.chain)];
-        let reached = chain.link_to(scene.router);
+        let chain = &self.chains[usize::from(visit.chain)];
+        let reached = chain.link_to(visit.router);
         let passed = reached.saturating_sub(usize::from(packet.entry)).min(255) as u8;
         let ttl = packet.ttl.max(1).saturating_sub(passed);
-        let router = &mut self.routers[chain.route][scene.router];
+        let router = &mut self.routers[chain.route][visit.router];
         let from = router.address_for(packet, ip);
-        let question = IcmpErrorCause {
+        let cause = IcmpErrorCause {
             packet,
             ip,
             unit,
@@ -166,27 +166,27 @@ impl EmulationEngine {
             rewritten: chain.rewrites.get(reached).copied(),
             labels: &router.labels,
         };
-        router_icmp::write_icmp_error(&mut self.scratch, &question, from, message);
+        router_icmp::write_icmp_error(&mut self.scratch, &cause, from, message);
         forged_icmp::falsify_message(
             &mut self.scratch,
             router.icmp_validity,
             from,
             &mut router.random,
         );
-        self.send_router_message(scene);
+        self.send_router_message(visit);
     }
 
     /// Sends the message in the scratch space back along the route, if the router may.
-    fn send_router_message(&mut self, scene: RouterVisit) {
-        let route = self.chains[usize::from(scene.chain)].route;
-        let router = &mut self.routers[route][scene.router];
-        if !router.may_send(scene.now) {
+    fn send_router_message(&mut self, visit: RouterVisit) {
+        let route = self.chains[usize::from(visit.chain)].route;
+        let router = &mut self.routers[route][visit.router];
+        if !router.may_send(visit.now) {
             return;
         }
-        let at = scene.now.saturating_add(router.delay);
-        let back = scene.chain ^ 1;
+        let at = visit.now.saturating_add(router.delay);
+        let back = visit.chain ^ 1;
         let chain = &self.chains[usize::from(back)];
-        let entry = chain.link_to(scene.router) + 1;
+        let entry = chain.link_to(visit.router) + 1;
         let len = VNET_BYTES + self.scratch.len();
         let space = self.packets.reserve();
         space[..VNET_BYTES].fill(0);

@@ -100,9 +100,9 @@ impl EngineBuilder<'_> {
             travel.push(if is_station { before } else { before.with_link(link) });
             at_station.push(is_station);
             if is_station {
-                let around = CrossContext { mtu: link.mtu.unwrap_or(self.spec.mtu), rtt };
+                let context = CrossContext { mtu: link.mtu.unwrap_or(self.spec.mtu), rtt };
                 let random = SeededRandom::new(self.spec.seed, (chain << 16 | position) as u64);
-                let link = EmulatedLink::new(link, around, random, self.start);
+                let link = EmulatedLink::new(link, context, random, self.start);
                 self.add_station(chain, position, Some(Box::new(link)), None);
             }
         }
@@ -226,16 +226,16 @@ fn find_pace_behind(link: &LinkSpec, before: Option<TrafficPace>) -> Option<Traf
 
 /// Returns the events in time order. Events with an unresolved reference are left out, but
 /// [`PathSpec`] promises that there are none.
-fn plan_events(spec: &PathSpec, names: &[&str], laid: &EngineBuilder) -> VecDeque<PlannedEvent> {
+fn plan_events(spec: &PathSpec, names: &[&str], builder: &EngineBuilder) -> VecDeque<PlannedEvent> {
     let mut all: Vec<PlannedEvent> = spec
         .events
         .iter()
         .filter_map(|event| {
-            let (change, text) = resolve_change(&event.change, names, laid)?;
+            let (change, text) = resolve_change(&event.change, names, builder)?;
             // Events from before the path began are applied before its first packet.
             let after = event.at.saturating_sub(spec.begin_at);
             Some(PlannedEvent {
-                at: laid.start.saturating_add(to_virtual_nanos(after)),
+                at: builder.start.saturating_add(to_virtual_nanos(after)),
                 path_time: event.at,
                 change,
                 text,
@@ -249,7 +249,7 @@ fn plan_events(spec: &PathSpec, names: &[&str], laid: &EngineBuilder) -> VecDequ
 fn resolve_change(
     change: &ChangeSpec,
     names: &[&str],
-    laid: &EngineBuilder,
+    builder: &EngineBuilder,
 ) -> Option<(ResolvedChange, String)> {
     let numbered = |route: &str| names.iter().position(|name| *name == route);
     match change {
@@ -258,9 +258,9 @@ fn resolve_change(
         }
         ChangeSpec::Link { place: LinkPlace { route, hop, forward }, to } => {
             let chain = 2 * numbered(route)? + usize::from(!forward);
-            let links = laid.chains.get(chain)?.links;
+            let links = builder.chains.get(chain)?.links;
             let position = if *forward { *hop } else { links.checked_sub(hop + 1)? };
-            let station = laid.stations.iter().position(|station| {
+            let station = builder.stations.iter().position(|station| {
                 usize::from(station.chain) == chain && usize::from(station.position) == position
             })?;
             let direction = if *forward { "forward" } else { "reverse" };

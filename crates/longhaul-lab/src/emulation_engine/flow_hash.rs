@@ -31,14 +31,14 @@ pub(super) fn select_way(packet: &PooledPacket, ip: &[u8], salt: u64, ways: u8) 
     let hash = mix_bytes(BASIS, &salt.to_be_bytes());
     let hash = mix_address(mix_address(hash, packet.source), packet.destination);
     let hash = mix_bytes(hash, &[packet.protocol]);
-    let told = match packet.protocol {
+    let hashed_bytes = match packet.protocol {
         _ if packet.fragment => 0,
         TCP | UDP => 4,
         ICMP | ICMP6 => 6,
         _ => 0,
     };
     let transport = ip.get(usize::from(packet.ip_header_bytes)..).unwrap_or_default();
-    let mut hash = mix_bytes(hash, &transport[..told.min(transport.len())]);
+    let mut hash = mix_bytes(hash, &transport[..hashed_bytes.min(transport.len())]);
     // The low bits of FNV are poorly mixed.
     hash ^= hash >> 29;
     hash = hash.wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -74,36 +74,36 @@ pub(super) fn is_echo_request(packet: &PooledPacket, ip: &[u8]) -> bool {
 /// Writes the IP packet that reports `message` about `packet_unit`, which had `ttl` left.
 pub(super) fn write_icmp_error(
     out: &mut Vec<u8>,
-    question: &IcmpErrorCause,
+    cause: &IcmpErrorCause,
     from: IpAddr,
     message: IcmpErrorKind,
 ) {
     out.clear();
-    push_ip_header(out, from, question.packet.source);
+    push_ip_header(out, from, cause.packet.source);
     let (kind, code, word) =
         if from.is_ipv4() { message.ipv4_words() } else { message.ipv6_words() };
     let icmp = out.len();
     out.extend_from_slice(&[kind, code, 0, 0]);
     out.extend_from_slice(&word.to_be_bytes());
     let quote = out.len();
-    let first = PacketUnit { count: 1, ..question.unit };
-    let (packet, ip) = (question.packet, question.ip);
-    segment_headers::push_headers(out, packet, ip, &first, question.ttl);
+    let first = PacketUnit { count: 1, ..cause.unit };
+    let (packet, ip) = (cause.packet, cause.ip);
+    segment_headers::push_headers(out, packet, ip, &first, cause.ttl);
     out.extend_from_slice(&ip[segment_headers::find_payload_range(packet, &first)]);
     segment_headers::complete_checksum(&mut out[quote..], packet);
-    if let Some(change) = question.rewritten
+    if let Some(change) = cause.rewritten
         && middlebox::is_rewritable(packet, ip)
     {
         middlebox::rewrite_options(&mut out[quote..], packet, change, true);
     }
     out.truncate(quote + QUOTED);
     // "Packet too big" has no field that says where extensions begin.
-    if !question.labels.is_empty() && !matches!(message, IcmpErrorKind::TooBig { .. }) {
+    if !cause.labels.is_empty() && !matches!(message, IcmpErrorKind::TooBig { .. }) {
         out.resize(quote + QUOTED, 0);
         // The length of the quoted packet: in 32-bit words, for IPv6 in 64-bit words.
         let (at, words) = if from.is_ipv4() { (5, QUOTED / 4) } else { (4, QUOTED / 8) };
         out[icmp + at] = words as u8;
-        push_labels(out, question.labels);
+        push_labels(out, cause.labels);
     }
     finish_icmp_packet(out, icmp, from);
 }

@@ -75,8 +75,8 @@ pub(super) fn create_host(
     middle: Option<&OwnedFd>,
     caveats: &mut Vec<String>,
 ) -> Result<(HostNamespace, EnginePort), LabError> {
-    let laid = run_on_thread(|| create_host_here(spec, host, middle, caveats));
-    laid.with_context("cannot start a thread")?
+    let created = run_on_thread(|| create_host_here(spec, host, middle, caveats));
+    created.with_context("cannot start a thread")?
 }
 
 fn create_host_here(

@@ -45,10 +45,10 @@ impl LatenessHistogram {
     /// Returns the upper edge of the bucket that contains the 99th percentile.
     pub fn p99(&self) -> Option<Duration> {
         let wanted = self.count - self.count / 100;
-        let mut seen = 0;
+        let mut counted = 0;
         let bucket = self.buckets.iter().position(|count| {
-            seen += count;
-            seen >= wanted && wanted > 0
+            counted += count;
+            counted >= wanted && wanted > 0
         })?;
         let edge = ((bucket + 1) as f64 / BUCKETS_PER_OCTAVE).exp2();
         Some(Duration::from_nanos((edge as u64).min(self.max_ns)))

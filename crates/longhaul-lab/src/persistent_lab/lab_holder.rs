@@ -21,10 +21,10 @@ const QUESTION_DEADLINE: Duration = Duration::from_secs(1);
 pub(super) fn run_holder(
     spec: &PathSpec,
     folder: &LabFolder,
-    lay: impl FnOnce() -> Result<GuardedLab, LabError>,
+    set_up: impl FnOnce() -> Result<GuardedLab, LabError>,
     answer: io::PipeWriter,
 ) -> ! {
-    let (held, answered) = match start_holder(spec, folder, lay) {
+    let (held, answered) = match start_holder(spec, folder, set_up) {
         Ok((held, state)) => (Some(held), Ok(state)),
         Err(error) => (None, Err(HolderFailure::from(error))),
     };
@@ -38,7 +38,7 @@ pub(super) fn run_holder(
 }
 
 struct LabHolder {
-    laid: GuardedLab,
+    guarded: GuardedLab,
     signals: SignalDescriptor,
     listener: UnixListener,
 }
@@ -46,12 +46,12 @@ struct LabHolder {
 fn start_holder(
     spec: &PathSpec,
     folder: &LabFolder,
-    lay: impl FnOnce() -> Result<GuardedLab, LabError>,
+    set_up: impl FnOnce() -> Result<GuardedLab, LabError>,
 ) -> Result<(LabHolder, LabState), LabError> {
     detach_process().with_context("cannot detach from the terminal")?;
     let signals =
         SignalDescriptor::block_and_open().with_context("cannot take over signal handling")?;
-    let laid = lay()?;
+    let guarded = set_up()?;
     let key = &spec.key;
     let listen = || {
         folder.remove(key)?;
@@ -62,7 +62,7 @@ fn start_holder(
     let listener = listen().with_context("cannot create the socket of the lab")?;
     let pid = std::process::id();
     let held = |host| {
-        let host = laid.lab.host(host);
+        let host = guarded.lab.host(host);
         HostDescriptors {
             net: host.net.as_raw_fd(),
             mount: host.mount.as_ref().map(AsRawFd::as_raw_fd),
@@ -73,14 +73,14 @@ fn start_holder(
             key: key.clone(),
             name: spec.name.clone(),
             pid,
-            backend: laid.lab.backend.name().to_owned(),
-            caveats: laid.caveats.clone(),
+            backend: guarded.lab.backend.name().to_owned(),
+            caveats: guarded.caveats.clone(),
         },
         started_ticks: lab_state::read_start_ticks(pid).unwrap_or_default(),
         hosts: [LabHost::Near, LabHost::Far].map(held),
     };
     folder.write(&state).with_context("cannot write the state of the lab")?;
-    let holder = LabHolder { laid, signals, listener };
+    let holder = LabHolder { guarded, signals, listener };
     Ok((holder, state))
 }
 
@@ -96,13 +96,13 @@ impl LabHolder {
     fn serve(self, spec: &PathSpec, folder: &LabFolder) {
         loop {
             let polled = [self.listener.as_fd(), self.signals.as_fd()];
-            let Ok([asked, _]) = poll::wait_readable(polled, None) else {
+            let Ok([is_requested, _]) = poll::wait_readable(polled, None) else {
                 break;
             };
             if self.signals.next().is_some() {
                 break;
             }
-            if asked
+            if is_requested
                 && let Ok((socket, _)) = self.listener.accept()
                 && !self.answer(spec, socket).unwrap_or(true)
             {
@@ -126,8 +126,8 @@ impl LabHolder {
                 return Ok(false);
             }
             "truth" => {
-                let reading = self.laid.lab.read_state().map_err(io::Error::other)?;
-                let truth = self.laid.build_truth(spec, &reading);
+                let reading = self.guarded.lab.read_state().map_err(io::Error::other)?;
+                let truth = self.guarded.build_truth(spec, &reading);
                 socket.write_all(truth.to_string().as_bytes())?;
             }
             _ => socket.write_all(b"{\"error\": \"ask for truth or down\"}")?,

@@ -47,8 +47,8 @@ impl EmulatedLink {
         self.reorder = spec.reorder.and_then(|it| RandomMarks::new(it.share, &mut self.random));
         if spec.cross != old.cross {
             let random = self.random.branch();
-            let around = self.cross_context;
-            self.cross = CrossSource::new(spec, around, random, now);
+            let context = self.cross_context;
+            self.cross = CrossSource::new(spec, context, random, now);
             if self.cross.is_some() {
                 self.counted.cross.get_or_insert_default();
             }

@@ -104,8 +104,8 @@ fn a_path_that_begins_after_an_event_begins_as_the_event_left_it() {
     let truth = engine.truth(start + 100 * MS);
     assert_eq!(truth.begin_at, Duration::from_millis(150));
     assert_eq!(truth.at, Duration::from_millis(250));
-    let said: Vec<Duration> = truth.events.iter().map(|event| event.at).collect();
-    assert_eq!(said, [Duration::from_millis(100)], "when it was, not now");
+    let times: Vec<Duration> = truth.events.iter().map(|event| event.at).collect();
+    assert_eq!(times, [Duration::from_millis(100)], "when it was, not now");
     collect(&mut engine, start + 150 * MS);
     let truth = engine.truth(start + 150 * MS);
     assert_eq!(truth.events.len(), 2, "later events come in their time");

@@ -36,10 +36,10 @@ fn labels_come_behind_a_quote_of_128_bytes_whose_length_is_said() {
     let spec = with_second(HopSpec { mpls: vec![16_001, 1_048_575], ..HopSpec::default() });
     for (draft, length) in [(udp(), 32 << 16), (v6_udp(), 16 << 24)] {
         let mut engine = EmulationEngine::new(&spec, 0);
-        let said = answer(&mut engine, &PacketDraft { ttl: 2, ..draft }, 0);
-        assert_eq!(said.word, length);
-        let (quote, extension) = said.body.split_at(128);
-        let sent = if said.from.len() == 4 { 20 } else { 40 } + 8 + 24;
+        let message = answer(&mut engine, &PacketDraft { ttl: 2, ..draft }, 0);
+        assert_eq!(message.word, length);
+        let (quote, extension) = message.body.split_at(128);
+        let sent = if message.from.len() == 4 { 20 } else { 40 } + 8 + 24;
         assert!(quote[sent..].iter().all(|byte| *byte == 0), "padding");
         assert_eq!(extension.len(), 4 + 4 + 8);
         assert_eq!(ones_sum(extension), 0xffff, "checksum of the extensions");
@@ -61,7 +61,7 @@ fn labels_come_behind_a_quote_of_128_bytes_whose_length_is_said() {
 fn flows_spread_over_ways_side_by_side_and_each_keeps_to_its_own() {
     let spec = with_second(HopSpec { balance: 4, ..HopSpec::default() });
     let mut engine = EmulationEngine::new(&spec, 0);
-    let mut seen = BTreeSet::new();
+    let mut addresses = BTreeSet::new();
     let mut now = 0;
     for source_port in 30_000..30_064 {
         let flow = PacketDraft { source_port, ttl: 2, ..udp() };
@@ -71,10 +71,10 @@ fn flows_spread_over_ways_side_by_side_and_each_keeps_to_its_own() {
         };
         let first = again();
         assert_eq!(first, again(), "port {source_port}");
-        seen.insert(first);
+        addresses.insert(first);
     }
     let expected = (77..81).map(|second| vec![10, second, 1, 2]);
-    assert_eq!(seen, expected.collect());
+    assert_eq!(addresses, expected.collect());
     // Each parallel router answers at its own address.
     let to = IpAddr::from([10, 80, 1, 2]);
     let (near, _) = near_to_far();
@@ -158,9 +158,9 @@ fn what_a_router_quotes_shows_whether_it_stands_behind_the_middlebox() {
     for (ttl, options) in [(1, OFFERED), (2, OFFERED), (3, LEFT)] {
         let now = u64::from(ttl) * SECOND;
         send_syn(&mut engine, LabHost::Near, ttl, false, now);
-        let said = icmp(&collect(&mut engine, now + SECOND)[0]);
-        assert_eq!(said.body[40..], options, "TTL {ttl}");
-        assert_eq!(tcp_sum(&said.body), 0xffff, "TTL {ttl}");
+        let message = icmp(&collect(&mut engine, now + SECOND)[0]);
+        assert_eq!(message.body[40..], options, "TTL {ttl}");
+        assert_eq!(tcp_sum(&message.body), 0xffff, "TTL {ttl}");
     }
 }
 
@@ -212,11 +212,11 @@ proptest! {
             send(&mut engine, LabHost::Near, &draft, &vec![1; payload], now);
             let arrivals = collect(&mut engine, now + SECOND);
             prop_assert_eq!(arrivals.len(), 1);
-            let said = icmp(&arrivals[0]);
-            prop_assert_eq!(said.kind, if is_v6 { 3 } else { 11 });
+            let message = icmp(&arrivals[0]);
+            prop_assert_eq!(message.kind, if is_v6 { 3 } else { 11 });
             if forged {
-                prop_assert_eq!(said.body.len(), truth.len());
-                prop_assert_ne!(&said.body, &truth);
+                prop_assert_eq!(message.body.len(), truth.len());
+                prop_assert_ne!(&message.body, &truth);
             }
         }
         prop_assert_eq!(engine.packets_held(), 0);
