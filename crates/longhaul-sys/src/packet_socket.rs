@@ -4,9 +4,10 @@
 //! Source: packet(7), `linux/if_packet.h`.
 
 use crate::sockopt::{OptionValue, get_option, set_option};
-use crate::syscall::{check_count, check_status};
+use crate::syscall::{ControlSpace, check_status};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use socket2::{Domain, Socket, Type};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -77,35 +78,14 @@ pub struct ReceivedFrame {
     pub at: Option<Duration>,
 }
 
-/// Buffer for one timestamp, aligned for the kernel.
-#[repr(C, align(8))]
-struct TimestampControl([u8; 64]);
-
 /// Receives one frame with its virtio header.
 pub fn receive_frame(socket: impl AsFd, into: &mut [u8]) -> io::Result<ReceivedFrame> {
-    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let mut control = TimestampControl([0; 64]);
-    // SAFETY: all-zero is a valid msghdr.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = (&raw mut control.0).cast();
-    message.msg_controllen = control.0.len();
-    let raw = socket.as_fd().as_raw_fd();
-    // SAFETY: the message points to `part` (over `into`) and `control`, which outlive the call.
-    let bytes = check_count(unsafe { libc::recvmsg(raw, &raw mut message, 0) })?;
-    Ok(ReceivedFrame { bytes, at: parse_timestamp(&message) })
-}
-
-fn parse_timestamp(message: &libc::msghdr) -> Option<Duration> {
-    // SAFETY: the kernel has filled the message, so its first header is inside the control buffer.
-    let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
-    if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
-        return None;
-    }
-    // SAFETY: a header of this type is followed by one timespec.
-    let time: libc::timespec =
-        unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?))
+    let (raw, mut part) = (socket.as_fd().as_raw_fd(), [IoSliceMut::new(into)]);
+    let mut control = ControlSpace([0; 64]);
+    let message = recvmsg::<()>(raw, &mut part, Some(&mut control.0), MsgFlags::empty())?;
+    let at = message.cmsgs()?.find_map(|control| match control {
+        ControlMessageOwned::ScmTimestampns(time) => Some(time.into()),
+        _ => None,
+    });
+    Ok(ReceivedFrame { bytes: message.bytes, at })
 }

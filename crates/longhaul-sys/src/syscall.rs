@@ -11,14 +11,13 @@ pub(crate) fn check_status(answer: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the result as a count, or the thread's errno.
-pub(crate) fn check_count(answer: isize) -> io::Result<usize> {
-    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
-}
-
 /// Returns the result as a new descriptor, or the thread's errno.
 pub(crate) fn check_descriptor(answer: i32) -> io::Result<OwnedFd> {
     check_status(answer)?;
     // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(answer) })
 }
+
+/// Space for control messages, aligned for the kernel.
+#[repr(C, align(8))]
+pub(crate) struct ControlSpace<const N: usize>(pub [u8; N]);

@@ -1,16 +1,18 @@
 //! Sends packets with their own TTL, and receives messages with all kernel metadata.
 
 use super::{IpFamily, ProbeSocket};
-use crate::tcp_transfer::retry_interrupted;
-use socket2::SockAddr;
-use std::io;
-use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use crate::syscall::ControlSpace;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, RecvMsg, SockaddrStorage, recvmsg, sendmsg,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Buffer size for time, TTL and an error with its sender; aligned for control messages.
-const CONTROL_WORDS: usize = 64;
+/// Space for time, TTL and an error with its sender.
+const CONTROL_BYTES: usize = 512;
 /// `linux/errqueue.h`: the extensions of the error are truncated.
 const EXTENSIONS_INVALID: u8 = 1;
 
@@ -75,79 +77,37 @@ impl ProbeSocket {
     }
 
     fn send_once(&self, packet: &[u8], to: Option<SocketAddr>, ttl: Option<u8>) -> io::Result<()> {
-        let to = to.map(SockAddr::from);
-        let mut part =
-            libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
-        let mut control = [0_u64; CONTROL_WORDS];
-        // SAFETY: an all-zero msghdr has no buffers.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        if let Some(to) = &to {
-            header.msg_name = to.as_ptr().cast_mut().cast();
-            header.msg_namelen = to.len();
-        }
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
-        if let Some(ttl) = ttl {
-            self.attach_ttl(&mut header, &mut control, ttl);
-        }
-        let raw = self.socket.as_raw_fd();
-        // SAFETY: name, part and control of the header outlive the call, which only reads them.
-        retry_interrupted(|| unsafe { libc::sendmsg(raw, &raw const header, 0) }).map(drop)
-    }
-
-    fn attach_ttl(&self, header: &mut libc::msghdr, control: &mut [u64; CONTROL_WORDS], ttl: u8) {
-        let (level, kind) = match self.family {
-            IpFamily::V4 => (libc::IPPROTO_IP, libc::IP_TTL),
-            IpFamily::V6 => (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
-        };
-        let bytes = size_of::<i32>() as u32;
-        header.msg_control = control.as_mut_ptr().cast();
-        // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
-        let (space, length) = unsafe { (libc::CMSG_SPACE(bytes), libc::CMSG_LEN(bytes)) };
-        header.msg_controllen = space as _;
-        // SAFETY: the control buffer has room for one message of this size, so the first header
-        // and its data lie inside.
-        unsafe {
-            let first = libc::CMSG_FIRSTHDR(header);
-            (*first).cmsg_level = level;
-            (*first).cmsg_type = kind;
-            (*first).cmsg_len = length as _;
-            libc::CMSG_DATA(first).cast::<i32>().write_unaligned(i32::from(ttl));
-        }
+        let to = to.map(SockaddrStorage::from);
+        let ttl = ttl.map(i32::from);
+        let control = ttl.as_ref().map(|ttl| match self.family {
+            IpFamily::V4 => ControlMessage::Ipv4Ttl(ttl),
+            IpFamily::V6 => ControlMessage::Ipv6HopLimit(ttl),
+        });
+        let (raw, part) = (self.socket.as_raw_fd(), [IoSlice::new(packet)]);
+        sendmsg(raw, &part, control.as_slice(), MsgFlags::empty(), to.as_ref())?;
+        Ok(())
     }
 
     /// Returns the next message, from the error queue first, then from the receive queue; `None` if
     /// there is none.
     pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<ProbeArrival>> {
-        if let Some(queued) = self.receive_from(into, libc::MSG_ERRQUEUE)? {
+        if let Some(queued) = self.receive_from(into, MsgFlags::MSG_ERRQUEUE)? {
             return Ok(Some(queued));
         }
-        match self.receive_from(into, 0) {
+        match self.receive_from(into, MsgFlags::empty()) {
             // A pending error is reported here too; only the error queue has its details.
-            Err(error) if is_path_error(&error) => self.receive_from(into, libc::MSG_ERRQUEUE),
+            Err(error) if is_path_error(&error) => self.receive_from(into, MsgFlags::MSG_ERRQUEUE),
             arrival => arrival,
         }
     }
 
-    fn receive_from(&self, into: &mut [u8], flags: i32) -> io::Result<Option<ProbeArrival>> {
-        let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-        let mut control = [0_u64; CONTROL_WORDS];
-        // SAFETY: all-zero is a valid sockaddr_storage.
-        let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-        // SAFETY: an all-zero msghdr has no buffers.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_name = (&raw mut name).cast();
-        header.msg_namelen = size_of_val(&name) as libc::socklen_t;
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = size_of_val(&control) as _;
-        let raw = self.socket.as_raw_fd();
-        // SAFETY: name, part (over `into`) and control of the header outlive the call.
-        match retry_interrupted(|| unsafe { libc::recvmsg(raw, &raw mut header, flags) }) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-            Ok(bytes) => Ok(Some(parse_arrival(&header, &name, bytes))),
+    fn receive_from(&self, into: &mut [u8], flags: MsgFlags) -> io::Result<Option<ProbeArrival>> {
+        let (raw, mut part) = (self.socket.as_raw_fd(), [IoSliceMut::new(into)]);
+        let mut control = ControlSpace([0; CONTROL_BYTES]);
+        match recvmsg(raw, &mut part, Some(&mut control.0), flags) {
+            Err(Errno::EAGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+            Ok(message) => Ok(Some(parse_arrival(&message)?)),
         }
     }
 }
@@ -164,44 +124,50 @@ fn is_path_error(error: &io::Error) -> bool {
     })
 }
 
-fn parse_arrival(
-    header: &libc::msghdr,
-    name: &libc::sockaddr_storage,
-    bytes: usize,
-) -> ProbeArrival {
+fn parse_arrival(message: &RecvMsg<'_, '_, SockaddrStorage>) -> io::Result<ProbeArrival> {
     let mut arrival = ProbeArrival {
-        bytes,
-        truncated: header.msg_flags & libc::MSG_TRUNC != 0,
+        bytes: message.bytes,
+        truncated: message.flags.contains(MsgFlags::MSG_TRUNC),
         from: None,
         at: None,
         ttl: None,
         queued: None,
     };
-    if header.msg_namelen > 0 {
-        arrival.from = parse_sockaddr(storage_bytes(name));
+    for control in message.cmsgs()? {
+        match control {
+            ControlMessageOwned::ScmTimestampns(time) => arrival.at = Some(time.into()),
+            // The first of the three times is the kernel's; it is zero if there is none.
+            ControlMessageOwned::ScmTimestampsns(times) => {
+                let time = Some(Duration::from(times.system)).filter(|time| !time.is_zero());
+                arrival.at = arrival.at.or(time);
+            }
+            ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
+                arrival.ttl = u8::try_from(ttl).ok();
+            }
+            ControlMessageOwned::Ipv4RecvErr(error, by) => {
+                let by = by.map(|by| Ipv4Addr::from(u32::from_be(by.sin_addr.s_addr)).into());
+                arrival.queued = Some(parse_error_queue_entry(&error, by));
+            }
+            ControlMessageOwned::Ipv6RecvErr(error, by) => {
+                let by = by.map(|by| Ipv6Addr::from(by.sin6_addr.s6_addr).into());
+                arrival.queued = Some(parse_error_queue_entry(&error, by));
+            }
+            _ => {}
+        }
     }
-    for_each_control(header, |level, kind, data| match (level, kind) {
-        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-            arrival.at = parse_timespec(data).or(arrival.at);
-        }
-        // Contains three times, the first of which is the kernel's.
-        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => {
-            arrival.at = arrival.at.or(parse_timespec(data));
-        }
-        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-            arrival.ttl = read_structure::<i32>(data).and_then(|ttl| u8::try_from(ttl).ok());
-        }
-        (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
-            arrival.queued = parse_error_queue_entry(data);
-        }
-        _ => {}
-    });
-    arrival
+    // The kernel gives no address for these, and nix then leaves it undefined.
+    use ErrorQueueEntry::{Other, Sent};
+    if !matches!(arrival.queued, Some(Sent { .. } | Other)) {
+        arrival.from = message.address.as_ref().and_then(parse_address);
+    }
+    Ok(arrival)
 }
 
-fn parse_error_queue_entry(data: &[u8]) -> Option<ErrorQueueEntry> {
-    let error: libc::sock_extended_err = read_structure(data)?;
-    Some(match error.ee_origin {
+fn parse_error_queue_entry(
+    error: &libc::sock_extended_err,
+    reported_by: Option<IpAddr>,
+) -> ErrorQueueEntry {
+    match error.ee_origin {
         libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6 => {
             // ee_data holds struct sock_ee_data_rfc4884: a length of 16 bits, flags of 8.
             let [low, high, flags, _] = error.ee_data.to_ne_bytes();
@@ -210,10 +176,7 @@ fn parse_error_queue_entry(data: &[u8]) -> Option<ErrorQueueEntry> {
                 kind: error.ee_type,
                 code: error.ee_code,
                 info: error.ee_info,
-                reported_by: data
-                    .get(size_of::<libc::sock_extended_err>()..)
-                    .and_then(parse_sockaddr)
-                    .map(|offender| offender.ip()),
+                reported_by: reported_by.filter(|address| !address.is_unspecified()),
                 extensions_at: (length > 0 && flags & EXTENSIONS_INVALID == 0).then_some(length),
             })
         }
@@ -223,84 +186,10 @@ fn parse_error_queue_entry(data: &[u8]) -> Option<ErrorQueueEntry> {
         },
         libc::SO_EE_ORIGIN_TIMESTAMPING => ErrorQueueEntry::Sent { number: error.ee_data },
         _ => ErrorQueueEntry::Other,
-    })
-}
-
-/// Parses an IP address in the kernel's format.
-fn parse_sockaddr(data: &[u8]) -> Option<SocketAddr> {
-    let family: libc::sa_family_t = read_structure(data)?;
-    match i32::from(family) {
-        libc::AF_INET => {
-            let found: libc::sockaddr_in = read_structure(data)?;
-            let address = Ipv4Addr::from(u32::from_be(found.sin_addr.s_addr));
-            let port = u16::from_be(found.sin_port);
-            Some(SocketAddrV4::new(address, port).into())
-        }
-        libc::AF_INET6 => {
-            let found: libc::sockaddr_in6 = read_structure(data)?;
-            let address = Ipv6Addr::from(found.sin6_addr.s6_addr);
-            let port = u16::from_be(found.sin6_port);
-            Some(SocketAddrV6::new(address, port, 0, found.sin6_scope_id).into())
-        }
-        _ => None,
     }
 }
 
-fn parse_timespec(data: &[u8]) -> Option<Duration> {
-    let time: libc::timespec = read_structure(data)?;
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    let nanoseconds = u32::try_from(time.tv_nsec).ok()?;
-    (seconds > 0 && nanoseconds < 1_000_000_000).then(|| Duration::new(seconds, nanoseconds))
-}
-
-/// Kernel structures that consist of integers only, so that any bytes are valid.
-trait PlainIntegers: Copy {}
-impl PlainIntegers for i32 {}
-impl PlainIntegers for libc::sa_family_t {}
-impl PlainIntegers for libc::timespec {}
-impl PlainIntegers for libc::sockaddr_in {}
-impl PlainIntegers for libc::sockaddr_in6 {}
-impl PlainIntegers for libc::sock_extended_err {}
-
-/// Reads the structure at the start of `bytes`.
-fn read_structure<T: PlainIntegers>(bytes: &[u8]) -> Option<T> {
-    if bytes.len() < size_of::<T>() {
-        return None;
-    }
-    let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: `bytes` is long enough, and for a `PlainIntegers` type all bytes are a valid value.
-    Some(unsafe {
-        let into = value.as_mut_ptr().cast::<u8>();
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), into, size_of::<T>());
-        value.assume_init()
-    })
-}
-
-fn storage_bytes(name: &libc::sockaddr_storage) -> &[u8] {
-    // SAFETY: the storage was zeroed before the kernel wrote to it, so all of it has a value.
-    unsafe {
-        std::slice::from_raw_parts(
-            std::ptr::from_ref(name).cast(),
-            size_of::<libc::sockaddr_storage>(),
-        )
-    }
-}
-
-/// Calls `each` with level, type and data of every control message.
-fn for_each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
-    // SAFETY: the kernel has set the control length of a header that points to a live buffer.
-    let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
-    while !control.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give headers whose data is whole inside the
-        // buffer, as far as their length says.
-        let (level, kind, data) = unsafe {
-            let whole = (*control).cmsg_len as usize;
-            let length = whole.saturating_sub(libc::CMSG_LEN(0) as usize);
-            let data = std::slice::from_raw_parts(libc::CMSG_DATA(control), length);
-            ((*control).cmsg_level, (*control).cmsg_type, data)
-        };
-        each(level, kind, data);
-        // SAFETY: as above.
-        control = unsafe { libc::CMSG_NXTHDR(header, control) };
-    }
+fn parse_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(*address));
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| SocketAddr::from(*address)))
 }
