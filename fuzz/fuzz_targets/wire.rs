@@ -12,7 +12,7 @@ use longhaul_probe::session::{
     SessionState, TransferProgress,
 };
 use longhaul_probe::wire::{
-    AnonymousLimits, ControlMessage, DATA_STREAM, MAX_FRAME_BYTES, MessageDecoder, ProbeBounds,
+    AnonymousLimits, ControlMessage, DATA_STREAM, MAX_FRAME_BYTES, FrameSplitter, ProbeBounds,
     SessionAccept, SessionNonce, SessionReply, SessionRequest, StreamPreamble, encode_frame,
 };
 use std::time::Duration;
@@ -119,13 +119,13 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&cut, frames)) = bytes.split_first() else {
         return;
     };
-    let mut decoder = MessageDecoder::new(MAX_FRAME_BYTES);
+    let mut decoder = FrameSplitter::new(MAX_FRAME_BYTES);
     let initiative = ClientState::new(ThroughputPlan::default(), None);
     let parts = [RoleState::Client(Box::new(initiative)), prober(), responder()];
     let mut sessions = parts.map(Straw::new);
     for mut piece in frames.chunks(usize::from(cut).max(1)) {
         while !piece.is_empty() {
-            match decoder.next(&mut piece) {
+            match decoder.next_message(&mut piece) {
                 Ok(Some(message)) => hear(&mut sessions, &message),
                 Ok(None) => break,
                 Err(error) => {

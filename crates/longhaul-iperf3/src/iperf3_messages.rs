@@ -5,7 +5,7 @@
 //! - [`FrameSplitter`] and [`encode_message`]: JSON after a length of four bytes, big-endian
 //! - [`TestParameters`]: the client's request as received; [`RequestedTest`]: the validated request
 //! - [`TestResults`]: the results of either end
-//! - [`NumberedHeader`], [`UdpGreeting`]: the header of a datagram, and the messages that open a UDP stream
+//! - [`UdpGreeting`]: the messages that open a UDP stream
 //!
 //! Reading is lenient where versions differ (absent keys, unknown keys, numbers as 3.1 and 3.12
 //! write them) and strict about types and sizes; [`RequestedTest::validate`] is strict about ranges.
@@ -21,7 +21,7 @@ mod test_state;
 
 pub use cookie::{COOKIE_BYTES, TestCookie};
 pub use iperf3_datagram::UdpGreeting;
-pub use longhaul_probe::engine::{CounterWidth, NumberedHeader};
+pub use longhaul_probe::engine::CounterWidth;
 pub use longhaul_probe::wire::{FrameSplitter, WireError};
 pub use parameters::TestParameters;
 pub use refusal::{Iperf3Error, REFUSAL_BYTES, ServerRefusal};

@@ -2,8 +2,8 @@
 
 use longhaul_iperf3::iperf3_messages::{
     CounterWidth, FrameSplitter, Iperf3Error, MAX_CLIENT_RESULT_BYTES, MAX_PARAMETER_BYTES,
-    NumberedHeader, RequestedTest, ResultsFault, ServerRefusal, StreamResults, TestParameters,
-    TestResults, UdpGreeting, decode_body, encode_message, stream_id,
+    RequestedTest, ResultsFault, ServerRefusal, StreamResults, TestParameters, TestResults,
+    UdpGreeting, decode_body, encode_message, stream_id,
 };
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition};
 use proptest::prelude::*;
@@ -203,15 +203,6 @@ proptest! {
         let _ = decode_body::<TestParameters>(&bytes);
         let _ = decode_body::<TestResults>(&bytes);
         let _ = UdpGreeting::from_hello(&bytes);
-        let _ = NumberedHeader::read(&bytes, CounterWidth::Bits64);
-    }
-
-    #[test]
-    fn heads_of_datagrams_read_back(seconds: u32, microseconds: u32, number: u64) {
-        let packet = NumberedHeader { seconds, microseconds, number };
-        let mut bytes = [0; 16];
-        prop_assert!(packet.write(&mut bytes, CounterWidth::Bits64));
-        prop_assert_eq!(NumberedHeader::read(&bytes, CounterWidth::Bits64), Some(packet));
     }
 
     #[test]

@@ -20,7 +20,6 @@ mod end_host;
 mod end_result;
 mod end_run;
 mod engine_error;
-mod numbered_header;
 mod pace;
 mod payload_pattern;
 mod read_batching;
@@ -31,7 +30,6 @@ mod scavenger;
 mod sockets;
 mod stop_rule;
 mod stream_counters;
-mod stream_memory;
 mod stream_thread;
 mod tcp_receiver;
 mod tcp_sender;
@@ -40,11 +38,10 @@ mod udp_stream;
 #[cfg(test)]
 mod tests;
 
-pub use datagram_tracker::{DatagramFormat, reconcile_loss};
+pub use datagram_tracker::{CounterWidth, DatagramFormat, reconcile_loss};
 pub(crate) use end_host::read_host_facts;
 pub use end_run::EndRun;
 pub use engine_error::EngineError;
-pub use numbered_header::{CounterWidth, NumberedHeader};
 pub use payload_pattern::payload_byte;
 pub use sockets::{
     ConnectingSocket, DataSocket, LocalBind, is_socket_timeout, limit_window, open_tcp_socket,

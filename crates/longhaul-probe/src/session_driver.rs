@@ -10,9 +10,7 @@ pub(crate) use split_messages::{split_capture, split_results};
 use crate::engine::EngineError;
 use crate::secure::{ChannelEvent, ControlChannel};
 use crate::session::{Session, SessionAction, SessionEnd, SessionInput, SessionRole, SessionState};
-use crate::wire::{
-    ControlMessage, MAX_FRAME_BYTES, MAX_RESULT_BYTES, MessageDecoder, encode_frame,
-};
+use crate::wire::{ControlMessage, FrameSplitter, MAX_FRAME_BYTES, MAX_RESULT_BYTES, encode_frame};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -46,7 +44,7 @@ pub(crate) trait SessionHooks {
 pub(crate) struct SessionDriver {
     channel: ControlChannel,
     session: Session,
-    decoder: MessageDecoder,
+    decoder: FrameSplitter,
     epoch: Instant,
     closed: Option<SessionEnd>,
     /// Inputs that resulted from actions, in order.
@@ -59,7 +57,7 @@ impl SessionDriver {
         SessionDriver {
             channel,
             session,
-            decoder: MessageDecoder::new(MAX_FRAME_BYTES),
+            decoder: FrameSplitter::new(MAX_FRAME_BYTES),
             epoch,
             closed: None,
             inputs: VecDeque::new(),
@@ -140,7 +138,7 @@ impl SessionDriver {
                 matches!(self.session.state(), SessionState::Exchanging | SessionState::Working);
             let results = self.session.role() == SessionRole::Client && telling;
             self.decoder.set_limit(if results { MAX_RESULT_BYTES } else { MAX_FRAME_BYTES });
-            match self.decoder.next(&mut bytes) {
+            match self.decoder.next_message(&mut bytes) {
                 Ok(Some(message)) => self.feed(hooks, SessionInput::Message(message)),
                 Ok(None) => return,
                 Err(error) => self.feed(hooks, SessionInput::Garbage(error.to_string())),

@@ -11,8 +11,7 @@ mod stream_preamble;
 
 pub use base64_bytes::{Base64Bytes, MAX_BASE64_BYTES};
 pub use control_frame::{
-    FrameSplitter, MAX_FRAME_BYTES, MAX_RESULT_BYTES, MessageDecoder, WireError, encode_frame,
-    parse_json_body,
+    FrameSplitter, MAX_FRAME_BYTES, MAX_RESULT_BYTES, WireError, encode_frame, parse_json_body,
 };
 pub use file_messages::{
     CopyEndStatus, DryRunKind, ExistingEntries, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES,

@@ -9,8 +9,8 @@ use longhaul_probe::plan_limits::MAX_ASK_PACKETS;
 use longhaul_probe::probing::ProbeDatagramHeader;
 use longhaul_probe::wire::{
     AnonymousLimits, Base64Bytes, ByeReason, CapturePart, ClockPing, ClockPong, CollectTrains,
-    ControlMessage, DATA_STREAM, DirectionResult, HelloMessage, IntervalCounters, MAX_FRAME_BYTES,
-    MAX_RESULT_BYTES, MessageDecoder, PacketTimes, PrepareMessage, ProbeBounds, ProbeProposal,
+    ControlMessage, DATA_STREAM, DirectionResult, FrameSplitter, HelloMessage, IntervalCounters,
+    MAX_FRAME_BYTES, MAX_RESULT_BYTES, PacketTimes, PrepareMessage, ProbeBounds, ProbeProposal,
     ProtocolVersions, ReceivedTrain, ReceivedTrains, RunProposal, SessionAccept, SessionNonce,
     SessionReply, SessionRequest, StreamPreamble, StreamResult, TokenProof, WelcomeMessage,
     WireError, encode_frame,
@@ -171,7 +171,7 @@ fn message() -> impl Strategy<Value = ControlMessage> {
 
 /// Decodes `bytes` in pieces of the lengths given, over and over.
 fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Vec<ControlMessage>, WireError> {
-    let mut decoder = MessageDecoder::new(MAX_FRAME_BYTES);
+    let mut decoder = FrameSplitter::new(MAX_FRAME_BYTES);
     let mut messages = Vec::new();
     let mut rest = bytes;
     let mut lengths = pieces.iter().cycle();
@@ -179,7 +179,7 @@ fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Vec<ControlMessage>, WireErr
         let length = lengths.next().map_or(rest.len(), |length| (*length).min(rest.len()));
         let (mut piece, after) = rest.split_at(length);
         while !piece.is_empty() {
-            match decoder.next(&mut piece)? {
+            match decoder.next_message(&mut piece)? {
                 Some(message) => messages.push(message),
                 None => assert!(piece.is_empty(), "bytes left and no message"),
             }
@@ -234,8 +234,9 @@ proptest! {
 #[test]
 fn lengths_over_the_limit_are_refused_at_once() {
     for length in [MAX_FRAME_BYTES as u32 + 1, u32::MAX] {
-        let mut decoder = MessageDecoder::new(MAX_FRAME_BYTES);
-        let error = decoder.next(&mut length.to_be_bytes().as_slice()).expect_err("too long");
+        let mut decoder = FrameSplitter::new(MAX_FRAME_BYTES);
+        let error =
+            decoder.next_message(&mut length.to_be_bytes().as_slice()).expect_err("too long");
         assert!(matches!(error, WireError::TooLong { .. }));
         assert!(decoder.held_bytes() < 1024);
     }
@@ -246,7 +247,7 @@ fn deep_nesting_is_an_error_and_not_a_full_stack() {
     let body = vec![b'['; 60_000];
     let mut frame = (body.len() as u32).to_be_bytes().to_vec();
     frame.extend(body);
-    let error = MessageDecoder::new(MAX_FRAME_BYTES).next(&mut frame.as_slice());
+    let error = FrameSplitter::new(MAX_FRAME_BYTES).next_message(&mut frame.as_slice());
     assert!(matches!(error, Err(WireError::Malformed { .. })), "{error:?}");
 }
 
@@ -296,6 +297,6 @@ fn the_times_of_the_largest_ask_fit_into_a_frame_whatever_they_are() {
     };
     let message = ControlMessage::Answer(Box::new(SessionReply::Seen(seen)));
     let frame = encode_frame(&message, MAX_RESULT_BYTES).expect("it fits");
-    let mut decoder = MessageDecoder::new(MAX_RESULT_BYTES);
-    assert_eq!(decoder.next(&mut frame.as_slice()), Ok(Some(message)));
+    let mut decoder = FrameSplitter::new(MAX_RESULT_BYTES);
+    assert_eq!(decoder.next_message(&mut frame.as_slice()), Ok(Some(message)));
 }

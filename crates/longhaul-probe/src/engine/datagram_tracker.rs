@@ -9,7 +9,6 @@
 //! available; the two clocks need equal rates, not equal times. Error: a datagram more than 65 536
 //! behind the highest counts as a duplicate.
 
-use super::numbered_header::{CounterWidth, NumberedHeader};
 use longhaul_model::report::v1::observation::{StreamEnd, UdpCounts};
 use std::time::Duration;
 
@@ -17,12 +16,22 @@ pub(super) const HEADER_BYTES: usize = 24;
 const MAGIC: [u8; 4] = *b"LHD1";
 const LAST: u16 = 1;
 
+/// The width of iperf3's datagram counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterWidth {
+    /// The upper half of the number is lost.
+    Bits32,
+    /// Since 3.1, if requested.
+    Bits64,
+}
+
 /// The datagram format of a run, given by the program at its other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatagramFormat {
     /// Longhaul's format, described above.
     Longhaul,
-    /// Time and number only, as in iperf3: no stream and no end mark, and the first number is 1.
+    /// Seconds, microseconds and number only, big-endian, as in iperf3: no stream and no end mark,
+    /// and the first number is 1.
     Numbered(CounterWidth),
 }
 
@@ -30,7 +39,8 @@ impl DatagramFormat {
     pub(super) fn header_bytes(self) -> usize {
         match self {
             DatagramFormat::Longhaul => HEADER_BYTES,
-            DatagramFormat::Numbered(counters) => counters.header_bytes(),
+            DatagramFormat::Numbered(CounterWidth::Bits32) => 12,
+            DatagramFormat::Numbered(CounterWidth::Bits64) => 16,
         }
     }
 
@@ -46,32 +56,41 @@ impl DatagramFormat {
 
     /// Writes `header` to the beginning of `datagram`, which has room for it.
     pub(super) fn write(self, header: DatagramHeader, datagram: &mut [u8]) {
-        match self {
-            DatagramFormat::Longhaul => header.write(datagram),
-            DatagramFormat::Numbered(counters) => {
-                let packet = NumberedHeader {
-                    seconds: (header.sent_ns / 1_000_000_000) as u32,
-                    microseconds: (header.sent_ns % 1_000_000_000 / 1000) as u32,
-                    number: header.sequence + 1,
-                };
-                packet.write(datagram, counters);
+        let width = match self {
+            DatagramFormat::Longhaul => return header.write(datagram),
+            DatagramFormat::Numbered(width) => width,
+        };
+        let seconds = (header.sent_ns / 1_000_000_000) as u32;
+        let micros = (header.sent_ns % 1_000_000_000 / 1000) as u32;
+        let number = header.sequence + 1;
+        datagram[..4].copy_from_slice(&seconds.to_be_bytes());
+        datagram[4..8].copy_from_slice(&micros.to_be_bytes());
+        match width {
+            CounterWidth::Bits32 => {
+                datagram[8..12].copy_from_slice(&(number as u32).to_be_bytes());
             }
+            CounterWidth::Bits64 => datagram[8..16].copy_from_slice(&number.to_be_bytes()),
         }
     }
 
     /// Returns `None` for a datagram of another format.
     pub(super) fn read(self, datagram: &[u8]) -> Option<DatagramHeader> {
-        let counters = match self {
+        let width = match self {
             DatagramFormat::Longhaul => return DatagramHeader::read(datagram),
-            DatagramFormat::Numbered(counters) => counters,
+            DatagramFormat::Numbered(width) => width,
         };
-        let packet = NumberedHeader::read(datagram, counters)?;
-        let (seconds, micros) = (u64::from(packet.seconds), u64::from(packet.microseconds));
+        let word = |bytes: [u8; 4]| u64::from(u32::from_be_bytes(bytes));
+        let (seconds, rest) = datagram.split_first_chunk::<4>()?;
+        let (micros, rest) = rest.split_first_chunk::<4>()?;
+        let number = match width {
+            CounterWidth::Bits32 => word(*rest.first_chunk()?),
+            CounterWidth::Bits64 => u64::from_be_bytes(*rest.first_chunk()?),
+        };
         Some(DatagramHeader {
             stream: 0,
             last: false,
-            sequence: packet.number.checked_sub(1)?,
-            sent_ns: seconds * 1_000_000_000 + micros * 1000,
+            sequence: number.checked_sub(1)?,
+            sent_ns: word(*seconds) * 1_000_000_000 + word(*micros) * 1000,
         })
     }
 }
@@ -258,6 +277,24 @@ mod tests {
     }
 
     #[test]
+    fn heads_of_iperf3_are_big_endian_and_as_long_as_their_counter() {
+        let header = DatagramHeader {
+            stream: 0,
+            last: false,
+            sequence: 0x1_0000_0002,
+            sent_ns: 1_000_002_000,
+        };
+        let mut bytes = [0xaa; 17];
+        DatagramFormat::Numbered(CounterWidth::Bits64).write(header, &mut bytes);
+        assert_eq!(bytes, [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0xaa]);
+        let narrow = DatagramFormat::Numbered(CounterWidth::Bits32);
+        let mut bytes = [0; 12];
+        narrow.write(header, &mut bytes);
+        assert_eq!(narrow.read(&bytes).map(|header| header.sequence), Some(2));
+        assert_eq!(DatagramFormat::Numbered(CounterWidth::Bits64).read(&bytes), None);
+    }
+
+    #[test]
     fn lost_late_and_repeated_datagrams_are_told_apart() {
         for (sequences, total, expect) in [
             (&[][..], None, [0, 0, 0, 0]),
@@ -326,6 +363,9 @@ mod tests {
         #[test]
         fn bytes_of_a_stranger_are_no_header(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             prop_assume!(!bytes.starts_with(&MAGIC));
+            for width in [CounterWidth::Bits32, CounterWidth::Bits64] {
+                let _ = DatagramFormat::Numbered(width).read(&bytes);
+            }
             prop_assert_eq!(DatagramHeader::read(&bytes), None);
         }
     }

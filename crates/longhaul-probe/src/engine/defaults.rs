@@ -6,7 +6,7 @@
 //! Wrong when: the L2 cache is very large or very small. The values were measured on a 2-core
 //! machine with 1 MiB of L2 per core.
 
-use super::{EndSpec, pace};
+use super::{DataSocket, EndSpec, TransferRole, pace};
 use longhaul_model::report::v1::plan::{CoreAffinity, ReceiveMode, StopCondition};
 use longhaul_model::units::Rate;
 use std::time::Duration;
@@ -48,12 +48,28 @@ impl EngineDefaults {
         }
     }
 
+    /// Returns the number of payload regions. Streams of one core share a region, which stays in
+    /// that core's cache. With page references, two cores that reference the same page contend for
+    /// its reference count, so zero-copy senders on different cores use different regions.
+    pub fn payload_regions(&self, spec: &EndSpec, sockets: &[DataSocket]) -> usize {
+        let tcp = sockets.iter().any(|socket| matches!(socket, DataSocket::Tcp(_)));
+        let cores = if self.cores.is_empty() { sockets.len() } else { self.cores.len() };
+        match spec.role {
+            TransferRole::Sender if tcp && spec.plan.zero_copy => cores.clamp(1, MAX_REGIONS),
+            TransferRole::Sender if tcp => 1,
+            _ => 0,
+        }
+    }
+
     /// Returns the core for stream `index`; `None` leaves it to the scheduler.
     pub fn core_for(&self, index: usize) -> Option<usize> {
         let place = index.checked_rem(self.cores.len())?;
         self.cores.get(place).copied()
     }
 }
+
+/// The maximum number of payload regions on huge pages: each occupies 2 MiB.
+const MAX_REGIONS: usize = 8;
 
 fn choose_cores(spec: &EndSpec) -> Vec<usize> {
     match &spec.plan.affinity {

@@ -9,10 +9,11 @@ use super::stop_rule::StopRule;
 use super::stream_counters::{RunClock, StreamCounters};
 use super::stream_thread::{self, StreamOutcome};
 use super::{DatagramFormat, EndSpec, EngineError, EngineProgress, EngineResult, TransferRole};
-use super::{end_result, sampler, scavenger, stream_memory, tcp_receiver, tcp_sender};
+use super::{end_result, payload_pattern, sampler, scavenger, tcp_receiver, tcp_sender};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{CoreUsage, TcpReading};
 use longhaul_sys::cycle_counter::CycleCounter;
+use longhaul_sys::memory_region::MemoryRegion;
 use longhaul_sys::sockopt;
 use parking_lot::{Condvar, Mutex};
 use std::net::Shutdown;
@@ -55,6 +56,8 @@ struct EndState {
 pub(super) struct EngineShared {
     pub spec: EndSpec,
     pub streams: Vec<StreamState>,
+    /// The payload of a TCP sender; stream *i* sends region *i* modulo their number.
+    pub payloads: Vec<Arc<MemoryRegion>>,
     pub interface: Option<String>,
     pub cycles: Option<CycleCounter>,
     pub defaults: EngineDefaults,
@@ -144,6 +147,11 @@ impl EndRun {
         let interface =
             sockets.first().and_then(|socket| end_host::find_interface(socket.addresses()));
         let running = sockets.len();
+        let regions = choice.payload_regions(&spec, &sockets);
+        let payloads = (0..regions)
+            .map(|_| payload_pattern::new_payload_region(choice.payload_bytes, spec.plan.zero_copy))
+            .collect::<Result<_, _>>()
+            .map_err(|source| EngineError::new("allocate the payload", source))?;
         let streams = sockets.into_iter().map(|socket| StreamState {
             addresses: socket.addresses(),
             socket,
@@ -155,6 +163,7 @@ impl EndRun {
         let shared = Arc::new(EngineShared {
             stop: StopRule::new(spec.plan.stop),
             streams: streams.collect(),
+            payloads,
             interface,
             // Opened before the threads start, because they are counted by inheritance.
             cycles: CycleCounter::start().ok(),
@@ -176,14 +185,13 @@ impl EndRun {
             shared.changed.notify_all();
             failed(source)
         };
-        let tools = stream_memory::allocate_memory(&shared).map_err(give_up)?;
-        let mut streams = Vec::with_capacity(tools.len());
-        for (index, tools) in tools.into_iter().enumerate() {
+        let mut streams = Vec::with_capacity(shared.streams.len());
+        for index in 0..shared.streams.len() {
             let own = Arc::clone(&shared);
             let thread = std::thread::Builder::new()
                 .name(format!("stream-{index}"))
                 .stack_size(STACK_BYTES)
-                .spawn(move || stream_thread::run(&own, index, tools))
+                .spawn(move || stream_thread::run(&own, index))
                 .map_err(give_up)?;
             streams.push(thread);
         }

@@ -6,6 +6,7 @@
 use longhaul_model::splitmix;
 use longhaul_sys::memory_region::MemoryRegion;
 use std::io;
+use std::sync::Arc;
 
 /// Returns byte `index` of the payload (SplitMix64, one word per eight bytes).
 pub fn payload_byte(index: u64) -> u8 {
@@ -24,10 +25,10 @@ pub(super) fn fill_payload(bytes: &mut [u8]) {
 }
 
 /// Returns a payload region, on a huge page if `huge` is set and the system has one.
-pub(super) fn new_payload_region(bytes: usize, huge: bool) -> io::Result<MemoryRegion> {
+pub(super) fn new_payload_region(bytes: usize, huge: bool) -> io::Result<Arc<MemoryRegion>> {
     let mut region = if huge { MemoryRegion::huge(bytes)? } else { MemoryRegion::new(bytes)? };
     fill_payload(region.bytes_mut());
-    Ok(region)
+    Ok(Arc::new(region))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The receiver of one TCP stream: blocking reads into memory (*delivered*), or discarding in the
 //! kernel without a copy (*wire*).
 
-use super::defaults::EngineDefaults;
+use super::end_run::{EngineShared, StreamState};
 use super::pace::RatePacer;
-use super::stop_rule::StopRule;
-use super::stream_counters::{CounterWriter, RunClock};
+use super::sample_request;
+use super::stream_counters::CounterWriter;
 use longhaul_model::report::v1::plan::ReceiveMode;
 use longhaul_sys::memory_region::ReceiveSink;
 use longhaul_sys::tcp_transfer;
@@ -19,29 +19,40 @@ const MAX_CATCH_UP: Duration = Duration::from_millis(20);
 
 /// One receiving stream.
 pub(super) struct TcpReceiver<'a> {
-    pub socket: &'a TcpStream,
-    pub mode: ReceiveMode,
-    /// Shared by the streams of a core, so that their bytes are written to the same cached memory.
-    pub sink: ReceiveSink,
-    pub meter: CounterWriter<'a>,
-    pub clock: RunClock,
-    pub stop: &'a StopRule,
-    pub choice: &'a EngineDefaults,
-    pub sample_if_due: &'a dyn Fn(u64),
+    shared: &'a EngineShared,
+    stream: &'a StreamState,
+    socket: &'a TcpStream,
+    sink: ReceiveSink,
+    meter: CounterWriter<'a>,
 }
 
-impl TcpReceiver<'_> {
+impl<'a> TcpReceiver<'a> {
+    /// Allocates all memory for receiving.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(
+        shared: &'a EngineShared,
+        index: usize,
+        socket: &'a TcpStream,
+    ) -> io::Result<TcpReceiver<'a>> {
+        let stream = &shared.streams[index];
+        let sink = ReceiveSink::new(shared.defaults.read_bytes)?;
+        let meter = CounterWriter::new(&stream.counters, shared.clock());
+        Ok(TcpReceiver { shared, stream, socket, sink, meter })
+    }
+
     /// Reads until the end of the stream, an error, or a stop.
     pub fn run(mut self) -> io::Result<()> {
+        self.meter.skip_pause();
+        let (stop, clock) = (&self.shared.stop, self.shared.clock());
         let began_ns = self.meter.now_ns();
-        let mut pace = self
-            .choice
-            .read_rate
-            .map(|rate| RatePacer::new(rate, MAX_CATCH_UP, self.meter.now_ns()));
-        while !self.stop.is_stopped() {
-            (self.sample_if_due)(self.meter.now_ns());
+        let rate = self.shared.defaults.read_rate;
+        let mut pace = rate.map(|rate| RatePacer::new(rate, MAX_CATCH_UP, began_ns));
+        while !stop.is_stopped() {
+            sample_request::sample_if_due(self.shared, self.stream, self.meter.now_ns());
             if let Some(pace) = &mut pace {
-                if !pace.wait(self.clock, self.stop) {
+                if !pace.wait(clock, stop) {
                     break;
                 }
                 self.meter.skip_pause();
@@ -58,8 +69,8 @@ impl TcpReceiver<'_> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.meter.record_wait(),
                 Err(error) => {
                     let reset = error.kind() == io::ErrorKind::ConnectionReset;
-                    let elapsed_ns = self.clock.now_ns().saturating_sub(began_ns);
-                    if reset && self.stop.is_spent(elapsed_ns) {
+                    let elapsed_ns = clock.now_ns().saturating_sub(began_ns);
+                    if reset && stop.is_spent(elapsed_ns) {
                         break;
                     }
                     return Err(error);
@@ -70,10 +81,10 @@ impl TcpReceiver<'_> {
     }
 
     fn take(&self) -> io::Result<usize> {
-        match self.mode {
+        match self.shared.spec.plan.mode {
             ReceiveMode::Delivered => tcp_transfer::receive_into_sink(self.socket, &self.sink),
             ReceiveMode::Wire => {
-                tcp_transfer::discard_received(self.socket, self.choice.read_bytes)
+                tcp_transfer::discard_received(self.socket, self.shared.defaults.read_bytes)
             }
         }
     }

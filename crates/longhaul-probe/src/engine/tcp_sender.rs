@@ -5,9 +5,10 @@
 
 use super::StreamEnding;
 use super::defaults::EngineDefaults;
+use super::end_run::{EngineShared, StreamState};
 use super::pace::RatePacer;
-use super::stop_rule::StopRule;
-use super::stream_counters::{CounterWriter, RunClock};
+use super::sample_request;
+use super::stream_counters::CounterWriter;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_sys::memory_region::{GatherVector, MemoryRegion};
 use longhaul_sys::splice::SplicePipe;
@@ -26,7 +27,7 @@ const MAX_CATCH_UP: Duration = Duration::from_millis(20);
 
 /// The method that moves payload into the socket.
 #[derive(Debug)]
-pub(super) enum PayloadMover {
+enum PayloadMover {
     Write(GatherVector),
     Splice {
         payload: GatherVector,
@@ -38,7 +39,7 @@ pub(super) enum PayloadMover {
 
 impl PayloadMover {
     /// Returns the mover for one stream, and a caveat if it is a fallback.
-    pub fn new(
+    fn new(
         payload: &Arc<MemoryRegion>,
         zero_copy: bool,
         choice: &EngineDefaults,
@@ -79,14 +80,11 @@ impl PayloadMover {
 
 /// One sending stream.
 pub(super) struct TcpSender<'a> {
-    pub socket: &'a TcpStream,
-    pub mover: PayloadMover,
-    pub meter: CounterWriter<'a>,
-    pub clock: RunClock,
-    pub stop: &'a StopRule,
-    pub choice: &'a EngineDefaults,
-    pub ending: StreamEnding,
-    pub sample_if_due: &'a dyn Fn(u64),
+    shared: &'a EngineShared,
+    stream: &'a StreamState,
+    socket: &'a TcpStream,
+    mover: PayloadMover,
+    meter: CounterWriter<'a>,
 }
 
 /// The time at which writing ends, even if data is left.
@@ -96,29 +94,42 @@ struct WriteDeadline {
     armed: bool,
 }
 
-impl TcpSender<'_> {
+impl<'a> TcpSender<'a> {
+    /// Returns the sender, and a caveat if it cannot send as requested.
+    pub fn new(
+        shared: &'a EngineShared,
+        index: usize,
+        socket: &'a TcpStream,
+    ) -> (TcpSender<'a>, Option<ReportCaveat>) {
+        let stream = &shared.streams[index];
+        let payload = &shared.payloads[index % shared.payloads.len()];
+        let (mover, caveat) =
+            PayloadMover::new(payload, shared.spec.plan.zero_copy, &shared.defaults);
+        let meter = CounterWriter::new(&stream.counters, shared.clock());
+        (TcpSender { shared, stream, socket, mover, meter }, caveat)
+    }
+
     /// Writes until the stop rule is met, an error occurs, or the run is stopped.
     pub fn run(mut self) -> io::Result<()> {
         self.meter.begin();
-        let mut pace = self
-            .choice
-            .write_rate
-            .map(|rate| RatePacer::new(rate, MAX_CATCH_UP, self.meter.now_ns()));
-        let mut until = WriteDeadline { at_ns: self.stop.deadline_ns(), armed: false };
-        while !self.stop.is_over(self.meter.now_ns()) {
+        let (stop, choice) = (&self.shared.stop, &self.shared.defaults);
+        let mut pace =
+            choice.write_rate.map(|rate| RatePacer::new(rate, MAX_CATCH_UP, self.meter.now_ns()));
+        let mut until = WriteDeadline { at_ns: stop.deadline_ns(), armed: false };
+        while !stop.is_over(self.meter.now_ns()) {
             if let Some(pace) = &mut pace {
-                if !pace.wait(self.clock, self.stop) {
+                if !pace.wait(self.shared.clock(), stop) {
                     break;
                 }
                 self.meter.skip_pause();
             }
-            let block = self.stop.claim(self.choice.write_bytes, 1);
+            let block = stop.claim(choice.write_bytes, 1);
             if block == 0 {
                 break;
             }
             let mut left = block;
             if let Err(error) = self.write(&mut left, &mut until) {
-                self.stop.give_back(left);
+                stop.give_back(left);
                 return Err(error);
             }
             self.meter.record_calls(1);
@@ -130,13 +141,12 @@ impl TcpSender<'_> {
     }
 
     fn finish_stream(&mut self) -> io::Result<()> {
-        if self.stop.is_stopped() {
+        let stop = &self.shared.stop;
+        if stop.is_stopped() {
             return Ok(());
         }
-        match self.ending {
-            StreamEnding::HalfClosed if self.stop.must_drain() => {
-                self.socket.shutdown(Shutdown::Write)
-            }
+        match self.shared.spec.ending {
+            StreamEnding::HalfClosed if stop.must_drain() => self.socket.shutdown(Shutdown::Write),
             StreamEnding::HalfClosed => Ok(()),
             StreamEnding::Open { block_bytes } => self.fill_block(block_bytes),
         }
@@ -170,8 +180,8 @@ impl TcpSender<'_> {
                 Err(error) => return Err(error),
             }
             let now_ns = self.meter.now_ns();
-            (self.sample_if_due)(now_ns);
-            if now_ns >= until.at_ns || self.stop.is_stopped() {
+            sample_request::sample_if_due(self.shared, self.stream, now_ns);
+            if now_ns >= until.at_ns || self.shared.stop.is_stopped() {
                 break;
             }
         }

@@ -3,14 +3,14 @@
 //! Below about 100 Mbit/s, every datagram is sent at its own time. Above, one call sends as many as
 //! are due in 200 us (UDP segmentation offload).
 
-use super::datagram_tracker::{DatagramFormat, DatagramHeader, DatagramTracker};
+use super::datagram_tracker::{DatagramHeader, DatagramTracker};
+use super::end_run::EngineShared;
 use super::pace::RatePacer;
 use super::payload_pattern;
 use super::read_batching::{BatchPacer, BatchedRead};
-use super::stop_rule::StopRule;
-use super::stream_counters::{CounterWriter, RunClock};
+use super::stream_counters::CounterWriter;
 use longhaul_model::report::v1::observation::UdpCounts;
-use longhaul_model::report::v1::plan::ReceiveMode;
+use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport};
 use longhaul_model::units::Rate;
 use longhaul_sys::memory_region::ReceiveSink;
 use longhaul_sys::sockopt;
@@ -41,7 +41,7 @@ const MAX_DEFAULT_MTU: u32 = 9000;
 
 /// Returns the default payload of a datagram, which leaves room for one more header: 1448 bytes at
 /// an MTU of 1500 over IPv4, 1432 over IPv6.
-pub(super) fn default_datagram_bytes(socket: &UdpSocket) -> usize {
+fn default_datagram_bytes(socket: &UdpSocket) -> usize {
     const MTU_USUAL: u32 = 1500;
     let Ok(peer) = socket.peer_addr() else {
         return 1432;
@@ -56,14 +56,12 @@ pub(super) fn default_datagram_bytes(socket: &UdpSocket) -> usize {
 
 /// The sender of one UDP stream.
 pub(super) struct DatagramSender<'a> {
-    pub socket: &'a UdpSocket,
-    pub index: usize,
-    pub rate: Rate,
-    pub datagram_bytes: usize,
-    heads: DatagramFormat,
-    pub meter: CounterWriter<'a>,
-    pub clock: RunClock,
-    pub stop: &'a StopRule,
+    shared: &'a EngineShared,
+    index: usize,
+    socket: &'a UdpSocket,
+    rate: Rate,
+    datagram_bytes: usize,
+    meter: CounterWriter<'a>,
     buffer: Vec<u8>,
     batch: usize,
     sent: u64,
@@ -72,31 +70,34 @@ pub(super) struct DatagramSender<'a> {
 impl<'a> DatagramSender<'a> {
     /// Allocates all memory for sending.
     pub fn new(
-        socket: &'a UdpSocket,
+        shared: &'a EngineShared,
         index: usize,
-        rate: Rate,
-        datagram_bytes: usize,
-        heads: DatagramFormat,
-        meter: CounterWriter<'a>,
-        clock: RunClock,
-        stop: &'a StopRule,
+        socket: &'a UdpSocket,
     ) -> DatagramSender<'a> {
-        let datagram_bytes = datagram_bytes.clamp(heads.header_bytes(), MAX_DATAGRAM_BYTES);
+        let plan = &shared.spec.plan;
+        let rate_bps = match plan.transport {
+            RunTransport::Udp { rate_bps } => rate_bps,
+            RunTransport::Tcp => u64::MAX,
+        };
+        let rate = Rate::bits_per_second(rate_bps / shared.streams.len().max(1) as u64);
+        let asked = plan.write_bytes.map(|bytes| bytes as usize);
+        let datagram_bytes = asked
+            .unwrap_or_else(|| default_datagram_bytes(socket))
+            .clamp(shared.spec.heads.header_bytes(), MAX_DATAGRAM_BYTES);
         let mut batch = batch_size(rate, datagram_bytes);
         if batch > 1 && udp_batch::set_segment_bytes(socket, datagram_bytes as u16).is_err() {
             batch = 1;
         }
         let mut buffer = vec![0; batch * datagram_bytes];
         payload_pattern::fill_payload(&mut buffer);
+        let meter = CounterWriter::new(&shared.streams[index].counters, shared.clock());
         DatagramSender {
-            socket,
+            shared,
             index,
+            socket,
             rate,
             datagram_bytes,
-            heads,
             meter,
-            clock,
-            stop,
             buffer,
             batch,
             sent: 0,
@@ -107,16 +108,16 @@ impl<'a> DatagramSender<'a> {
     pub fn run(mut self) -> io::Result<()> {
         self.meter.begin();
         let mut pace = RatePacer::new(self.rate, MAX_CATCH_UP, self.meter.now_ns());
-        while pace.wait(self.clock, self.stop) {
+        while pace.wait(self.shared.clock(), &self.shared.stop) {
             self.meter.skip_pause();
-            let bytes = self.stop.claim(self.datagram_bytes, self.batch);
+            let bytes = self.shared.stop.claim(self.datagram_bytes, self.batch);
             if bytes == 0 {
                 break;
             }
             self.send(bytes)?;
             pace.advance(bytes);
         }
-        if self.heads.has_end_mark() {
+        if self.shared.spec.heads.has_end_mark() {
             self.send_end_marks()?;
         }
         Ok(())
@@ -126,10 +127,10 @@ impl<'a> DatagramSender<'a> {
     /// sent as a bare header; with iperf3's format every datagram has the full size, since some
     /// servers wait for it.
     fn batch_bytes(&self, claimed: usize) -> usize {
-        let head = self.heads.header_bytes();
+        let head = self.shared.spec.heads.header_bytes();
         match claimed % self.datagram_bytes {
             0 => claimed,
-            tail if self.heads.has_fixed_size() => claimed - tail + self.datagram_bytes,
+            tail if self.shared.spec.heads.has_fixed_size() => claimed - tail + self.datagram_bytes,
             tail => claimed - tail + tail.max(head),
         }
     }
@@ -137,7 +138,7 @@ impl<'a> DatagramSender<'a> {
     fn send(&mut self, claimed: usize) -> io::Result<()> {
         let bytes = self.batch_bytes(claimed);
         let mut count = 0;
-        let sent_ns = self.clock.now_ns();
+        let sent_ns = self.shared.clock().now_ns();
         for datagram in self.buffer[..bytes].chunks_mut(self.datagram_bytes) {
             let header = DatagramHeader {
                 stream: self.index as u16,
@@ -145,7 +146,7 @@ impl<'a> DatagramSender<'a> {
                 sequence: self.sent + count,
                 sent_ns,
             };
-            self.heads.write(header, datagram);
+            self.shared.spec.heads.write(header, datagram);
             count += 1;
         }
         match self.socket.send(&self.buffer[..bytes]) {
@@ -163,7 +164,7 @@ impl<'a> DatagramSender<'a> {
                     || error.raw_os_error() == Some(ENOBUFS) =>
             {
                 self.meter.record_wait();
-                self.stop.give_back(claimed);
+                self.shared.stop.give_back(claimed);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -171,15 +172,15 @@ impl<'a> DatagramSender<'a> {
     }
 
     fn send_end_marks(&mut self) -> io::Result<()> {
-        let mut mark = vec![0; self.heads.header_bytes()];
+        let mut mark = vec![0; self.shared.spec.heads.header_bytes()];
         for _ in 0..END_MARKS {
             let header = DatagramHeader {
                 stream: self.index as u16,
                 last: true,
                 sequence: self.sent,
-                sent_ns: self.clock.now_ns(),
+                sent_ns: self.shared.clock().now_ns(),
             };
-            self.heads.write(header, &mut mark);
+            self.shared.spec.heads.write(header, &mut mark);
             self.socket.send(&mark)?;
             std::thread::sleep(END_SPACING);
         }
@@ -206,11 +207,9 @@ fn max_datagram_bytes(asked: Option<u64>) -> usize {
 
 /// The receiver of one UDP stream.
 pub(super) struct DatagramReceiver<'a> {
-    pub socket: &'a UdpSocket,
-    pub meter: CounterWriter<'a>,
-    pub clock: RunClock,
-    pub stop: &'a StopRule,
-    heads: DatagramFormat,
+    shared: &'a EngineShared,
+    socket: &'a UdpSocket,
+    meter: CounterWriter<'a>,
     batch: ReceiveBatch,
     tracker: DatagramTracker,
     batch_pacer: Option<BatchPacer>,
@@ -222,27 +221,22 @@ impl<'a> DatagramReceiver<'a> {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(
+        shared: &'a EngineShared,
+        index: usize,
         socket: &'a UdpSocket,
-        mode: ReceiveMode,
-        heads: DatagramFormat,
-        asked: Option<u64>,
-        meter: CounterWriter<'a>,
-        clock: RunClock,
-        stop: &'a StopRule,
     ) -> io::Result<DatagramReceiver<'a>> {
-        let batch = match mode {
+        let head_bytes = shared.spec.heads.header_bytes();
+        let batch = match shared.spec.plan.mode {
             ReceiveMode::Delivered => {
-                let sink = ReceiveSink::new(max_datagram_bytes(asked))?;
-                ReceiveBatch::with_sink(SLOTS, heads.header_bytes(), sink)
+                let sink = ReceiveSink::new(max_datagram_bytes(shared.spec.plan.write_bytes))?;
+                ReceiveBatch::with_sink(SLOTS, head_bytes, sink)
             }
-            ReceiveMode::Wire => ReceiveBatch::new(SLOTS, heads.header_bytes()),
+            ReceiveMode::Wire => ReceiveBatch::new(SLOTS, head_bytes),
         };
         Ok(DatagramReceiver {
+            shared,
             socket,
-            meter,
-            clock,
-            stop,
-            heads,
+            meter: CounterWriter::new(&shared.streams[index].counters, shared.clock()),
             batch,
             tracker: DatagramTracker::new(),
             batch_pacer: sockopt::stored_receive_buffer(socket).ok().map(BatchPacer::new),
@@ -254,7 +248,7 @@ impl<'a> DatagramReceiver<'a> {
         self.meter.skip_pause();
         let mut ended: Option<Instant> = None;
         let result = loop {
-            if self.stop.is_stopped() || self.tracker.is_complete() {
+            if self.shared.stop.is_stopped() || self.tracker.is_complete() {
                 break Ok(());
             }
             match self.batch.receive(self.socket) {
@@ -284,11 +278,11 @@ impl<'a> DatagramReceiver<'a> {
     /// Records the received datagrams and returns the time to sleep. `emptied_queue: all`: the queue is empty.
     fn record_batch(&mut self, all: bool) -> Option<Duration> {
         let (mut bytes, mut count) = (0, 0);
-        let now = Duration::from_nanos(self.clock.now_ns());
+        let now = Duration::from_nanos(self.shared.clock().now_ns());
         let mut timed = true;
         for datagram in self.batch.datagrams() {
             timed &= datagram.arrived.is_some();
-            let Some(header) = self.heads.read(datagram.bytes) else {
+            let Some(header) = self.shared.spec.heads.read(datagram.bytes) else {
                 continue;
             };
             if self.tracker.record(header, datagram.arrived.unwrap_or(now)) {

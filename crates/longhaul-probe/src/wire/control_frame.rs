@@ -53,36 +53,6 @@ fn malformed_error(error: &serde_json::Error) -> WireError {
     WireError::Malformed { why }
 }
 
-/// Decodes bytes to messages, incrementally.
-#[derive(Debug)]
-pub struct MessageDecoder {
-    bodies: FrameSplitter,
-}
-
-impl MessageDecoder {
-    /// Creates a decoder that rejects bodies over `limit` bytes.
-    pub fn new(limit: usize) -> Self {
-        MessageDecoder { bodies: FrameSplitter::new(limit) }
-    }
-
-    /// Changes the limit, for the states in which results are expected.
-    pub fn set_limit(&mut self, limit: usize) {
-        self.bodies.set_limit(limit);
-    }
-
-    /// Returns the memory allocated for the current frame.
-    pub fn held_bytes(&self) -> usize {
-        self.bodies.held_bytes()
-    }
-
-    /// Consumes the part of `bytes` that the next message needs. Returns `None` if all was consumed
-    /// and more is needed. After an error the framing is lost: close the connection.
-    pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<ControlMessage>, WireError> {
-        let body = self.bodies.next(bytes)?;
-        body.map(|body| parse_json_body(&body)).transpose()
-    }
-}
-
 /// Splits bytes into the bodies of frames, incrementally.
 #[derive(Debug)]
 pub struct FrameSplitter {
@@ -108,7 +78,7 @@ impl FrameSplitter {
     }
 
     /// Consumes exactly what the next body needs from `bytes`. Returns `None` if all was consumed
-    /// and more is needed. After an error the framing is lost.
+    /// and more is needed. After an error the framing is lost: close the connection.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, WireError> {
         self.take(bytes, LENGTH_BYTES);
         let Some(prefix) = self.held.first_chunk::<LENGTH_BYTES>() else {
@@ -127,6 +97,11 @@ impl FrameSplitter {
         let mut body = std::mem::take(&mut self.held);
         body.drain(..LENGTH_BYTES);
         Ok(Some(body))
+    }
+
+    /// Consumes the part of `bytes` that the next message needs; otherwise as [`FrameSplitter::next`].
+    pub fn next_message(&mut self, bytes: &mut &[u8]) -> Result<Option<ControlMessage>, WireError> {
+        self.next(bytes)?.map(|body| parse_json_body(&body)).transpose()
     }
 
     /// Moves bytes until `wanted` are held.

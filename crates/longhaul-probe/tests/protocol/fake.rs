@@ -8,8 +8,8 @@ use longhaul_probe::secure::{
 use longhaul_probe::session::SessionRole;
 use longhaul_probe::throughput::TargetHost;
 use longhaul_probe::wire::{
-    ClockPing, ClockPong, ControlMessage, DATA_STREAM, HelloMessage, MAX_FRAME_BYTES,
-    MessageDecoder, PrepareMessage, ProtocolVersions, RunProposal, SessionAccept, SessionNonce,
+    ClockPing, ClockPong, ControlMessage, DATA_STREAM, FrameSplitter, HelloMessage,
+    MAX_FRAME_BYTES, PrepareMessage, ProtocolVersions, RunProposal, SessionAccept, SessionNonce,
     StreamPreamble, TokenProof, WelcomeMessage, encode_frame,
 };
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// One end of a control connection, with TLS but without a session.
 pub struct FakePeer {
     channel: ControlChannel,
-    decoder: MessageDecoder,
+    decoder: FrameSplitter,
     heard: VecDeque<ControlMessage>,
     cut: bool,
 }
@@ -40,7 +40,7 @@ impl FakePeer {
         let deadline = Instant::now() + PATIENCE;
         FakePeer {
             channel: ControlChannel::open(socket, handshake, deadline).expect("a TLS handshake"),
-            decoder: MessageDecoder::new(MAX_FRAME_BYTES),
+            decoder: FrameSplitter::new(MAX_FRAME_BYTES),
             heard: VecDeque::new(),
             cut: false,
         }
@@ -61,7 +61,7 @@ impl FakePeer {
             ChannelEvent::Nothing => {}
             ChannelEvent::Cut(_) => self.cut = true,
             ChannelEvent::Bytes(mut bytes) => {
-                while let Some(message) = self.decoder.next(&mut bytes).expect("frames") {
+                while let Some(message) = self.decoder.next_message(&mut bytes).expect("frames") {
                     self.heard.push_back(message);
                 }
             }
