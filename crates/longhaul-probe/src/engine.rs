@@ -44,8 +44,8 @@ pub use end_run::EndRun;
 pub use engine_error::EngineError;
 pub use payload_pattern::payload_byte;
 pub use sockets::{
-    ConnectingSocket, DataSocket, LocalBind, is_socket_timeout, limit_window, open_tcp_socket,
-    open_udp_socket, prepare_accepted, prepare_udp_socket,
+    DataSocket, LocalBind, is_socket_timeout, limit_window, open_tcp_socket, open_udp_socket,
+    prepare_accepted, prepare_udp_socket,
 };
 
 use longhaul_model::report::v1::ReportCaveat;
@@ -63,7 +63,6 @@ pub enum TransferRole {
 /// The specification of one end of a run.
 #[derive(Debug, Clone)]
 pub struct EndSpec {
-    pub role: TransferRole,
     pub plan: ThroughputPlan,
     /// Selects one of the two core lists of [`longhaul_model::report::v1::plan::CoreAffinity`].
     pub initiator: bool,

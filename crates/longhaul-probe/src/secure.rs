@@ -104,13 +104,8 @@ pub fn boot_proof(exporter: &ExporterKey) -> Option<String> {
 
 /// Encodes each byte as two lower-case digits.
 pub fn encode_hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|digit| DIGITS[usize::from(digit)])
-        .collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 /// Decodes the output of [`encode_hex`], also in upper case. Returns `None` for anything else.

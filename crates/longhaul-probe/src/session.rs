@@ -17,7 +17,7 @@ mod state_table;
 mod tests;
 mod transfer_phase;
 
-pub use client_session::ClientState;
+pub use client_session::{ClientState, ServerDirection, ServerResults};
 pub use clock_offset::ClockReading;
 pub use server_session::AdmissionRules;
 pub use session_end::SessionEnd;
@@ -26,9 +26,8 @@ pub(crate) use transfer_phase::sends_payload;
 
 use crate::secure::{AuthToken, ExporterKey, make_proof};
 use crate::wire::{
-    AnonymousLimits, ByeReason, ControlMessage, DirectionResult, HelloMessage, IntervalCounters,
-    ProbeBounds, ProtocolVersions, SessionAccept, SessionReply, SessionRequest, StreamResult,
-    TokenProof,
+    AnonymousLimits, ByeReason, ControlMessage, HelloMessage, IntervalCounters, ProbeBounds,
+    ProtocolVersions, SessionAccept, SessionReply, SessionRequest, TokenProof,
 };
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::ThroughputPlan;
@@ -121,8 +120,6 @@ pub enum SessionAction {
     /// Take the engine's results. The server answers [`SessionInput::Results`] with its `stream` and `end`
     /// messages.
     Collect,
-    /// Client: a result of the server.
-    Result(PeerResult),
     /// Client: the server's counters.
     PeerInterval(IntervalCounters),
     /// Server: carry out this request; answer [`SessionInput::Answer`], now or later.
@@ -156,15 +153,6 @@ pub struct EngineStart {
     /// The zero of the common time line, on this session's clock.
     pub origin: Duration,
     pub idle_rtt: Duration,
-}
-
-/// A part of the server's results.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PeerResult {
-    /// A part of its capture file.
-    Capture(Vec<u8>),
-    Stream(Box<StreamResult>),
-    End(Box<DirectionResult>),
 }
 
 /// The data that both roles have from the start.
@@ -348,9 +336,6 @@ impl Session {
     }
 
     fn on_message(&mut self, now: Duration, message: ControlMessage) {
-        let Some(event) = SessionEvent::from_message(&message) else {
-            return;
-        };
         // The version is checked before any other field of the first message.
         if let (SessionState::Greeting, ControlMessage::Hello(hello)) = (self.state, &message) {
             let theirs = hello.versions;
@@ -360,7 +345,7 @@ impl Session {
             (self.version, self.peer_versions) = (version, theirs);
         }
         let before = self.state;
-        if !self.is_permitted_kind(&message) || !self.step(event) {
+        if !self.is_permitted_kind(&message) || !self.step(SessionEvent::Message(&message)) {
             let what = format!("unexpected `{}` while {}", message.name(), self.state.describe());
             return self.violation(what);
         }
@@ -375,7 +360,7 @@ impl Session {
     }
 
     /// Takes one step of the state table; false if it is not permitted.
-    fn step(&mut self, event: SessionEvent) -> bool {
+    fn step(&mut self, event: SessionEvent<'_>) -> bool {
         match next_state(self.role, self.state, event) {
             Some(state) => {
                 self.state = state;
@@ -392,7 +377,7 @@ impl Session {
             SessionState::Negotiating | SessionState::Opening | SessionState::Timing => {
                 Some(now + STEP_TIMEOUT)
             }
-            SessionState::Ready => Some(now + STEP_TIMEOUT + self.transfer.wait()),
+            SessionState::Ready => Some(now + STEP_TIMEOUT + self.transfer.wait),
             // Set by progress or by the request.
             SessionState::Running | SessionState::Draining | SessionState::Working => self.deadline,
             SessionState::Exchanging => Some(now + EXCHANGE_TIMEOUT),

@@ -4,7 +4,7 @@
 mod engines;
 mod split_messages;
 
-pub use engines::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
+pub use engines::{SessionEngines, SessionResults, SessionSockets};
 pub(crate) use split_messages::{split_capture, split_results};
 
 use crate::engine::EngineError;

@@ -18,10 +18,10 @@ pub use stream_opening::open_data_streams;
 pub(crate) use stream_opening::open_flow;
 
 use crate::engine::{EndRun, EngineProgress};
-use crate::plan_limits::{MAX_START_WAIT, MAX_STREAMS, check_plan};
+use crate::plan_limits::{MAX_STREAMS, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
 use crate::secure::AuthToken;
-use crate::session::{ClientState, RoleState, Session, SessionEnd, SessionState};
+use crate::session::{ClientState, RoleState, ServerResults, Session, SessionEnd, SessionState};
 use crate::session_driver::{SessionDriver, SessionEngines};
 use client_hooks::ClientHooks;
 use longhaul_capture::FinishedCapture;
@@ -168,7 +168,6 @@ pub fn run(
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, ProbeError> {
     check_plan(plan, MAX_STREAMS)?;
-    let start_in = time_until_start(plan)?;
     let token = target_token(target)?;
     let (started_at, epoch) = (SystemTime::now(), Instant::now());
     let address = control_connect::resolve_target(target)?;
@@ -177,13 +176,12 @@ pub fn run(
     let setup = connection.session_setup(token, party.clone(), address);
     // The session's deadlines count from here, independent of the handshake's duration.
     let session_epoch = Instant::now();
-    let start_at = start_in.map(|wait| wait.saturating_sub(epoch.elapsed()));
-    let part = RoleState::Client(Box::new(ClientState::new(plan.clone(), start_at)));
+    let part = RoleState::Client(Box::new(ClientState::new(plan.clone())));
     let session = Session::new(setup, part);
     let local = connection.local;
     let mut hooks = ClientHooks::new(target, plan, local, address, session_epoch, watch);
     let drive = SessionDriver::new(connection.channel, session, session_epoch);
-    let (closed, session) = drive.run(&mut hooks);
+    let (closed, mut session) = drive.run(&mut hooks);
     let lost = |step, what| ProbeError::PeerLost { address, step, what };
     if closed != SessionEnd::Finished {
         if let (SessionEnd::OwnFailure { step, what }, true) = (&closed, hooks.server_unreachable) {
@@ -192,9 +190,8 @@ pub fn run(
         return Err(session_error(target, address, closed, hooks.moved_bytes()));
     }
     let responder = responder_party(target, address, &session);
-    let origin = hooks.origin();
-    let captures = hooks.take_captures();
-    let joined = hooks.observation(&session);
+    let ServerResults { capture, directions } = session.take_results();
+    let joined = result_join::join_results(plan, hooks.collected, directions, &session);
     let (observation, caveats) = joined.map_err(|what| lost(SessionState::Exchanging, what))?;
     Ok(ThroughputOutcome {
         observation,
@@ -202,9 +199,12 @@ pub fn run(
         responder,
         started_at,
         duration: epoch.elapsed(),
-        origin,
+        origin: hooks.origin,
         caveats,
-        captures,
+        captures: RunCaptures {
+            client: hooks.captured,
+            server: (!capture.is_empty()).then_some(capture),
+        },
     })
 }
 
@@ -213,24 +213,6 @@ pub(crate) fn target_token(target: &TargetHost) -> Result<Option<AuthToken>, Pro
         return Ok(None);
     };
     AuthToken::new(text).map(Some).ok_or_else(|| ProbeError::local("the token is empty", None))
-}
-
-/// Returns the time until the agreed start, by this host's wall clock.
-fn time_until_start(plan: &ThroughputPlan) -> Result<Option<Duration>, ProbeError> {
-    let Some(start_us) = plan.start_at_us else {
-        return Ok(None);
-    };
-    let start = SystemTime::UNIX_EPOCH + Duration::from_micros(start_us.min(1 << 60));
-    let refuse = |asked: &str| crate::plan_limits::LimitError {
-        option: "start_at",
-        asked: asked.to_owned(),
-        allowed: format!("from now to {} s from now", MAX_START_WAIT.as_secs()),
-    };
-    let wait = start.duration_since(SystemTime::now()).map_err(|_| refuse("in the past"))?;
-    if wait > MAX_START_WAIT {
-        return Err(refuse(&format!("{} s from now", wait.as_secs())).into());
-    }
-    Ok(Some(wait))
 }
 
 /// Returns the description of this host, with the address that it measures from.

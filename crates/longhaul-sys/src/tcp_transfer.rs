@@ -42,13 +42,14 @@ pub fn receive_whole(stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
 #[derive(Debug)]
 pub struct UnconnectedTcp {
     socket: Socket,
+    to: SocketAddr,
 }
 
 impl UnconnectedTcp {
-    /// Creates a socket for the family of `to`.
+    /// Creates a socket to connect to `to`.
     pub fn new(to: SocketAddr) -> io::Result<UnconnectedTcp> {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
-        Ok(UnconnectedTcp { socket })
+        Ok(UnconnectedTcp { socket, to })
     }
 
     /// Binds the local address; the kernel chooses the port.
@@ -60,8 +61,8 @@ impl UnconnectedTcp {
     ///
     /// # Errors
     /// `TimedOut` after `deadline`; otherwise the network's error.
-    pub fn connect(self, to: SocketAddr, deadline: Duration) -> io::Result<TcpStream> {
-        self.socket.connect_timeout(&SockAddr::from(to), deadline)?;
+    pub fn connect(self, deadline: Duration) -> io::Result<TcpStream> {
+        self.socket.connect_timeout(&SockAddr::from(self.to), deadline)?;
         Ok(self.socket.into())
     }
 }

@@ -6,10 +6,10 @@ use crate::iperf3_messages::{CounterWidth, TestCookie, TestResults};
 use longhaul_model::report::v1::plan::{
     ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
 };
-use longhaul_probe::engine::{DataSocket, DatagramFormat, EngineError, StreamEnding};
+use longhaul_probe::engine::{DataSocket, DatagramFormat, EndSpec, EngineError, StreamEnding};
 use longhaul_probe::run_capture::RunCapture;
-use longhaul_probe::session::{EngineStart, SessionRole, SessionState};
-use longhaul_probe::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
+use longhaul_probe::session::SessionState;
+use longhaul_probe::session_driver::{SessionEngines, SessionResults, SessionSockets};
 use longhaul_probe::throughput::{RunCaptures, TargetHost, ThroughputProgress};
 use longhaul_sys::sockopt;
 use std::net::{SocketAddr, TcpStream};
@@ -105,14 +105,18 @@ impl<'a> ClientTransfer<'a> {
     pub fn ready(&mut self, idle_rtt: Option<Duration>) -> Result<(), EngineError> {
         self.idle_rtt = idle_rtt;
         self.origin = self.epoch.elapsed();
-        let setup =
-            EngineSetup { role: SessionRole::Client, plan: self.plan.clone(), epoch: self.epoch };
-        let start = EngineStart { origin: self.origin, idle_rtt: idle_rtt.unwrap_or_default() };
-        let heads = DatagramFormat::Numbered(CounterWidth::Bits64);
-        let ending =
-            StreamEnding::Open { block_bytes: plan_to_parameters::tcp_block_bytes(self.plan) };
+        let spec = EndSpec {
+            plan: self.plan.clone(),
+            initiator: true,
+            idle_rtt: Some(idle_rtt.unwrap_or_default()),
+            origin: self.epoch + self.origin,
+            heads: DatagramFormat::Numbered(CounterWidth::Bits64),
+            ending: StreamEnding::Open {
+                block_bytes: plan_to_parameters::tcp_block_bytes(self.plan),
+            },
+        };
         let sockets = std::mem::take(&mut self.sockets);
-        self.engines = Some(SessionEngines::start_with(heads, ending, &setup, start, sockets)?);
+        self.engines = Some(SessionEngines::start(&spec, sockets)?);
         Ok(())
     }
 

@@ -42,9 +42,6 @@ pub(super) fn check_iperf3_plan(plan: &ThroughputPlan) -> Result<(), LimitError>
     if plan.direction != RunDirection::Forward && plan.scavenger {
         return no("scavenger", "of an iperf3 server", "only where this end sends");
     }
-    if plan.start_at_us.is_some() {
-        return no("start_at", "with an iperf3 server", "an immediate start");
-    }
     if plan.capture.is_some_and(|capture| capture.far) {
         return no("capture", "at an iperf3 server", "at this end only");
     }

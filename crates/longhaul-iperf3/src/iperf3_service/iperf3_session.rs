@@ -232,7 +232,7 @@ impl<'a> Iperf3Session<'a> {
         let Some(awaited) = granted.awaited.take() else {
             return;
         };
-        match RunningStreams::start(awaited, &granted.test, self.epoch, self.idle_rtt) {
+        match RunningStreams::start(awaited, &granted.test, self.idle_rtt) {
             Ok(flowing) => self.flowing = Some(flowing),
             Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
         }

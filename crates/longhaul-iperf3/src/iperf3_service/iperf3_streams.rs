@@ -6,11 +6,11 @@ use crate::iperf3_messages::{Iperf3Error, RequestedTest};
 use crate::server_protocol::TestFault;
 use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use longhaul_probe::engine::{
-    self, DataSocket, DatagramFormat, EndRun, EngineError, StreamEnding, TransferRole as Flow,
+    self, DataSocket, DatagramFormat, EndRun, EndSpec, EngineError, StreamEnding,
+    TransferRole as Flow,
 };
 use longhaul_probe::measurement_server::open_flow;
-use longhaul_probe::session::{EngineStart, SessionRole};
-use longhaul_probe::session_driver::{EngineSetup, SessionEngines, SessionResults, SessionSockets};
+use longhaul_probe::session_driver::{SessionEngines, SessionResults, SessionSockets};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -125,19 +125,18 @@ impl<'a> RunningStreams<'a> {
     pub fn start(
         mut awaited: AwaitedStreams<'a>,
         test: &RequestedTest,
-        epoch: Instant,
         idle_rtt: Duration,
     ) -> Result<RunningStreams<'a>, TestFault> {
         let sockets = awaited.take_sockets(test)?;
-        let heads = DatagramFormat::Numbered(test.counters);
-        let setup = EngineSetup {
-            role: SessionRole::Server,
+        let spec = EndSpec {
             plan: ThroughputPlan { stop: ENDLESS, ..test.plan.clone() },
-            epoch,
+            initiator: false,
+            idle_rtt: Some(idle_rtt),
+            origin: Instant::now(),
+            heads: DatagramFormat::Numbered(test.counters),
+            ending: StreamEnding::HalfClosed,
         };
-        let start = EngineStart { origin: epoch.elapsed(), idle_rtt };
-        let engines =
-            SessionEngines::start_with(heads, StreamEnding::HalfClosed, &setup, start, sockets);
+        let engines = SessionEngines::start(&spec, sockets);
         let engines = engines.map_err(|error| map_engine_error(&error))?;
         engines.go();
         let now = Instant::now();

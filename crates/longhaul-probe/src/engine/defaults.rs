@@ -51,11 +51,16 @@ impl EngineDefaults {
     /// Returns the number of payload regions. Streams of one core share a region, which stays in
     /// that core's cache. With page references, two cores that reference the same page contend for
     /// its reference count, so zero-copy senders on different cores use different regions.
-    pub fn payload_regions(&self, spec: &EndSpec, sockets: &[DataSocket]) -> usize {
+    pub fn payload_regions(
+        &self,
+        zero_copy: bool,
+        role: TransferRole,
+        sockets: &[DataSocket],
+    ) -> usize {
         let tcp = sockets.iter().any(|socket| matches!(socket, DataSocket::Tcp(_)));
         let cores = if self.cores.is_empty() { sockets.len() } else { self.cores.len() };
-        match spec.role {
-            TransferRole::Sender if tcp && spec.plan.zero_copy => cores.clamp(1, MAX_REGIONS),
+        match role {
+            TransferRole::Sender if tcp && zero_copy => cores.clamp(1, MAX_REGIONS),
             TransferRole::Sender if tcp => 1,
             _ => 0,
         }

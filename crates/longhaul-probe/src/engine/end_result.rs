@@ -23,7 +23,7 @@ pub(super) fn collect_result(
         let mut outcome = stream.outcome.lock();
         caveats.append(&mut outcome.caveats);
         streams.push(describe_stream(shared, stream, &outcome, samples));
-        if shared.spec.role == TransferRole::Sender && !shared.stop.must_drain() && is_tcp(stream) {
+        if shared.role == TransferRole::Sender && !shared.stop.must_drain() && is_tcp(stream) {
             // If this fails, closing sends the rest, which only takes longer.
             let _ = sockopt::set_abort_on_close(&stream.socket);
         }

@@ -54,6 +54,7 @@ struct EndState {
 /// The state that the threads of one end share.
 #[derive(Debug)]
 pub(super) struct EngineShared {
+    pub role: TransferRole,
     pub spec: EndSpec,
     pub streams: Vec<StreamState>,
     /// The payload of a TCP sender; stream *i* sends region *i* modulo their number.
@@ -73,12 +74,12 @@ impl EngineShared {
 
     /// Returns whether this end receives and limits the window to the requested buffer.
     pub fn limits_window(&self) -> bool {
-        self.spec.role == TransferRole::Receiver && self.spec.heads == DatagramFormat::Longhaul
+        self.role == TransferRole::Receiver && self.spec.heads == DatagramFormat::Longhaul
     }
 
     /// Returns whether this end sends as a scavenger.
     fn is_scavenger(&self) -> bool {
-        self.spec.plan.scavenger && self.spec.role == TransferRole::Sender
+        self.spec.plan.scavenger && self.role == TransferRole::Sender
     }
 
     pub fn sample_spacing(&self) -> Duration {
@@ -139,15 +140,19 @@ impl EndRun {
     ///
     /// # Errors
     /// Memory or threads cannot be allocated, or a socket does not accept a timeout.
-    pub fn start(spec: EndSpec, sockets: Vec<DataSocket>) -> Result<EndRun, EngineError> {
+    pub fn start(
+        spec: EndSpec,
+        role: TransferRole,
+        sockets: Vec<DataSocket>,
+    ) -> Result<EndRun, EngineError> {
         let choice = EngineDefaults::new(&spec, sockets.len());
         for socket in &sockets {
-            prepare_socket(socket, &spec)?;
+            prepare_socket(socket, role)?;
         }
         let interface =
             sockets.first().and_then(|socket| end_host::find_interface(socket.addresses()));
         let running = sockets.len();
-        let regions = choice.payload_regions(&spec, &sockets);
+        let regions = choice.payload_regions(spec.plan.zero_copy, role, &sockets);
         let payloads = (0..regions)
             .map(|_| payload_pattern::new_payload_region(choice.payload_bytes, spec.plan.zero_copy))
             .collect::<Result<_, _>>()
@@ -168,6 +173,7 @@ impl EndRun {
             // Opened before the threads start, because they are counted by inheritance.
             cycles: CycleCounter::start().ok(),
             defaults: choice,
+            role,
             spec,
             state: Mutex::new(EndState { running, ..EndState::default() }),
             changed: Condvar::new(),
@@ -224,7 +230,7 @@ impl EndRun {
         if state.started_at.is_some() {
             return;
         }
-        if self.shared.spec.role == TransferRole::Sender {
+        if self.shared.role == TransferRole::Sender {
             // A receiver has no deadline: it accepts late data that was sent in time.
             self.shared.stop.begin(self.shared.clock().now_ns());
         }
@@ -274,7 +280,7 @@ impl EndRun {
         self.shared.stop.stop();
         drop(self.shared.state.lock());
         self.shared.changed.notify_all();
-        if self.shared.spec.role == TransferRole::Receiver {
+        if self.shared.role == TransferRole::Receiver {
             for stream in &self.shared.streams {
                 if let DataSocket::Tcp(socket) = &stream.socket {
                     // A socket that is already closed needs no wake-up.
@@ -312,7 +318,7 @@ impl EndRun {
 }
 
 /// Sets the socket options that the engine needs and chooses.
-fn prepare_socket(socket: &DataSocket, spec: &EndSpec) -> Result<(), EngineError> {
+fn prepare_socket(socket: &DataSocket, role: TransferRole) -> Result<(), EngineError> {
     let failed =
         |what: &str, source| EngineError::new(format!("set the {what} of a socket"), source);
     let blocking = match socket {
@@ -320,12 +326,12 @@ fn prepare_socket(socket: &DataSocket, spec: &EndSpec) -> Result<(), EngineError
         DataSocket::Udp(socket) => socket.set_nonblocking(false),
     };
     blocking.map_err(|source| failed("blocking mode", source))?;
-    match spec.role {
+    match role {
         TransferRole::Sender => sockopt::set_send_timeout(socket, tcp_sender::WRITE_TIMEOUT),
         TransferRole::Receiver => sockopt::set_receive_timeout(socket, tcp_receiver::READ_TIMEOUT),
     }
     .map_err(|source| failed("timeout", source))?;
-    if let (DataSocket::Udp(socket), TransferRole::Receiver) = (socket, spec.role) {
+    if let (DataSocket::Udp(socket), TransferRole::Receiver) = (socket, role) {
         // Without timestamps, the arrival time is that of the read.
         let _ = sockopt::set_receive_timestamps(socket);
     }

@@ -38,7 +38,7 @@ impl StreamReading {
         let at_us = shared.clock().now_ns() / 1000;
         let (bytes, blocked_us) = (stream.counters.bytes(), stream.counters.blocked_us());
         let socket = &stream.socket;
-        let queue = match shared.spec.role {
+        let queue = match shared.role {
             TransferRole::Sender => sockopt::send_queue_bytes(socket),
             TransferRole::Receiver => sockopt::receive_queue_bytes(socket),
         };

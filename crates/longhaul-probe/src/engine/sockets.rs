@@ -19,7 +19,6 @@ use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 /// The lower-effort code point of scavenger traffic (RFC 8622).
 const LOWER_EFFORT: u8 = 1;
@@ -65,32 +64,13 @@ pub struct LocalBind {
     pub device: Option<String>,
 }
 
-/// A TCP socket that is ready to connect.
-#[derive(Debug)]
-pub struct ConnectingSocket {
-    socket: UnconnectedTcp,
-    to: SocketAddr,
-}
-
-impl ConnectingSocket {
-    /// Limits the window to the granted size of the requested buffer.
-    pub fn limit_window(&self, plan: &ThroughputPlan) -> Result<(), EngineError> {
-        limit_window(&self.socket, plan)
-    }
-
-    /// Connects within `deadline`.
-    pub fn connect(self, deadline: Duration) -> io::Result<TcpStream> {
-        self.socket.connect(self.to, deadline)
-    }
-}
-
 /// Creates a TCP socket for `plan` and sets all options that must be set before connect.
 pub fn open_tcp_socket(
     plan: &ThroughputPlan,
     role: TransferRole,
     to: SocketAddr,
     local: &LocalBind,
-) -> Result<ConnectingSocket, EngineError> {
+) -> Result<UnconnectedTcp, EngineError> {
     let socket = UnconnectedTcp::new(to)
         .map_err(|source| EngineError::new("create a TCP socket", source))?;
     bind_device(&socket, local)?;
@@ -101,7 +81,7 @@ pub fn open_tcp_socket(
     }
     request_buffers(&socket, plan)?;
     set_tcp_options(&socket, plan, role, to)?;
-    Ok(ConnectingSocket { socket, to })
+    Ok(socket)
 }
 
 /// Sets the options that can still be set on an accepted connection.

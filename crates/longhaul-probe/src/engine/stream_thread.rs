@@ -54,7 +54,7 @@ fn pin_thread(shared: &EngineShared, index: usize, outcome: &mut StreamOutcome) 
 }
 
 fn run_stream(shared: &EngineShared, index: usize, outcome: &mut StreamOutcome) -> io::Result<()> {
-    match (&shared.streams[index].socket, shared.spec.role) {
+    match (&shared.streams[index].socket, shared.role) {
         (DataSocket::Tcp(socket), TransferRole::Sender) => {
             let (sender, caveat) = TcpSender::new(shared, index, socket);
             outcome.caveats.extend(caveat);

@@ -28,7 +28,6 @@ fn tcp_pairs(plan: &ThroughputPlan) -> Vec<(TcpStream, TcpStream)> {
 
 fn spec(role: TransferRole, plan: &ThroughputPlan) -> EndSpec {
     EndSpec {
-        role,
         plan: plan.clone(),
         initiator: role == TransferRole::Sender,
         idle_rtt: Some(Duration::from_micros(50)),
@@ -39,7 +38,7 @@ fn spec(role: TransferRole, plan: &ThroughputPlan) -> EndSpec {
 }
 
 fn start(role: TransferRole, plan: &ThroughputPlan, sockets: Vec<DataSocket>) -> EndRun {
-    EndRun::start(spec(role, plan), sockets).expect("an end")
+    EndRun::start(spec(role, plan), role, sockets).expect("an end")
 }
 
 /// Runs a plan over TCP to its end: (sender, receiver).
@@ -123,7 +122,7 @@ fn the_bytes_that_arrive_are_the_payload_in_order() {
         let plan = ThroughputPlan { zero_copy, ..plan(1, StopCondition::Bytes(BYTES)) };
         let (near, mut far) = tcp_pairs(&plan).remove(0);
         let near = vec![DataSocket::Tcp(near)];
-        let sender = EndRun::start(spec(TransferRole::Sender, &plan), near);
+        let sender = EndRun::start(spec(TransferRole::Sender, &plan), TransferRole::Sender, near);
         let sender = sender.expect("an end");
         sender.go();
         let mut bytes = Vec::new();

@@ -41,7 +41,7 @@ impl LoopbackPair {
         let to = listener.local_addr()?;
         let socket = UnconnectedTcp::new(to)?;
         prepare(&socket)?;
-        let near = socket.connect(to, CONNECT_DEADLINE)?;
+        let near = socket.connect(CONNECT_DEADLINE)?;
         let far = accept_from(&listener, near.local_addr()?)?;
         near.set_nonblocking(true)?;
         far.set_nonblocking(true)?;

@@ -6,9 +6,7 @@ use longhaul_model::report::v1::load::{LoadPlan, LoadStep};
 use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
 
 /// The minimum interval between samples; closer ones add nothing.
 const INTERVAL_US: u64 = 100_000;
@@ -43,10 +41,9 @@ pub(super) fn competitor_plan(plan: &LoadPlan) -> plan::ThroughputPlan {
 
 /// A bulk run that is in progress.
 pub(super) struct LoadBulkRun {
-    pub plan: plan::ThroughputPlan,
+    plan: plan::ThroughputPlan,
     moved: Arc<AtomicU64>,
-    ended: Receiver<Result<ThroughputOutcome, ProbeError>>,
-    result: Option<Result<ThroughputOutcome, ProbeError>>,
+    thread: JoinHandle<Result<ThroughputOutcome, ProbeError>>,
 }
 
 impl LoadBulkRun {
@@ -54,19 +51,17 @@ impl LoadBulkRun {
         target: &TargetHost,
         plan: plan::ThroughputPlan,
     ) -> Result<LoadBulkRun, ProbeError> {
-        let (tell, ended) = sync_channel(1);
         let moved = Arc::new(AtomicU64::new(0));
         let (own_target, own_plan, own_moved) = (target.clone(), plan.clone(), Arc::clone(&moved));
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("load".to_owned())
             .spawn(move || {
                 let mut watch =
                     |progress: &ThroughputProgress| own_moved.store(count_bytes(progress), Relaxed);
-                // After an interrupt there is no receiver.
-                let _ = tell.send(throughput::run(&own_target, &own_plan, &mut watch));
+                throughput::run(&own_target, &own_plan, &mut watch)
             })
             .map_err(|source| ProbeError::local("cannot start a thread for the load", source))?;
-        Ok(LoadBulkRun { plan, moved, ended, result: None })
+        Ok(LoadBulkRun { plan, moved, thread })
     }
 
     /// Returns the payload so far, as counted at this end.
@@ -74,21 +69,14 @@ impl LoadBulkRun {
         self.moved.load(Relaxed)
     }
 
-    /// Waits up to `time`; returns whether the run has ended.
-    pub fn wait(&mut self, time: Duration) -> bool {
-        if self.result.is_none() {
-            self.result = match self.ended.recv_timeout(time) {
-                Ok(result) => Some(result),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => Some(Err(interrupted_error())),
-            };
-        }
-        self.result.is_some()
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Returns the result. A run that has not ended is abandoned and ends with the program.
     pub fn finish(self) -> (plan::ThroughputPlan, Result<ThroughputOutcome, ProbeError>) {
-        (self.plan, self.result.unwrap_or_else(|| Err(interrupted_error())))
+        let ended = if self.is_finished() { self.thread.join().ok() } else { None };
+        (self.plan, ended.unwrap_or_else(|| Err(interrupted_error())))
     }
 }
 

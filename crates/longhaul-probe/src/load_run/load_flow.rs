@@ -4,7 +4,7 @@ use crate::throughput::{ThroughputOutcome, payload_span};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{LoadFlow, LoadPoint};
 use longhaul_model::report::v1::observation::{StreamEnd, ThroughputObservation};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Times of the first and last payload at the receiver on the axis, in microseconds.
 pub(super) type PayloadSpan = (u64, u64);
@@ -15,17 +15,17 @@ pub(super) fn convert_flow(
     axis: Instant,
 ) -> (LoadFlow, Option<PayloadSpan>) {
     let observation = &outcome.observation;
-    let shift = AxisShift::of(outcome.origin, axis);
+    let to_axis = |at_us| convert_time(at_us, outcome.origin, axis);
     let receivers: Vec<&StreamEnd> =
         observation.streams.iter().map(|s| &s.receiver).filter(|end| end.bytes > 0).collect();
     let span = payload_span(receivers.iter().copied());
-    let span = span.map(|(first, last)| (shift.to_axis(first), shift.to_axis(last)));
+    let span = span.map(|(first, last)| (to_axis(first), to_axis(last)));
     let flow = LoadFlow {
         run_id: None,
         bytes: receivers.iter().map(|end| end.bytes).sum(),
         elapsed_us: observation.elapsed_us,
         limited_by: Limiter::Unknown,
-        series: sum_series(&receivers, shift),
+        series: sum_series(&receivers, to_axis),
         retransmits: count_retransmits(observation),
         mss_bytes: observation.streams.first().and_then(|s| s.sender.mss_bytes),
     };
@@ -40,28 +40,13 @@ fn count_retransmits(observation: &ThroughputObservation) -> Option<u64> {
     observation.streams.iter().map(|s| last(&s.sender)).sum()
 }
 
-/// The offset from the run's own time line to the axis of the probes.
-#[derive(Debug, Clone, Copy)]
-struct AxisShift {
-    later_us: u64,
-    earlier_us: u64,
-}
-
-impl AxisShift {
-    fn of(origin: Instant, axis: Instant) -> AxisShift {
-        AxisShift {
-            later_us: origin.saturating_duration_since(axis).as_micros() as u64,
-            earlier_us: axis.saturating_duration_since(origin).as_micros() as u64,
-        }
-    }
-
-    fn to_axis(self, at_us: u64) -> u64 {
-        at_us.saturating_add(self.later_us).saturating_sub(self.earlier_us)
-    }
+/// Converts a time of a run, which is relative to `origin`, to the axis of the probes.
+fn convert_time(at_us: u64, origin: Instant, axis: Instant) -> u64 {
+    (origin + Duration::from_micros(at_us)).saturating_duration_since(axis).as_micros() as u64
 }
 
 /// Sums all streams at the sample times of the stream that has the most.
-fn sum_series(receivers: &[&StreamEnd], shift: AxisShift) -> Vec<LoadPoint> {
+fn sum_series(receivers: &[&StreamEnd], to_axis: impl Fn(u64) -> u64) -> Vec<LoadPoint> {
     let Some(finest) = receivers.iter().max_by_key(|end| end.samples.len()) else {
         return Vec::new();
     };
@@ -74,7 +59,7 @@ fn sum_series(receivers: &[&StreamEnd], shift: AxisShift) -> Vec<LoadPoint> {
     let total = |at: u64| receivers.iter().map(|end| interpolate_bytes(end, at)).sum::<f64>();
     let points = times
         .into_iter()
-        .map(|at| LoadPoint { at_us: shift.to_axis(at), bytes: total(at).round() as u64 });
+        .map(|at| LoadPoint { at_us: to_axis(at), bytes: total(at).round() as u64 });
     points.collect()
 }
 
@@ -120,8 +105,7 @@ mod tests {
     fn counts_of_streams_are_added_on_the_axis_and_never_fall() {
         let one = end(100, 300, &[(50, 0), (200, 1000), (300, 2000), (450, 3000)]);
         let two = end(200, 200, &[(200, 0), (400, 500)]);
-        let shift = AxisShift { later_us: 1000, earlier_us: 0 };
-        let series = sum_series(&[&one, &two], shift);
+        let series = sum_series(&[&one, &two], |at_us| at_us + 1000);
         assert_eq!(series.first().map(|p| (p.at_us, p.bytes)), Some((1100, 0)));
         assert_eq!(series.last().map(|p| (p.at_us, p.bytes)), Some((1400, 3500)));
         assert!(series.windows(2).all(|w| w[0].bytes <= w[1].bytes && w[0].at_us < w[1].at_us));
@@ -129,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_run_that_began_before_the_axis_does_not_run_backwards() {
-        let shift = AxisShift { later_us: 0, earlier_us: 500 };
-        assert_eq!((shift.to_axis(100), shift.to_axis(700)), (0, 200));
+        let origin = Instant::now();
+        let axis = origin + Duration::from_micros(500);
+        assert_eq!([100, 700].map(|at_us| convert_time(at_us, origin, axis)), [0, 200]);
     }
 }

@@ -119,12 +119,13 @@ impl<'a> PhaseRunner<'a> {
         let load = bulk_run::load_plan(self.plan, step);
         let load = (!step.baseline).then(|| LoadBulkRun::start(self.target, load));
         let mut errors = Vec::new();
-        let mut pair = StepRuns {
+        let pair = StepRuns {
             load: keep_started(load, &mut errors),
             competitor: keep_started(other, &mut errors),
         };
         let deadline = Instant::now() + Duration::from_micros(self.plan.load_us) + MAX_SETUP_TIME;
-        while !pair.wait(POLL_INTERVAL) && !self.is_over(stop) && Instant::now() < deadline {
+        while !pair.is_finished() && !self.is_over(stop) && Instant::now() < deadline {
+            std::thread::sleep(POLL_INTERVAL);
             self.report_progress(Some(number), Some(&pair), watch);
         }
         self.record_phase(number, began_us, pair, errors);
@@ -190,11 +191,8 @@ impl<'a> PhaseRunner<'a> {
 
 impl StepRuns {
     /// Returns whether both runs have ended.
-    fn wait(&mut self, time: Duration) -> bool {
-        let load = self.load.as_mut().is_none_or(|bulk| bulk.wait(time));
-        let other = self.competitor.as_mut();
-        let rest = if load { time } else { Duration::ZERO };
-        other.is_none_or(|bulk| bulk.wait(rest)) && load
+    fn is_finished(&self) -> bool {
+        [&self.load, &self.competitor].into_iter().flatten().all(LoadBulkRun::is_finished)
     }
 }
 

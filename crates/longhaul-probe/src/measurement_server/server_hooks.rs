@@ -9,7 +9,9 @@ use super::session_slots::{SessionSlot, SessionSlots};
 use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
 use super::{RequestHandler, ServerContext, SessionPeer};
-use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
+use crate::engine::{
+    self, DataSocket, DatagramFormat, EndSpec, EngineError, StreamEnding, TransferRole as Flow,
+};
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
 use crate::probing::ReverseSurveyor;
 use crate::run_capture::{RunCapture, attach_capture};
@@ -18,8 +20,7 @@ use crate::session::{
     SessionState, sends_payload,
 };
 use crate::session_driver::{
-    EngineSetup, SessionEngines, SessionHooks, SessionResults, SessionSockets, split_capture,
-    split_results,
+    SessionEngines, SessionHooks, SessionResults, SessionSockets, split_capture, split_results,
 };
 use crate::wire::{
     AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionNonce,
@@ -306,9 +307,15 @@ impl<'a> ServerHooks<'a> {
                 sockets.reverse.push(socket);
             }
         }
-        let setup =
-            EngineSetup { role: SessionRole::Server, plan: run.plan.clone(), epoch: self.epoch };
-        run.engines = Some(SessionEngines::start(&setup, start, sockets)?);
+        let spec = EndSpec {
+            plan: run.plan.clone(),
+            initiator: false,
+            idle_rtt: Some(start.idle_rtt),
+            origin: self.epoch + start.origin,
+            heads: DatagramFormat::Longhaul,
+            ending: StreamEnding::HalfClosed,
+        };
+        run.engines = Some(SessionEngines::start(&spec, sockets)?);
         Ok(SessionInput::EngineReady)
     }
 }

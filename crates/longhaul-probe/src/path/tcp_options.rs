@@ -51,7 +51,7 @@ pub(super) fn probe_local_options(
     if let Some(source) = source {
         socket.bind(source)?;
     }
-    let stream = socket.connect(to, timeout)?;
+    let stream = socket.connect(timeout)?;
     let info = tcp_info::read_tcp_info(&stream)?;
     Ok(PathTcpOptions {
         here: Some(info.options),

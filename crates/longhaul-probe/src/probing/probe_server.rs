@@ -223,12 +223,12 @@ impl ProbeServerWorker {
 
     /// Deducts the trains' bytes from the remaining budget; fails if it is too small.
     fn spend_budget(&mut self, trains: &[TrainPlan]) -> Result<(), String> {
-        let cost = check_trains(trains).map_err(|error| error.to_string())?;
+        let bytes = check_trains(trains).map_err(|error| error.to_string())?;
         let left = self.left_bytes;
-        self.left_bytes = left.checked_sub(cost.bytes).ok_or_else(|| {
-            format!("trains of {} bytes; {left} bytes are left of the agreed amount", cost.bytes)
+        self.left_bytes = left.checked_sub(bytes).ok_or_else(|| {
+            format!("trains of {bytes} bytes; {left} bytes are left of the agreed amount")
         })?;
-        self.moved.fetch_add(cost.bytes, Ordering::Relaxed);
+        self.moved.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 

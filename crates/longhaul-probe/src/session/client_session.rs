@@ -2,8 +2,8 @@
 
 use super::clock_offset::{ClockReading, MAX_EXCHANGES, PING_INTERVAL};
 use super::{
-    EngineStart, HEARTBEAT_INTERVAL, PeerResult, RoleState, Session, SessionAction, SessionEnd,
-    SessionEvent, SessionPurpose, SessionRole, SessionState,
+    EngineStart, HEARTBEAT_INTERVAL, RoleState, Session, SessionAction, SessionEnd, SessionEvent,
+    SessionPurpose, SessionRole, SessionState, sends_payload,
 };
 use crate::plan_limits::MAX_CAPTURE_BYTES;
 use crate::secure::verify_proof;
@@ -11,8 +11,9 @@ use crate::wire::{
     CapturePart, ClockPing, ClockPong, ControlMessage, DirectionResult, PrepareMessage,
     ProbeBounds, RunProposal, StreamResult, WelcomeMessage,
 };
-use longhaul_model::report::v1::plan::{RunDirection, ThroughputPlan};
-use std::collections::BTreeSet;
+use longhaul_model::report::v1::observation::StreamEnd;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The maximum RTT at which two ends under one kernel count as one host: with an emulated path
@@ -23,39 +24,46 @@ const SAME_HOST_RTT: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone)]
 pub struct ClientState {
     purpose: SessionPurpose,
-    /// The agreed start, on this session's clock.
-    start_at: Option<Duration>,
     pinged: Vec<Duration>,
     answered: u32,
     clock: Option<ClockReading>,
-    /// Results received: streams by direction and index, ends by direction.
-    streams: BTreeSet<(bool, u32)>,
-    ends: BTreeSet<bool>,
-    /// Bytes of the server's capture file so far.
-    captured_bytes: u64,
+    pub(super) results: ServerResults,
+}
+
+/// The server's results, as received.
+#[derive(Debug, Clone, Default)]
+pub struct ServerResults {
+    /// Its capture file; empty if there is none.
+    pub capture: Vec<u8>,
+    /// By direction: true if the client sends.
+    pub directions: BTreeMap<bool, ServerDirection>,
+}
+
+/// The server's results of one direction.
+#[derive(Debug, Clone, Default)]
+pub struct ServerDirection {
+    pub streams: Vec<StreamEnd>,
+    pub end: Option<DirectionResult>,
 }
 
 impl ClientState {
-    /// A run of `plan`; payload starts at `start_at` of the session's clock, or at once.
-    pub fn new(plan: ThroughputPlan, start_at: Option<Duration>) -> Self {
-        ClientState::with_purpose(SessionPurpose::Run(Box::new(plan)), start_at)
+    /// A run of `plan`.
+    pub fn new(plan: ThroughputPlan) -> Self {
+        ClientState::with_purpose(SessionPurpose::Run(Box::new(plan)))
     }
 
     /// Probes within `bounds`, or within what the server grants.
     pub fn probing(bounds: ProbeBounds) -> Self {
-        ClientState::with_purpose(SessionPurpose::Probe(bounds), None)
+        ClientState::with_purpose(SessionPurpose::Probe(bounds))
     }
 
-    fn with_purpose(aim: SessionPurpose, start_at: Option<Duration>) -> Self {
+    fn with_purpose(purpose: SessionPurpose) -> Self {
         ClientState {
-            purpose: aim,
-            start_at,
+            purpose,
             pinged: Vec::new(),
             answered: 0,
             clock: None,
-            streams: BTreeSet::new(),
-            ends: BTreeSet::new(),
-            captured_bytes: 0,
+            results: ServerResults::default(),
         }
     }
 
@@ -67,46 +75,48 @@ impl ClientState {
         }
     }
 
-    fn directions(&self) -> &'static [bool] {
-        match self.plan().map(|plan| plan.direction) {
-            Some(RunDirection::Forward) => &[true],
-            Some(RunDirection::Reverse) => &[false],
-            Some(RunDirection::Both) => &[true, false],
-            None => &[],
-        }
+    fn streams(&self) -> usize {
+        self.plan().map_or(0, |plan| plan.streams as usize)
     }
 
-    fn streams(&self) -> u32 {
-        self.plan().map_or(0, |plan| plan.streams)
+    fn expects_direction(&self, forward: bool) -> bool {
+        let sender = if forward { SessionRole::Client } else { SessionRole::Server };
+        self.plan().is_some_and(|plan| sends_payload(sender, plan))
     }
 
-    /// Records a part of the server's capture; false if it is unrequested, too large or too late.
-    fn accept_capture(&mut self, part: &CapturePart) -> bool {
-        self.captured_bytes += part.bytes.0.len() as u64;
+    /// Adds a part of the server's capture; false if it is unrequested, too large or too late.
+    fn add_capture(&mut self, part: CapturePart) -> bool {
         let asked = self.plan().and_then(|plan| plan.capture);
+        let results = &mut self.results;
+        results.capture.extend(part.bytes.0);
         asked.is_some_and(|capture| capture.far)
-            && self.streams.is_empty()
-            && self.captured_bytes <= MAX_CAPTURE_BYTES
+            && results.directions.is_empty()
+            && results.capture.len() as u64 <= MAX_CAPTURE_BYTES
     }
 
-    /// Records a stream's result; false if it is unrequested or a duplicate.
-    fn accept_stream(&mut self, result: &StreamResult) -> bool {
-        result.index < self.streams()
-            && self.directions().contains(&result.forward)
-            && !self.ends.contains(&result.forward)
-            && self.streams.insert((result.forward, result.index))
+    /// Adds a stream's result; false if it is unrequested or not the next one.
+    fn add_stream(&mut self, result: StreamResult) -> bool {
+        let wanted = self.expects_direction(result.forward);
+        let streams = self.streams();
+        let direction = self.results.directions.entry(result.forward).or_default();
+        let index = direction.streams.len();
+        direction.streams.push(result.end);
+        wanted && index < streams && index == result.index as usize && direction.end.is_none()
     }
 
-    /// Records the end of a direction's results; false if streams are missing or it is a duplicate.
-    fn accept_end(&mut self, result: &DirectionResult) -> bool {
-        let told = self.streams.iter().filter(|(forward, _)| *forward == result.forward);
-        self.directions().contains(&result.forward)
-            && told.count() == self.streams() as usize
-            && self.ends.insert(result.forward)
+    /// Adds the end of a direction's results; false if streams are missing or it is a duplicate.
+    fn add_end(&mut self, result: DirectionResult) -> bool {
+        let streams = self.streams();
+        let direction = self.results.directions.entry(result.forward).or_default();
+        direction.streams.len() == streams && direction.end.replace(result).is_none()
     }
 
     fn is_complete(&self) -> bool {
-        self.ends.len() == self.directions().len()
+        let has_end = |forward| {
+            let direction = self.results.directions.get(&forward);
+            direction.is_some_and(|direction| direction.end.is_some())
+        };
+        [true, false].into_iter().all(|way| !self.expects_direction(way) || has_end(way))
     }
 }
 
@@ -137,7 +147,7 @@ impl Session {
             ControlMessage::Pong(pong) => self.on_pong(now, pong),
             ControlMessage::Prepared => {
                 self.transfer.peer_prepared = true;
-                self.start_when_due(now);
+                self.start_when_ready(now);
             }
             ControlMessage::Interval(interval) => {
                 self.actions.push(SessionAction::PeerInterval(interval));
@@ -145,9 +155,13 @@ impl Session {
             }
             ControlMessage::Sent | ControlMessage::Drained => self.on_flow_message(now, &message),
             ControlMessage::Answer(answer) => self.actions.push(SessionAction::Answer(answer)),
-            ControlMessage::Capture(part) => self.on_capture(part),
-            ControlMessage::Stream(result) => self.on_stream_result(result),
-            ControlMessage::End(result) => self.on_end_result(result),
+            ControlMessage::Capture(part) => {
+                self.add_result("a capture", |it| it.add_capture(part))
+            }
+            ControlMessage::Stream(result) => {
+                self.add_result("a stream", |it| it.add_stream(*result));
+            }
+            ControlMessage::End(result) => self.add_result("an end", |it| it.add_end(*result)),
             _ => {}
         }
     }
@@ -238,62 +252,41 @@ impl Session {
         self.record_path(clock);
         self.last_received = now;
         self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
-        let start_at = self.client_state().and_then(|initiative| initiative.start_at);
-        self.transfer.wait = start_at.map_or(Duration::ZERO, |at| at.saturating_sub(now));
         self.deadline = self.deadline_of_step(now);
         self.send(ControlMessage::Prepare(PrepareMessage {
             origin_us: clock.to_server_us(now),
             idle_rtt_us: clock.rtt.as_micros() as u64,
             same_host: self.same_host,
-            wait_us: start_at.map(|_| self.transfer.wait.as_micros() as u64),
+            wait_us: None,
         }));
         self.actions
             .push(SessionAction::StartEngine(EngineStart { origin: now, idle_rtt: clock.rtt }));
     }
 
-    /// Returns the time at which payload may start; `None` while an engine is not ready.
-    pub(super) fn start_time(&self) -> Option<Duration> {
-        let RoleState::Client(initiative) = &self.role_state else {
-            return None;
-        };
+    /// Starts the payload once both engines are ready.
+    pub(super) fn start_when_ready(&mut self, now: Duration) {
         let ready = self.transfer.peer_prepared && self.transfer.engine_ready;
-        ready.then(|| initiative.start_at.unwrap_or_default())
-    }
-
-    pub(super) fn start_when_due(&mut self, now: Duration) {
-        let due = self.start_time().is_some_and(|at| now >= at);
-        if due && self.step(SessionEvent::StartTime) {
+        if ready && self.step(SessionEvent::StartTime) {
             self.send(ControlMessage::Go);
             self.start_running(now);
         }
     }
 
-    fn on_capture(&mut self, part: CapturePart) {
-        if self.client_state().is_some_and(|initiative| initiative.accept_capture(&part)) {
-            let piece = PeerResult::Capture(part.bytes.0);
-            self.actions.push(SessionAction::Result(piece));
-        } else {
-            self.violation("a capture that was not requested, or is too large".to_owned());
-        }
-    }
-
-    fn on_stream_result(&mut self, result: Box<StreamResult>) {
-        if self.client_state().is_some_and(|initiative| initiative.accept_stream(&result)) {
-            self.actions.push(SessionAction::Result(PeerResult::Stream(result)));
-        } else {
-            self.violation(format!("result of stream {}, which was not requested", result.index));
-        }
-    }
-
-    fn on_end_result(&mut self, result: Box<DirectionResult>) {
-        if !self.client_state().is_some_and(|initiative| initiative.accept_end(&result)) {
-            return self.violation("results ended with streams missing".to_owned());
-        }
-        self.actions.push(SessionAction::Result(PeerResult::End(result)));
-        if self.client_state().is_some_and(|initiative| initiative.is_complete())
-            && self.state == SessionState::Exchanging
-        {
+    /// Adds a result of the server; ends the session if it was the last one, or is not permitted.
+    fn add_result(&mut self, what: &str, add: impl FnOnce(&mut ClientState) -> bool) {
+        let RoleState::Client(client) = &mut self.role_state else {
+            return;
+        };
+        if !add(client) {
+            let rule = "was not requested, is too large, or is out of order";
+            self.violation(format!("{what} of the results {rule}"));
+        } else if client.is_complete() && self.state == SessionState::Exchanging {
             self.close(SessionEnd::Finished);
         }
+    }
+
+    /// Takes the server's results out of the session.
+    pub fn take_results(&mut self) -> ServerResults {
+        self.client_state().map(|client| std::mem::take(&mut client.results)).unwrap_or_default()
     }
 }

@@ -158,7 +158,7 @@ impl Session {
         }
         self.transfer.engine_ready = true;
         match self.role {
-            SessionRole::Client => self.start_when_due(now),
+            SessionRole::Client => self.start_when_ready(now),
             SessionRole::Server => self.send(ControlMessage::Prepared),
         }
     }

@@ -39,29 +39,10 @@ pub enum SessionState {
     Closed,
 }
 
-/// An event: a message of the peer (named as in [`ControlMessage::name`]), or a local one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SessionEvent {
-    Hello,
-    Proof,
-    Welcome,
-    Propose,
-    Probe,
-    Accept,
-    Opened,
-    Ping,
-    Pong,
-    Prepare,
-    Prepared,
-    Go,
-    Interval,
-    Sent,
-    Drained,
-    Capture,
-    Stream,
-    End,
-    Ask,
-    Answer,
+/// An event: a message of the peer, or a local one.
+#[derive(Debug, Clone, Copy)]
+pub enum SessionEvent<'a> {
+    Message(&'a ControlMessage),
     /// Local: the run was admitted.
     Admitted,
     /// Local: all data streams are open.
@@ -76,7 +57,7 @@ pub enum SessionEvent {
     Done,
     /// Local: the engine is ready.
     EngineReady,
-    /// Local: both engines are ready and the start time has come.
+    /// Local: both engines are ready.
     StartTime,
     /// Local: every sender of both ends has written everything.
     AllSent,
@@ -94,12 +75,12 @@ pub enum SessionEvent {
 pub fn next_state(
     role: SessionRole,
     state: SessionState,
-    event: SessionEvent,
+    event: SessionEvent<'_>,
 ) -> Option<SessionState> {
+    use ControlMessage as M;
     use SessionEvent::{
-        Accept, Admitted, AllDrained, AllSent, Answer, Ask, Asked, Capture, Done, Drained, End,
-        Ending, EngineReady, Go, Hello, Interval, Opened, Ping, Pong, Prepare, Prepared, Probe,
-        Proof, Propose, Sent, StartTime, Stream, StreamsOpen, Timed, TimedToAsk, Welcome,
+        Admitted, AllDrained, AllSent, Asked, Done, Ending, EngineReady, Message, StartTime,
+        StreamsOpen, Timed, TimedToAsk,
     };
     use SessionRole::{Client as I, Server as R};
     use SessionState::{
@@ -110,69 +91,40 @@ pub fn next_state(
         (_, Closed, _) => return None,
         (_, _, Ending) => Closed,
 
-        (_, Greeting, Hello) => Proving,
-        (R, Proving, Proof) => Negotiating,
-        (I, Proving, Welcome) => Negotiating,
-        (R, Negotiating, Propose | Probe) => Negotiating,
+        (_, Greeting, Message(M::Hello(_))) => Proving,
+        (R, Proving, Message(M::Proof(_))) => Negotiating,
+        (I, Proving, Message(M::Welcome(_))) => Negotiating,
+        (R, Negotiating, Message(M::Propose(_) | M::Probe(_))) => Negotiating,
         (R, Negotiating, Admitted) => Opening,
-        (I, Negotiating, Accept) => Opening,
+        (I, Negotiating, Message(M::Accept(_))) => Opening,
         (I, Opening, StreamsOpen) => Opening,
         (R, Opening, StreamsOpen) => Timing,
-        (I, Opening, Opened) => Timing,
-        (R, Timing, Ping) => Timing,
-        (I, Timing, Pong) => Timing,
-        (R, Timing, Prepare) => Ready,
+        (I, Opening, Message(M::Opened)) => Timing,
+        (R, Timing, Message(M::Ping(_))) => Timing,
+        (I, Timing, Message(M::Pong(_))) => Timing,
+        (R, Timing, Message(M::Prepare(_))) => Ready,
         (I, Timing, Timed) => Ready,
-        (I, Ready, Prepared) => Ready,
-        (_, Ready, EngineReady | Interval) => Ready,
-        (R, Ready, Go) => Running,
+        (I, Ready, Message(M::Prepared)) => Ready,
+        (_, Ready, EngineReady | Message(M::Interval(_))) => Ready,
+        (R, Ready, Message(M::Go)) => Running,
         (I, Ready, StartTime) => Running,
-        (_, Running, Sent | Interval) => Running,
+        (_, Running, Message(M::Sent | M::Interval(_))) => Running,
         (_, Running, AllSent) => Draining,
-        (_, Draining, Drained | Interval) => Draining,
+        (_, Draining, Message(M::Drained | M::Interval(_))) => Draining,
         (_, Draining, AllDrained) => Exchanging,
-        (_, Exchanging, Interval) => Exchanging,
-        (I, Exchanging, Capture | Stream | End) => Exchanging,
+        (_, Exchanging, Message(M::Interval(_))) => Exchanging,
+        (I, Exchanging, Message(M::Capture(_) | M::Stream(_) | M::End(_))) => Exchanging,
 
-        (R, Timing, Go) => Asking,
+        (R, Timing, Message(M::Go)) => Asking,
         (I, Timing, TimedToAsk) => Asking,
-        (R, Asking, Ask) => Working,
+        (R, Asking, Message(M::Ask(_))) => Working,
         (I, Asking, Asked) => Working,
         (R, Working, Done) => Asking,
-        (I, Working, Answer) => Asking,
-        (_, Asking, Interval) => Asking,
-        (_, Working, Interval) => Working,
+        (I, Working, Message(M::Answer(_))) => Asking,
+        (_, Asking, Message(M::Interval(_))) => Asking,
+        (_, Working, Message(M::Interval(_))) => Working,
         _ => return None,
     })
-}
-
-impl SessionEvent {
-    /// Returns the event of a message; `None` for `bye`, which always ends the session.
-    pub fn from_message(message: &ControlMessage) -> Option<SessionEvent> {
-        Some(match message {
-            ControlMessage::Hello(_) => SessionEvent::Hello,
-            ControlMessage::Proof(_) => SessionEvent::Proof,
-            ControlMessage::Welcome(_) => SessionEvent::Welcome,
-            ControlMessage::Propose(_) => SessionEvent::Propose,
-            ControlMessage::Probe(_) => SessionEvent::Probe,
-            ControlMessage::Accept(_) => SessionEvent::Accept,
-            ControlMessage::Opened => SessionEvent::Opened,
-            ControlMessage::Ping(_) => SessionEvent::Ping,
-            ControlMessage::Pong(_) => SessionEvent::Pong,
-            ControlMessage::Prepare(_) => SessionEvent::Prepare,
-            ControlMessage::Prepared => SessionEvent::Prepared,
-            ControlMessage::Go => SessionEvent::Go,
-            ControlMessage::Interval(_) => SessionEvent::Interval,
-            ControlMessage::Sent => SessionEvent::Sent,
-            ControlMessage::Drained => SessionEvent::Drained,
-            ControlMessage::Capture(_) => SessionEvent::Capture,
-            ControlMessage::Stream(_) => SessionEvent::Stream,
-            ControlMessage::End(_) => SessionEvent::End,
-            ControlMessage::Ask(_) => SessionEvent::Ask,
-            ControlMessage::Answer(_) => SessionEvent::Answer,
-            ControlMessage::Bye(_) => return None,
-        })
-    }
 }
 
 impl SessionState {

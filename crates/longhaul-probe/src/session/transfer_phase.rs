@@ -21,7 +21,7 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The progress of the run at this end and at the peer.
 #[derive(Debug, Default)]
 pub(super) struct TransferState {
-    /// The time until the agreed start.
+    /// Server: the time until the start that a client of an earlier release wants.
     pub(super) wait: Duration,
     /// The engines of the peer and of this end are ready.
     pub(super) peer_prepared: bool,
@@ -36,12 +36,6 @@ pub(super) struct TransferState {
     peer_drained: bool,
     grace_ends: Option<Duration>,
     stopped: bool,
-}
-
-impl TransferState {
-    pub(super) fn wait(&self) -> Duration {
-        self.wait
-    }
 }
 
 /// Returns whether the end with this role sends payload under this plan.
@@ -215,13 +209,10 @@ impl Session {
     pub(super) fn next_timer(&self) -> Option<Duration> {
         match self.state {
             SessionState::Timing => self.next_ping(),
-            SessionState::Ready => {
-                let start = self.start_time();
-                start.into_iter().chain([self.transfer.next_heartbeat]).min()
-            }
-            SessionState::Exchanging | SessionState::Asking | SessionState::Working => {
-                Some(self.transfer.next_heartbeat)
-            }
+            SessionState::Ready
+            | SessionState::Exchanging
+            | SessionState::Asking
+            | SessionState::Working => Some(self.transfer.next_heartbeat),
             SessionState::Running => {
                 let overtime = self.overtime_deadline().filter(|_| !self.transfer.sent);
                 [overtime, Some(self.transfer.next_heartbeat)].into_iter().flatten().min()
@@ -243,7 +234,6 @@ impl Session {
         let late = |at: Option<Duration>| at.is_some_and(|at| now >= at);
         match self.state {
             SessionState::Timing => self.ping_when_due(now),
-            SessionState::Ready => self.start_when_due(now),
             SessionState::Running if late(self.overtime_deadline()) && !self.transfer.sent => {
                 self.transfer.sent = true;
                 self.actions.push(SessionAction::StopEngine);

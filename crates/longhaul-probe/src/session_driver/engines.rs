@@ -1,30 +1,18 @@
 //! The engines of one end: a sender, a receiver, or both.
 
 use crate::engine::{
-    DataSocket, DatagramFormat, EndRun, EndSpec, EngineError, EngineResult, StreamEnding,
-    TransferRole as Flow,
+    DataSocket, EndRun, EndSpec, EngineError, EngineResult, StreamEnding, TransferRole as Flow,
 };
-use crate::session::{EngineStart, SessionRole, TransferProgress};
+use crate::session::TransferProgress;
 use crate::wire::IntervalCounters;
-use longhaul_model::report::v1::plan::ThroughputPlan;
 use parking_lot::Mutex;
 use std::net::{Shutdown, TcpStream};
-use std::time::Instant;
 
 /// The data sockets of a session by direction, ordered by index.
 #[derive(Debug, Default)]
 pub struct SessionSockets {
     pub forward: Vec<DataSocket>,
     pub reverse: Vec<DataSocket>,
-}
-
-/// The parameters of an engine that do not depend on the path.
-#[derive(Debug, Clone)]
-pub struct EngineSetup {
-    pub role: SessionRole,
-    pub plan: ThroughputPlan,
-    /// The zero of the session's clock.
-    pub epoch: Instant,
 }
 
 /// The engines of this end.
@@ -45,42 +33,18 @@ pub struct SessionResults {
 }
 
 impl SessionEngines {
-    pub fn start(
-        setup: &EngineSetup,
-        start: EngineStart,
-        sockets: SessionSockets,
-    ) -> Result<SessionEngines, EngineError> {
-        let (heads, ending) = (DatagramFormat::Longhaul, StreamEnding::HalfClosed);
-        SessionEngines::start_with(heads, ending, setup, start, sockets)
-    }
-
-    /// Starts the engines with the datagram format and the stream ending of another wire protocol.
-    pub fn start_with(
-        heads: DatagramFormat,
-        ending: StreamEnding,
-        setup: &EngineSetup,
-        start: EngineStart,
-        sockets: SessionSockets,
-    ) -> Result<SessionEngines, EngineError> {
-        let (sends, receives) = match setup.role {
-            SessionRole::Client => (sockets.forward, sockets.reverse),
-            SessionRole::Server => (sockets.reverse, sockets.forward),
-        };
-        let spec = |role| EndSpec {
-            role,
-            plan: setup.plan.clone(),
-            initiator: setup.role == SessionRole::Client,
-            idle_rtt: Some(start.idle_rtt),
-            origin: setup.epoch + start.origin,
-            heads,
-            ending,
+    pub fn start(spec: &EndSpec, sockets: SessionSockets) -> Result<SessionEngines, EngineError> {
+        let (sends, receives) = if spec.initiator {
+            (sockets.forward, sockets.reverse)
+        } else {
+            (sockets.reverse, sockets.forward)
         };
         let run = |role, sockets: Vec<DataSocket>| {
             let wanted = !sockets.is_empty();
-            wanted.then(|| EndRun::start(spec(role), sockets)).transpose()
+            wanted.then(|| EndRun::start(spec.clone(), role, sockets)).transpose()
         };
         let tails = sends.iter().filter_map(|socket| match socket {
-            DataSocket::Tcp(stream) if ending == StreamEnding::HalfClosed => {
+            DataSocket::Tcp(stream) if spec.ending == StreamEnding::HalfClosed => {
                 stream.try_clone().ok()
             }
             _ => None,
@@ -166,9 +130,10 @@ impl Drop for SessionEngines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_model::report::v1::plan::StopCondition;
+    use crate::engine::DatagramFormat;
+    use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
     use std::net::TcpListener;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     const SOON: Duration = Duration::from_secs(120);
 
@@ -178,20 +143,22 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().expect("its address"));
         let (far, _) = listener.accept().expect("a connection");
         far.set_read_timeout(Some(SOON)).expect("a timeout");
-        let setup = EngineSetup {
-            role: SessionRole::Client,
+        let spec = EndSpec {
             plan: ThroughputPlan {
                 stop: StopCondition::TimeUs(100_000),
                 ..ThroughputPlan::default()
             },
-            epoch: Instant::now(),
+            initiator: true,
+            idle_rtt: None,
+            origin: Instant::now(),
+            heads: DatagramFormat::Longhaul,
+            ending: StreamEnding::HalfClosed,
         };
-        let start = EngineStart { origin: Duration::ZERO, idle_rtt: Duration::ZERO };
         let sockets = SessionSockets {
             forward: vec![DataSocket::Tcp(near.expect("a connection"))],
             reverse: Vec::new(),
         };
-        (SessionEngines::start(&setup, start, sockets).expect("engines"), far)
+        (SessionEngines::start(&spec, sockets).expect("engines"), far)
     }
 
     #[test]

@@ -1,17 +1,12 @@
 //! Client-side actions outside the protocol: streams, engines, progress for the user.
 
-use super::result_join::{self, ServerResults};
-use super::{RunCaptures, TargetHost, ThroughputProgress, stream_opening};
-use crate::engine::EngineError;
+use super::{TargetHost, ThroughputProgress, stream_opening};
+use crate::engine::{DatagramFormat, EndSpec, EngineError, StreamEnding};
 use crate::run_capture::RunCapture;
-use crate::session::{PeerResult, Session, SessionAction, SessionInput, SessionRole, SessionState};
-use crate::session_driver::{
-    EngineSetup, SessionEngines, SessionHooks, SessionResults, SessionSockets,
-};
+use crate::session::{Session, SessionAction, SessionInput, SessionState};
+use crate::session_driver::{SessionEngines, SessionHooks, SessionResults, SessionSockets};
 use crate::wire::IntervalCounters;
-use longhaul_capture::capture_refused_caveat;
-use longhaul_model::report::v1::ReportCaveat;
-use longhaul_model::report::v1::observation::ThroughputObservation;
+use longhaul_capture::FinishedCapture;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +23,7 @@ pub(super) struct ClientHooks<'a> {
     local: Option<SocketAddr>,
     epoch: Instant,
     /// Zero of the common time line.
-    origin: Instant,
+    pub origin: Instant,
     watch: &'a mut dyn FnMut(&ThroughputProgress),
     last_report: Option<(SessionState, Duration)>,
     sockets: SessionSockets,
@@ -37,10 +32,9 @@ pub(super) struct ClientHooks<'a> {
     /// The data streams did not reach the server, so this host did not fail.
     pub server_unreachable: bool,
     server_interval: IntervalCounters,
-    collected: SessionResults,
-    results: ServerResults,
+    pub collected: SessionResults,
     capture: RunCapture,
-    captures: RunCaptures,
+    pub captured: Option<FinishedCapture>,
 }
 
 impl<'a> ClientHooks<'a> {
@@ -67,15 +61,9 @@ impl<'a> ClientHooks<'a> {
             server_unreachable: false,
             server_interval: IntervalCounters::default(),
             collected: SessionResults::default(),
-            results: ServerResults::default(),
             capture: RunCapture::Off,
-            captures: RunCaptures::default(),
+            captured: None,
         }
-    }
-
-    /// Returns the zero of the common time line, on this host's clock.
-    pub fn origin(&self) -> Instant {
-        self.origin
     }
 
     /// Returns the payload bytes counted by this end's engines.
@@ -84,28 +72,6 @@ impl<'a> ClientHooks<'a> {
             .sent_bytes
             .unwrap_or(0)
             .max(self.local_interval.received_bytes.unwrap_or(0))
-    }
-
-    /// Takes the packet captures of both ends.
-    pub fn take_captures(&mut self) -> RunCaptures {
-        std::mem::take(&mut self.captures)
-    }
-
-    /// Joins the readings of both ends.
-    pub fn observation(
-        self,
-        session: &Session,
-    ) -> Result<(ThroughputObservation, Vec<ReportCaveat>), String> {
-        let far = self.plan.capture.is_some_and(|capture| capture.far);
-        let (observation, mut caveats) =
-            result_join::join_results(self.plan, self.collected, self.results, session)?;
-        if far && !session.supports_captures() {
-            let told = capture_refused_caveat(
-                "the longhaul release of the server does not support captures",
-            );
-            caveats.push(ReportCaveat::new(&told.code, format!("server: {}", told.text)));
-        }
-        Ok((observation, caveats))
     }
 
     fn report_progress(&mut self, state: SessionState, now: Duration) {
@@ -170,13 +136,16 @@ impl SessionHooks for ClientHooks<'_> {
             }
             SessionAction::StartEngine(start) => {
                 self.origin = self.epoch + start.origin;
-                let setup = EngineSetup {
-                    role: SessionRole::Client,
+                let spec = EndSpec {
                     plan: self.plan.clone(),
-                    epoch: self.epoch,
+                    initiator: true,
+                    idle_rtt: Some(start.idle_rtt),
+                    origin: self.origin,
+                    heads: DatagramFormat::Longhaul,
+                    ending: StreamEnding::HalfClosed,
                 };
                 let sockets = std::mem::take(&mut self.sockets);
-                self.engines = Some(SessionEngines::start(&setup, start, sockets)?);
+                self.engines = Some(SessionEngines::start(&spec, sockets)?);
                 return Ok(Some(SessionInput::EngineReady));
             }
             SessionAction::Go => self.engines.iter().for_each(SessionEngines::go),
@@ -185,15 +154,9 @@ impl SessionHooks for ClientHooks<'_> {
                 self.collected =
                     self.engines.take().map(SessionEngines::collect).unwrap_or_default();
                 let capture = std::mem::take(&mut self.capture);
-                self.captures.client = capture.end_client(&mut self.collected);
+                self.captured = capture.end_client(&mut self.collected);
             }
             SessionAction::PeerInterval(interval) => self.server_interval = interval,
-            SessionAction::Result(PeerResult::Capture(piece)) => {
-                let file = self.captures.server.get_or_insert_default();
-                file.extend(piece);
-            }
-            SessionAction::Result(PeerResult::Stream(result)) => self.results.streams.push(*result),
-            SessionAction::Result(PeerResult::End(result)) => self.results.ends.push(*result),
             SessionAction::Send(_)
             | SessionAction::Admit(_)
             | SessionAction::Ask(_)

@@ -1,7 +1,7 @@
 //! Resolves a name and opens a control connection with TLS.
 
 use super::{AddressFamily, TargetHost};
-use crate::engine::{self, ConnectingSocket, TransferRole};
+use crate::engine::{self, TransferRole};
 use crate::probe_error::ProbeError;
 use crate::secure::{
     AuthToken, ChannelError, ControlChannel, TlsHandshake, boot_proof, client_config,
@@ -9,6 +9,7 @@ use crate::secure::{
 use crate::session::SessionSetup;
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use longhaul_sys::{listening_socket, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -62,7 +63,7 @@ pub fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeError> {
 
 /// Connects with options for small messages.
 pub fn connect_plain(target: &TargetHost, address: SocketAddr) -> Result<TcpStream, ProbeError> {
-    let socket = connect_tcp(target, address)?;
+    let socket = connect_socket(create_socket(target, address)?, target, address)?;
     let small = || -> io::Result<()> {
         sockopt::set_no_delay(&socket, true)?;
         listening_socket::set_dead_peer_timeout(&socket, DEAD_PEER_TIMEOUT)
@@ -95,32 +96,18 @@ pub(crate) fn open_control(
     Ok(TlsControlConnection { channel, local })
 }
 
-fn connect_tcp(target: &TargetHost, address: SocketAddr) -> Result<TcpStream, ProbeError> {
-    connect_socket(create_socket(target, address)?, target, address)
-}
-
-/// Returns the duration of a TCP connect; the connection is closed at once.
-pub(super) fn time_connect(
+pub(super) fn create_socket(
     target: &TargetHost,
     address: SocketAddr,
-) -> Result<Duration, ProbeError> {
-    let socket = create_socket(target, address)?;
-    let before = Instant::now();
-    let stream = connect_socket(socket, target, address)?;
-    let time = before.elapsed();
-    drop(stream);
-    Ok(time)
-}
-
-fn create_socket(target: &TargetHost, address: SocketAddr) -> Result<ConnectingSocket, ProbeError> {
+) -> Result<UnconnectedTcp, ProbeError> {
     // The control connection is bound like the data connections, with no other options.
     let plain = ThroughputPlan::default();
     let socket = engine::open_tcp_socket(&plain, TransferRole::Sender, address, &target.bind);
     socket.map_err(|error| ProbeError::local(error.to_string(), error.source))
 }
 
-fn connect_socket(
-    socket: ConnectingSocket,
+pub(super) fn connect_socket(
+    socket: UnconnectedTcp,
     target: &TargetHost,
     address: SocketAddr,
 ) -> Result<TcpStream, ProbeError> {

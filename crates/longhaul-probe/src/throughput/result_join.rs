@@ -6,41 +6,30 @@
 
 use crate::engine::{EngineResult as LocalEnd, reconcile_loss};
 use crate::program_sanitizer::sanitize_program;
-use crate::session::Session;
+use crate::session::{ServerDirection, Session};
 use crate::session_driver::SessionResults;
-use crate::wire::{DirectionResult, StreamResult};
+use crate::wire::DirectionResult;
+use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{
-    BothEnds, EndObservation, ObservedStream, StreamEnd, ThroughputObservation,
+    BothEnds, ObservedStream, StreamEnd, ThroughputObservation,
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
-
-/// The server's results, as received.
-#[derive(Debug, Default)]
-pub(super) struct ServerResults {
-    pub streams: Vec<StreamResult>,
-    pub ends: Vec<DirectionResult>,
-}
-
-/// One end of one direction.
-struct DirectionSide {
-    streams: Vec<StreamEnd>,
-    end: EndObservation,
-}
+use std::collections::BTreeMap;
 
 /// Joins the results of both ends; the error names what is missing.
 pub(super) fn join_results(
     plan: &ThroughputPlan,
     collected: SessionResults,
-    far: ServerResults,
+    mut far: BTreeMap<bool, ServerDirection>,
     session: &Session,
 ) -> Result<(ThroughputObservation, Vec<ReportCaveat>), String> {
     let mut caveats = Vec::new();
-    let mut far = Some(far);
     let mut one_way = |forward: bool, local: Option<LocalEnd>| {
         let local = local.ok_or("no result from the engine of this end")?;
-        let far = take_server_results(&mut far, forward).ok_or("no result from the server")?;
-        Ok::<_, String>(join_direction_sides(plan, forward, (local, far), session, &mut caveats))
+        let far = far.remove(&forward).and_then(convert_server_direction);
+        let far = far.ok_or("no result from the server")?;
+        Ok::<_, String>(join_direction(plan, forward, local, far, session, &mut caveats))
     };
     let observation = match plan.direction {
         RunDirection::Forward => one_way(true, collected.sender)?,
@@ -55,39 +44,32 @@ pub(super) fn join_results(
     if plan.transport == RunTransport::Tcp && !moved(&observation) {
         return Err("no payload arrived at the receiver".to_owned());
     }
+    let far_capture = plan.capture.is_some_and(|capture| capture.far);
+    if far_capture && !session.supports_captures() {
+        let told =
+            capture_refused_caveat("the longhaul release of the server does not support captures");
+        add_caveats(&mut caveats, &[told], "server: ");
+    }
     Ok((observation, caveats))
 }
 
-/// Extracts the server's results of one direction.
-fn take_server_results(
-    far: &mut Option<ServerResults>,
-    forward: bool,
-) -> Option<(DirectionSide, Vec<ReportCaveat>)> {
-    let results = far.take()?;
-    let (mut streams, other_streams): (Vec<_>, Vec<_>) =
-        results.streams.into_iter().partition(|stream| stream.forward == forward);
-    let (ends, other_ends): (Vec<_>, Vec<_>) =
-        results.ends.into_iter().partition(|end| end.forward == forward);
-    *far = Some(ServerResults { streams: other_streams, ends: other_ends });
-    streams.sort_by_key(|stream| stream.index);
-    let end = ends.into_iter().next()?;
-    let streams = streams.into_iter().map(|stream| stream.end).collect();
-    let (mut end, caveats) = (end.end, end.caveats);
+fn convert_server_direction(far: ServerDirection) -> Option<LocalEnd> {
+    let DirectionResult { mut end, caveats, .. } = far.end?;
     end.program = end.program.map(sanitize_program);
-    Some((DirectionSide { streams, end }, caveats))
+    Some(LocalEnd { streams: far.streams, end, caveats })
 }
 
-fn join_direction_sides(
+fn join_direction(
     plan: &ThroughputPlan,
     forward: bool,
-    (local, (far, far_caveats)): (LocalEnd, (DirectionSide, Vec<ReportCaveat>)),
+    local: LocalEnd,
+    far: LocalEnd,
     session: &Session,
     caveats: &mut Vec<ReportCaveat>,
 ) -> ThroughputObservation {
-    add_caveats(caveats, local.caveats, "");
-    add_caveats(caveats, far_caveats, "server: ");
-    let here = DirectionSide { streams: local.streams, end: local.end };
-    let (sender, receiver) = if forward { (here, far) } else { (far, here) };
+    add_caveats(caveats, &local.caveats, "");
+    add_caveats(caveats, &far.caveats, "server: ");
+    let (sender, receiver) = if forward { (local, far) } else { (far, local) };
     let mut streams: Vec<ObservedStream> = sender
         .streams
         .into_iter()
@@ -115,7 +97,7 @@ fn join_direction_sides(
     }
 }
 
-fn add_caveats(all: &mut Vec<ReportCaveat>, more: Vec<ReportCaveat>, whose: &str) {
+fn add_caveats(all: &mut Vec<ReportCaveat>, more: &[ReportCaveat], whose: &str) {
     for caveat in more {
         let caveat = ReportCaveat::new(&caveat.code, format!("{whose}{}", caveat.text));
         if !all.contains(&caveat) {

@@ -29,7 +29,9 @@ pub fn open_data_streams(
     let wanted = build_preambles(plan, nonce);
     let sockets = match plan.transport {
         RunTransport::Tcp => connect_all(target, plan, to, &wanted)?,
-        RunTransport::Udp { .. } => open_flows(target, plan, to, &wanted)?,
+        RunTransport::Udp { .. } => {
+            open_flows(target, plan, to, &wanted)?.into_iter().map(DataSocket::Udp).collect()
+        }
     };
     let mut both = SessionSockets::default();
     for (preamble, socket) in wanted.iter().zip(sockets) {
@@ -91,7 +93,7 @@ fn connect_data_stream(
     let open =
         |source| EngineError::new(format!("open data stream {} to {to}", preamble.index), source);
     let socket = engine::open_tcp_socket(plan, stream_direction(preamble), to, &target.bind)?;
-    socket.limit_window(plan)?;
+    engine::limit_window(&socket, plan)?;
     let mut stream = socket.connect(target.connect_timeout).map_err(open)?;
     stream.set_write_timeout(Some(target.connect_timeout)).map_err(open)?;
     stream.write_all(&preamble.encode(DATA_STREAM)).map_err(open)?;
@@ -106,12 +108,7 @@ pub(crate) fn open_flow(
     to: SocketAddr,
     preamble: StreamPreamble,
 ) -> Result<UdpSocket, EngineError> {
-    let sockets = open_flows(target, plan, to, &[preamble])?;
-    let flow = sockets.into_iter().find_map(|socket| match socket {
-        DataSocket::Udp(socket) => Some(socket),
-        DataSocket::Tcp(_) => None,
-    });
-    flow.ok_or_else(|| {
+    open_flows(target, plan, to, &[preamble])?.pop().ok_or_else(|| {
         EngineError::new("open a UDP flow", io::Error::other("no socket was created"))
     })
 }
@@ -123,7 +120,7 @@ fn open_flows(
     plan: &ThroughputPlan,
     to: SocketAddr,
     wanted: &[StreamPreamble],
-) -> Result<Vec<DataSocket>, EngineError> {
+) -> Result<Vec<UdpSocket>, EngineError> {
     let deadline = Instant::now() + target.connect_timeout;
     let sockets: Vec<UdpSocket> = wanted
         .iter()
@@ -145,7 +142,11 @@ fn open_flows(
             silent.retain(|&number| !receive_acknowledgement(&sockets[number], &wanted[number]));
         }
     }
-    sockets.into_iter().map(into_blocking).collect()
+    // The engine expects the blocking mode.
+    let restore = |socket: &UdpSocket| socket.set_read_timeout(None);
+    let restored = sockets.iter().try_for_each(restore);
+    restored.map_err(|source| EngineError::new("configure a UDP flow", source))?;
+    Ok(sockets)
 }
 
 fn receive_acknowledgement(socket: &UdpSocket, preamble: &StreamPreamble) -> bool {
@@ -154,11 +155,4 @@ fn receive_acknowledgement(socket: &UdpSocket, preamble: &StreamPreamble) -> boo
         socket.set_read_timeout(Some(ANSWER_POLL_TIMEOUT)).and_then(|()| socket.recv(&mut bytes));
     let heard = |count: usize| StreamPreamble::decode(&bytes[..count], DATAGRAM_ACKNOWLEDGED);
     came.ok().and_then(heard) == Some(*preamble)
-}
-
-/// Restores the blocking mode that the engine expects.
-fn into_blocking(socket: UdpSocket) -> Result<DataSocket, EngineError> {
-    let settle = |source| EngineError::new("configure a UDP flow", source);
-    socket.set_read_timeout(None).map_err(settle)?;
-    Ok(DataSocket::Udp(socket))
 }

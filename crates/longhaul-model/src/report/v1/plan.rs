@@ -45,7 +45,7 @@ pub struct ThroughputPlan {
     pub affinity: CoreAffinity,
     /// Sampling interval; on paths with a longer RTT at least one RTT.
     pub interval_us: u64,
-    /// Start at this wall-clock time (microseconds since 1970, UTC).
+    /// The agreed start (microseconds since 1970, UTC) in a report of an earlier release.
     pub start_at_us: Option<u64>,
     /// Capture of the run's own streams; absent: no capture.
     pub capture: Option<CapturePlan>,

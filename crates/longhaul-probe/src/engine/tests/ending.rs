@@ -14,7 +14,7 @@ fn open_ended(plan: &ThroughputPlan, sockets: Vec<DataSocket>) -> EndRun {
         ending: StreamEnding::Open { block_bytes: BLOCK_BYTES },
         ..spec(TransferRole::Sender, plan)
     };
-    EndRun::start(spec, sockets).expect("an end")
+    EndRun::start(spec, TransferRole::Sender, sockets).expect("an end")
 }
 
 /// Bytes read until all is `sent` and nothing more comes, of a stream that must not end.

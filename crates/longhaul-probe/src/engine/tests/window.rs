@@ -19,7 +19,7 @@ fn widest(heads: DatagramFormat, asked: u64) -> Option<u64> {
     }
     let start = |role, socket| {
         let spec = EndSpec { heads, ..spec(role, &plan) };
-        EndRun::start(spec, vec![DataSocket::Tcp(socket)]).expect("an end")
+        EndRun::start(spec, role, vec![DataSocket::Tcp(socket)]).expect("an end")
     };
     let receiver = start(TransferRole::Receiver, far);
     let sender = start(TransferRole::Sender, near);

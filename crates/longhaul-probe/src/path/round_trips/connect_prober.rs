@@ -99,7 +99,7 @@ fn connect_once(
         socket.bind(source).ok()?;
     }
     let before = Instant::now();
-    let connected = socket.connect(to, timeout);
+    let connected = socket.connect(timeout);
     let took = before.elapsed();
     match connected {
         Ok(stream) => {

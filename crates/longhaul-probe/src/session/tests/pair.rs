@@ -39,7 +39,6 @@ struct Machine {
     went_at: Option<Duration>,
     stopped: bool,
     closed: Option<SessionEnd>,
-    results: usize,
     sent: usize,
     inbox: VecDeque<(Duration, SessionInput)>,
 }
@@ -74,14 +73,13 @@ fn machine(part: RoleState, exporter: u8, token: Option<&str>) -> Machine {
         went_at: None,
         stopped: false,
         closed: None,
-        results: 0,
         sent: 0,
         inbox: VecDeque::new(),
     }
 }
 
-fn initiative(plan: &ThroughputPlan, start_at: Option<Duration>) -> RoleState {
-    RoleState::Client(Box::new(ClientState::new(plan.clone(), start_at)))
+fn initiative(plan: &ThroughputPlan) -> RoleState {
+    RoleState::Client(Box::new(ClientState::new(plan.clone())))
 }
 
 fn admission(strangers: Option<AnonymousLimits>) -> RoleState {
@@ -94,10 +92,7 @@ impl Pair {
         Pair {
             now: Duration::ZERO,
             one_way: Duration::from_millis(one_way_ms),
-            machines: [
-                machine(initiative(&plan, None), 1, None),
-                machine(admission(strangers), 1, None),
-            ],
+            machines: [machine(initiative(&plan), 1, None), machine(admission(strangers), 1, None)],
             plan,
             fault: None,
             injection: None,
@@ -133,20 +128,14 @@ impl Pair {
         theirs: Option<&str>,
         strangers: Option<AnonymousLimits>,
     ) {
-        self.machines = [
-            machine(initiative(&self.plan, None), 1, ours),
-            machine(admission(strangers), 1, theirs),
-        ];
+        self.machines =
+            [machine(initiative(&self.plan), 1, ours), machine(admission(strangers), 1, theirs)];
     }
 
     /// Two TLS connections instead of one: the ends have different exporters.
     pub fn in_the_middle(&mut self) {
         let strangers = Some(AnonymousLimits::default());
         self.machines[1] = machine(admission(strangers), 2, Some("secret"));
-    }
-
-    pub fn start_at(&mut self, at: Duration) {
-        self.machines[0] = machine(initiative(&self.plan, Some(at)), 1, None);
     }
 
     pub fn break_after(&mut self, messages: usize, side: Side, fault: Fault) {
@@ -183,7 +172,12 @@ impl Pair {
     }
 
     pub fn results(&self) -> usize {
-        self.machines[0].results
+        let RoleState::Client(client) = &self.machines[0].session.role_state else {
+            return 0;
+        };
+        let directions = client.results.directions.values();
+        let told = directions.map(|it| it.streams.len() + usize::from(it.end.is_some()));
+        told.sum::<usize>() + usize::from(!client.results.capture.is_empty())
     }
 
     pub fn messages_of(&self, side: Side) -> usize {
@@ -192,7 +186,7 @@ impl Pair {
 
     /// All results had come when the fault struck.
     pub fn said_all(&self) -> bool {
-        self.machines[0].results > 0 || (self.asks.is_empty() && !self.answers.is_empty())
+        self.results() > 0 || (self.asks.is_empty() && !self.answers.is_empty())
     }
 
     pub fn closed(&self) -> [Option<SessionEnd>; 2] {
@@ -291,7 +285,6 @@ impl Pair {
                 self.post(1, self.now + self.work, SessionInput::Answer(Box::new(answer)));
             }
             SessionAction::Answer(answer) => self.answers.push(*answer),
-            SessionAction::Result(_) => self.machines[side].results += 1,
             SessionAction::Close(closed) => {
                 self.machines[side].closed = Some(closed);
                 // Hanging up reaches the peer after what was said before.
