@@ -4,19 +4,18 @@
 
 pub(crate) mod netlink_query;
 
+use netlink_query::NetlinkAnswer;
 use nix::net::if_::if_nametoindex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Duration;
 
 const VETH_INFO_PEER: u16 = 1;
 const NLM_F_REQUEST_ACK: u16 = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
 const NLM_F_CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 /// struct nlmsghdr: length, type, flags, sequence, port.
 const HEADER_BYTES: usize = 16;
-const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Settings of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,14 +96,14 @@ fn link_header(index: u32, flags: u32, change: u32) -> Vec<u8> {
     header
 }
 
-fn address_family(address: IpAddr) -> u8 {
+pub(crate) fn address_family(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => libc::AF_INET as u8,
         IpAddr::V6(_) => libc::AF_INET6 as u8,
     }
 }
 
-fn address_octets(address: IpAddr) -> Vec<u8> {
+pub(crate) fn address_octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
@@ -149,9 +148,13 @@ impl NetlinkSocket {
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_ADMIN`.
     pub fn set_queue_packets(&self, index: u32, packets: u32) -> io::Result<()> {
+        self.set_number(index, libc::IFLA_TXQLEN, packets)
+    }
+
+    pub(crate) fn set_number(&self, index: u32, attribute: u16, value: u32) -> io::Result<()> {
         let header = link_header(index, 0, 0);
         let mut message = NetlinkRequest::new(libc::RTM_NEWLINK, 0, &header);
-        message.attribute(libc::IFLA_TXQLEN, &packets.to_ne_bytes());
+        message.attribute(attribute, &value.to_ne_bytes());
         self.request(message)
     }
 
@@ -203,26 +206,13 @@ impl NetlinkSocket {
         self.request(message)
     }
 
-    fn request(&self, message: NetlinkRequest) -> io::Result<()> {
+    /// Sends a message and returns the answers up to the acknowledgement.
+    fn exchange(&self, message: NetlinkRequest) -> io::Result<Vec<NetlinkAnswer>> {
         self.socket.send(&message.finish())?;
-        let [answered] = crate::poll::wait_readable([self.socket.as_fd()], Some(ANSWER_DEADLINE))?;
-        if !answered {
-            return Err(io::Error::from(io::ErrorKind::TimedOut));
-        }
-        let mut answer = [0; 4096];
-        let length = crate::poll::read_descriptor(&self.socket, &mut answer)?;
-        read_acknowledgement(&answer[..length])
+        netlink_query::collect_answers(&self.socket)
     }
-}
 
-/// Parses NLMSG_ERROR, which carries a negated errno after its header; zero acknowledges.
-fn read_acknowledgement(answer: &[u8]) -> io::Result<()> {
-    let field = |at: usize| answer.get(at..at + 4)?.try_into().ok();
-    let errno = field(HEADER_BYTES).map(i32::from_ne_bytes);
-    let is_error = answer.get(4..6) == Some(&(libc::NLMSG_ERROR as u16).to_ne_bytes());
-    match errno {
-        Some(0) if is_error => Ok(()),
-        Some(errno) if is_error => Err(io::Error::from_raw_os_error(-errno)),
-        _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    fn request(&self, message: NetlinkRequest) -> io::Result<()> {
+        self.exchange(message).map(drop)
     }
 }

@@ -6,6 +6,7 @@
 //! packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
 
 use crate::memory_region::map_pages;
+use crate::netlink::netlink_query::read_u32;
 use crate::packet_socket::bind_packet_socket;
 use crate::poll;
 use crate::sockopt::{OptionValue, get_option, set_option};
@@ -198,7 +199,7 @@ fn ring_request() -> RingRequest {
 
 /// Passes every packet of a block to `each`; returns false once that does.
 fn walk_block(block: &[u8], each: &mut dyn FnMut(&RingPacket<'_>) -> bool) -> bool {
-    let (Some(count), Some(first)) = (u32_at(block, COUNT_AT), u32_at(block, FIRST_AT)) else {
+    let (Some(count), Some(first)) = (read_u32(block, COUNT_AT), read_u32(block, FIRST_AT)) else {
         return true;
     };
     let mut at = first as usize;
@@ -211,7 +212,7 @@ fn walk_block(block: &[u8], each: &mut dyn FnMut(&RingPacket<'_>) -> bool) -> bo
         {
             return false;
         }
-        match u32_at(header, 0) {
+        match read_u32(header, 0) {
             Some(step) if step > 0 => at = at.saturating_add(step as usize),
             _ => return true,
         }
@@ -222,7 +223,7 @@ fn walk_block(block: &[u8], each: &mut dyn FnMut(&RingPacket<'_>) -> bool) -> bo
 /// Parses a packet after its `tpacket3_hdr`. Loopback packets appear when sent and when received;
 /// only the latter count.
 fn parse_packet(header: &[u8]) -> Option<RingPacket<'_>> {
-    let field = |at| u32_at(header, at);
+    let field = |at| read_u32(header, at);
     let at = Duration::new(u64::from(field(4)?), field(8)?.min(999_999_999));
     let (length, original_bytes) = (field(12)? as usize, field(16)?);
     let start = usize::from(u16_at(header, 26)?);
@@ -235,7 +236,7 @@ fn parse_packet(header: &[u8]) -> Option<RingPacket<'_>> {
         at,
         bytes: header.get(start..start.checked_add(length)?)?,
         original_bytes,
-        interface: u32_at(address, 4)?,
+        interface: read_u32(address, 4)?,
         outgoing,
     })
 }
@@ -243,11 +244,6 @@ fn parse_packet(header: &[u8]) -> Option<RingPacket<'_>> {
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let field = bytes.get(at..)?.first_chunk::<2>()?;
     Some(u16::from_ne_bytes(*field))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let field = bytes.get(at..)?.first_chunk::<4>()?;
-    Some(u32::from_ne_bytes(*field))
 }
 
 #[cfg(test)]

@@ -8,28 +8,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Signals that a supervisor handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
 pub enum ProcessSignal {
-    Hangup,
-    Interrupt,
-    Quit,
-    Terminate,
-    Kill,
+    Hangup = libc::SIGHUP,
+    Interrupt = libc::SIGINT,
+    Quit = libc::SIGQUIT,
+    Terminate = libc::SIGTERM,
+    Kill = libc::SIGKILL,
 }
 
 impl ProcessSignal {
     /// Returns the signal's number; shells report it as 128 + n.
     pub fn number(self) -> i32 {
-        self.signal() as i32
-    }
-
-    fn signal(self) -> Signal {
-        match self {
-            ProcessSignal::Hangup => Signal::SIGHUP,
-            ProcessSignal::Interrupt => Signal::SIGINT,
-            ProcessSignal::Quit => Signal::SIGQUIT,
-            ProcessSignal::Terminate => Signal::SIGTERM,
-            ProcessSignal::Kill => Signal::SIGKILL,
-        }
+        self as i32
     }
 }
 
@@ -41,7 +32,7 @@ const HANDLED_SIGNALS: [ProcessSignal; 4] = [
 ];
 
 fn handled_set() -> SigSet {
-    HANDLED_SIGNALS.map(ProcessSignal::signal).into_iter().collect()
+    HANDLED_SIGNALS.into_iter().filter_map(|each| Signal::try_from(each.number()).ok()).collect()
 }
 
 /// Blocks hangup, interrupt, quit and terminate in the calling thread and its future threads.
@@ -107,5 +98,5 @@ impl Drop for SignalDescriptor {
 /// Sends a signal to a process.
 pub fn send_signal(pid: u32, signal: ProcessSignal) -> io::Result<()> {
     let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
-    Ok(kill(Pid::from_raw(pid), signal.signal())?)
+    Ok(kill(Pid::from_raw(pid), Signal::try_from(signal.number())?)?)
 }

@@ -5,6 +5,7 @@
 //! first of several next hops is returned.
 
 use crate::netlink::netlink_query::{self, NetlinkAnswer, NetlinkQuery};
+use crate::netlink::{address_family, address_octets};
 use crate::packet_ring::interface_name;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -77,18 +78,8 @@ pub fn query_default_route() -> io::Result<KernelRoute> {
 
 fn route_message_head(family: IpAddr) -> [u8; FIXED_BYTES] {
     let mut fixed = [0; FIXED_BYTES];
-    fixed[0] = match family {
-        IpAddr::V4(_) => libc::AF_INET as u8,
-        IpAddr::V6(_) => libc::AF_INET6 as u8,
-    };
+    fixed[0] = address_family(family);
     fixed
-}
-
-fn address_octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
 }
 
 /// Returns whether this is a unicast default route of the main table.

@@ -4,6 +4,7 @@
 //! unlike `/sys/class/net`.
 
 use super::protocol_counters::KernelCounters;
+use crate::netlink::{NetlinkSocket, interface_index};
 use crate::syscall::check_status;
 use nix::ifaddrs::getifaddrs;
 use std::io;
@@ -58,20 +59,15 @@ pub(super) fn open_ioctl_socket() -> Option<UdpSocket> {
 
 /// Returns the interface's MTU.
 pub fn mtu_bytes(name: &str) -> Option<u32> {
-    let request = call_interface_ioctl(name, libc::SIOCGIFMTU, |_| ()).ok()?;
+    let request = query_interface(name, libc::SIOCGIFMTU).ok()?;
     // SAFETY: on success the kernel has set this member.
     u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
 }
 
-/// Executes an ioctl on an interface.
-fn call_interface_ioctl(
-    name: &str,
-    what: libc::Ioctl,
-    fill: impl FnOnce(&mut libc::ifreq),
-) -> io::Result<libc::ifreq> {
+/// Executes an ioctl that reads a property of an interface.
+fn query_interface(name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
     let mut request = build_ifreq(name).ok_or(io::ErrorKind::InvalidInput)?;
     let socket = open_ioctl_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    fill(&mut request);
     // SAFETY: the request lives for the call and names an interface; the requests of this file
     // read and write nothing beyond it.
     check_status(unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) })?;
@@ -83,23 +79,19 @@ fn call_interface_ioctl(
 /// # Errors
 /// `PermissionDenied` without `CAP_NET_ADMIN`, `InvalidInput` beyond the device's limit.
 pub fn set_mtu(name: &str, bytes: u32) -> io::Result<()> {
-    let value = i32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-    call_interface_ioctl(name, libc::SIOCSIFMTU, |request| {
-        request.ifr_ifru.ifru_mtu = value;
-    })
-    .map(|_| ())
+    NetlinkSocket::open()?.set_number(interface_index(name)?, libc::IFLA_MTU, bytes)
 }
 
 /// Returns the transmit queue length in packets, which some queueing disciplines use.
 pub fn transmit_queue_packets(name: &str) -> io::Result<u32> {
-    let request = call_interface_ioctl(name, libc::SIOCGIFTXQLEN, |_| ())?;
+    let request = query_interface(name, libc::SIOCGIFTXQLEN)?;
     // SAFETY: the kernel has set an int at the place of this member, which is an int.
     Ok(unsafe { request.ifr_ifru.ifru_mtu }.unsigned_abs())
 }
 
 /// Returns whether the device is up and has a carrier.
 pub fn has_carrier(name: &str) -> io::Result<bool> {
-    let request = call_interface_ioctl(name, libc::SIOCGIFFLAGS, |_| ())?;
+    let request = query_interface(name, libc::SIOCGIFFLAGS)?;
     // SAFETY: on success the kernel has set this member.
     let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
     Ok(flags & libc::IFF_RUNNING != 0)

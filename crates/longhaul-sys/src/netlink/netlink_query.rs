@@ -2,12 +2,14 @@
 //!
 //! Source: netlink(7), rtnetlink(7). Answers are limited in messages and in time.
 
-use super::{ANSWER_DEADLINE, HEADER_BYTES, NetlinkRequest, NetlinkSocket, read_acknowledgement};
+use super::{HEADER_BYTES, NetlinkRequest, NetlinkSocket};
 use crate::poll;
+use socket2::Socket;
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES: usize = 1 << 16;
 /// Hosts with more queues, or more routes in the main tables, are listed incompletely.
 const MAX_MESSAGES: usize = 1 << 16;
@@ -42,21 +44,21 @@ pub(crate) fn run_query(question: &NetlinkQuery<'_>) -> io::Result<Vec<NetlinkAn
     for (kind, value) in question.attributes {
         message.attribute(*kind, value);
     }
-    netlink.socket.send(&message.finish())?;
-    collect_answers(&netlink)
+    netlink.exchange(message)
 }
 
-fn collect_answers(netlink: &NetlinkSocket) -> io::Result<Vec<NetlinkAnswer>> {
+/// Collects the messages up to the end of an answer or its acknowledgement.
+pub(super) fn collect_answers(socket: &Socket) -> io::Result<Vec<NetlinkAnswer>> {
     let deadline = Instant::now() + ANSWER_DEADLINE;
     let mut answers = Vec::new();
     let mut buffer = vec![0; ANSWER_BYTES];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let [answered] = poll::wait_readable([netlink.socket.as_fd()], Some(left))?;
+        let [answered] = poll::wait_readable([socket.as_fd()], Some(left))?;
         if !answered {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let length = poll::read_descriptor(&netlink.socket, &mut buffer)?;
+        let length = poll::read_descriptor(socket, &mut buffer)?;
         if parse_messages(&buffer[..length], &mut answers)? || answers.len() > MAX_MESSAGES {
             return Ok(answers);
         }
@@ -74,7 +76,14 @@ fn parse_messages(mut datagram: &[u8], answers: &mut Vec<NetlinkAnswer>) -> io::
         };
         match i32::from(kind) {
             libc::NLMSG_DONE => return Ok(true),
-            libc::NLMSG_ERROR => return read_acknowledgement(message).map(|()| true),
+            // Carries a negated errno after its header; zero acknowledges.
+            libc::NLMSG_ERROR => match read_u32(message, HEADER_BYTES) {
+                Some(0) => return Ok(true),
+                Some(code) => {
+                    return Err(io::Error::from_raw_os_error(code.wrapping_neg() as i32));
+                }
+                None => return Err(io::ErrorKind::InvalidData.into()),
+            },
             _ => answers.push(NetlinkAnswer { kind, body: message[HEADER_BYTES..].to_vec() }),
         }
         let next = length.next_multiple_of(4).min(datagram.len());
