@@ -26,7 +26,7 @@ pub(super) struct EngineDefaults {
     pub pipe_bytes: usize,
     pub write_rate: Option<Rate>,
     pub read_rate: Option<Rate>,
-    cores: Vec<usize>,
+    cores: Vec<u16>,
 }
 
 impl EngineDefaults {
@@ -69,20 +69,18 @@ impl EngineDefaults {
     /// Returns the core for stream `index`; `None` leaves it to the scheduler.
     pub fn core_for(&self, index: usize) -> Option<usize> {
         let place = index.checked_rem(self.cores.len())?;
-        self.cores.get(place).copied()
+        self.cores.get(place).map(|&core| usize::from(core))
     }
 }
 
 /// The maximum number of payload regions on huge pages: each occupies 2 MiB.
 const MAX_REGIONS: usize = 8;
 
-fn choose_cores(spec: &EndSpec) -> Vec<usize> {
+fn choose_cores(spec: &EndSpec) -> Vec<u16> {
     match &spec.plan.affinity {
         CoreAffinity::Auto | CoreAffinity::Off => Vec::new(),
-        CoreAffinity::Cores { initiator, responder } => {
-            let list = if spec.initiator { initiator } else { responder };
-            list.iter().map(|&core| usize::from(core)).collect()
-        }
+        CoreAffinity::Cores { initiator, .. } if spec.initiator => initiator.clone(),
+        CoreAffinity::Cores { responder, .. } => responder.clone(),
     }
 }
 
@@ -96,14 +94,9 @@ fn choose_write_bytes(spec: &EndSpec, rate: Option<Rate>) -> usize {
         (true, ReceiveMode::Delivered) => 512 * KIB,
         (false, _) => 256 * KIB,
     };
-    match (plan.write_bytes, rate) {
-        (Some(bytes), _) => bytes.clamp(1, MAX_CALL_BYTES) as usize,
-        // Blocks are the unit of the stop rule; pacing must not change them.
-        (None, Some(rate)) if !matches!(plan.stop, StopCondition::Blocks(_)) => {
-            pace::paced_call_bytes(rate, 1460, chosen)
-        }
-        (None, _) => chosen,
-    }
+    // Blocks are the unit of the stop rule; pacing must not change them.
+    let rate = rate.filter(|_| !matches!(plan.stop, StopCondition::Blocks(_)));
+    choose_call_bytes(plan.write_bytes, rate, chosen)
 }
 
 fn choose_read_bytes(spec: &EndSpec, rate: Option<Rate>) -> usize {
@@ -112,7 +105,11 @@ fn choose_read_bytes(spec: &EndSpec, rate: Option<Rate>) -> usize {
         ReceiveMode::Wire => 4096 * KIB,
         ReceiveMode::Delivered => 256 * KIB,
     };
-    match (plan.read_bytes, rate) {
+    choose_call_bytes(plan.read_bytes, rate, chosen)
+}
+
+fn choose_call_bytes(asked: Option<u64>, rate: Option<Rate>, chosen: usize) -> usize {
+    match (asked, rate) {
         (Some(bytes), _) => bytes.clamp(1, MAX_CALL_BYTES) as usize,
         (None, Some(rate)) => pace::paced_call_bytes(rate, 1460, chosen),
         (None, None) => chosen,

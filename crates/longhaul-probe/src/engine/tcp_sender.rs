@@ -25,16 +25,14 @@ const FILL_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum time that a late paced application may catch up.
 const MAX_CATCH_UP: Duration = Duration::from_millis(20);
 
-/// The method that moves payload into the socket.
+/// Moves payload into the socket.
 #[derive(Debug)]
-enum PayloadMover {
-    Write(GatherVector),
-    Splice {
-        payload: GatherVector,
-        pipe: SplicePipe,
-        /// Bytes that are in the pipe and not yet in the socket.
-        waiting: usize,
-    },
+struct PayloadMover {
+    payload: GatherVector,
+    /// Carries page references; without it, payload is copied.
+    pipe: Option<SplicePipe>,
+    /// Bytes that are in the pipe and not yet in the socket.
+    waiting: usize,
 }
 
 impl PayloadMover {
@@ -44,37 +42,31 @@ impl PayloadMover {
         zero_copy: bool,
         choice: &EngineDefaults,
     ) -> (PayloadMover, Option<ReportCaveat>) {
-        let gather = || GatherVector::new(Arc::clone(payload), choice.write_bytes);
-        if !zero_copy {
-            return (PayloadMover::Write(gather()), None);
-        }
-        match SplicePipe::new(choice.pipe_bytes) {
-            Ok(pipe) => (PayloadMover::Splice { payload: gather(), pipe, waiting: 0 }, None),
-            Err(error) => {
+        let payload = GatherVector::new(Arc::clone(payload), choice.write_bytes);
+        let (pipe, caveat) = match zero_copy.then(|| SplicePipe::new(choice.pipe_bytes)) {
+            None => (None, None),
+            Some(Ok(pipe)) => (Some(pipe), None),
+            Some(Err(error)) => {
                 let text = format!("cannot create a pipe for vmsplice ({error}); sent by copying");
-                let caveat = ReportCaveat::new("zero_copy_unavailable", text);
-                (PayloadMover::Write(gather()), Some(caveat))
+                (None, Some(ReportCaveat::new("zero_copy_unavailable", text)))
             }
-        }
+        };
+        (PayloadMover { payload, pipe, waiting: 0 }, caveat)
     }
 
     /// Moves up to `bytes` bytes, beginning at byte `position` of the stream.
     fn push(&mut self, socket: &TcpStream, position: u64, bytes: usize) -> io::Result<usize> {
-        match self {
-            PayloadMover::Write(payload) => {
-                tcp_transfer::send_payload(socket, payload, position, bytes)
-            }
-            PayloadMover::Splice { payload, pipe, waiting } => {
-                if *waiting == 0 {
-                    let most = bytes.min(pipe.capacity_bytes());
-                    *waiting = pipe.fill(payload, position, most)?;
-                }
-                let more = *waiting < bytes;
-                let moved = pipe.drain(socket, bytes.min(*waiting), more)?;
-                *waiting -= moved;
-                Ok(moved)
-            }
+        let Some(pipe) = &self.pipe else {
+            return tcp_transfer::send_payload(socket, &mut self.payload, position, bytes);
+        };
+        if self.waiting == 0 {
+            let most = bytes.min(pipe.capacity_bytes());
+            self.waiting = pipe.fill(&mut self.payload, position, most)?;
         }
+        let more = self.waiting < bytes;
+        let moved = pipe.drain(socket, bytes.min(self.waiting), more)?;
+        self.waiting -= moved;
+        Ok(moved)
     }
 }
 

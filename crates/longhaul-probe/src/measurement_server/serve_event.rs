@@ -3,7 +3,7 @@
 use longhaul_model::units::Bytes;
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// An event of the server. `Display` formats the log line; as JSON it is an object.
@@ -81,21 +81,21 @@ impl fmt::Display for ServeEvent {
             ServeEvent::ProtocolRefused { peer, protocol, option } => write!(
                 f,
                 "{}: refused: {protocol} clients are not served ({option})",
-                PeerAddress(peer)
+                plain_address(peer)
             ),
             ServeEvent::Dismissed { peer, why } => {
-                write!(f, "{}: rejected: {why}", PeerAddress(peer))
+                write!(f, "{}: rejected: {why}", plain_address(peer))
             }
             ServeEvent::StreamRefused { peer, why } => {
-                write!(f, "{}: data stream refused: {why}", PeerAddress(peer))
+                write!(f, "{}: data stream refused: {why}", plain_address(peer))
             }
             ServeEvent::SessionOpened { peer, host, anonymous, what } => {
                 let whose = if *anonymous { "no token" } else { "authenticated" };
-                write!(f, "{}: {host} ({whose}): {what}", PeerAddress(peer))
+                write!(f, "{}: {host} ({whose}): {what}", plain_address(peer))
             }
             ServeEvent::ResultsReady { peer, bytes, streams, capture_bytes } => {
                 let bytes = Bytes(*bytes);
-                write!(f, "{}: transferred {bytes} in {streams} stream(s)", PeerAddress(peer))?;
+                write!(f, "{}: transferred {bytes} in {streams} stream(s)", plain_address(peer))?;
                 match capture_bytes {
                     Some(file) => write!(f, "; sends a capture of {}", Bytes(*file)),
                     None => Ok(()),
@@ -103,12 +103,12 @@ impl fmt::Display for ServeEvent {
             }
             ServeEvent::HandlerTransfer { peer, activity, receiving } => {
                 let way = if *receiving { "to" } else { "from" };
-                write!(f, "{}: {activity} {way} this host", PeerAddress(peer))
+                write!(f, "{}: {activity} {way} this host", plain_address(peer))
             }
             ServeEvent::SessionClosed { peer, reason, elapsed, bytes } => write!(
                 f,
                 "{}: {reason}; {} in {}",
-                PeerAddress(peer),
+                plain_address(peer),
                 Bytes(*bytes),
                 longhaul_model::units::format_duration(*elapsed)
             ),
@@ -117,12 +117,7 @@ impl fmt::Display for ServeEvent {
     }
 }
 
-/// Formats IPv4-mapped IPv6 addresses as IPv4.
-struct PeerAddress<'a>(&'a SocketAddr);
-
-impl fmt::Display for PeerAddress<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ip: IpAddr = self.0.ip().to_canonical();
-        SocketAddr::new(ip, self.0.port()).fmt(f)
-    }
+/// Converts an IPv4-mapped IPv6 address to IPv4.
+fn plain_address(peer: &SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }

@@ -5,7 +5,7 @@ use super::pending_connections::PendingSlot;
 use super::probe_session::ServerProbeSession;
 use super::serve_event::ServeEvent;
 use super::session_log::SessionLog;
-use super::session_slots::{SessionSlot, SessionSlots};
+use super::session_slots::SessionSlot;
 use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
 use super::{RequestHandler, ServerContext, SessionPeer};
@@ -23,14 +23,14 @@ use crate::session_driver::{
     SessionEngines, SessionHooks, SessionResults, SessionSockets, split_capture, split_results,
 };
 use crate::wire::{
-    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionNonce,
-    SessionRequest, StreamPreamble,
+    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionRequest,
+    StreamPreamble,
 };
 use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
 use longhaul_model::sanitize::sanitize_line;
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The maximum length of a peer's name in the log.
@@ -73,11 +73,12 @@ impl AdmittedRun<'_> {
         directions * self.plan.streams as usize
     }
 
-    fn udp_streams(&self) -> impl Iterator<Item = (&UdpSocket, &StreamPreamble)> {
-        self.open.values().filter_map(|(preamble, socket)| match socket {
-            DataSocket::Udp(socket) => Some((socket, preamble)),
-            DataSocket::Tcp(_) => None,
-        })
+    fn answer_repeated_hellos(&self) {
+        for (preamble, socket) in self.open.values() {
+            if let DataSocket::Udp(socket) = socket {
+                answer_repeated_hellos(socket, preamble);
+            }
+        }
     }
 }
 
@@ -121,41 +122,58 @@ impl<'a> ServerHooks<'a> {
 
     fn admit(&mut self, wanted: AdmissionRequest) -> SessionInput {
         let AdmissionRequest { purpose, party, anonymous } = wanted;
-        let host = sanitize_line(&party.host, MAX_NAME);
-        let admitted = match purpose {
-            SessionPurpose::Run(plan) => self.admit_run(*plan, host, anonymous),
-            SessionPurpose::Probe(bounds) => self.admit_probes(bounds, host, anonymous),
-        };
-        match admitted {
-            Ok(nonce) => {
-                self.pending = None;
-                SessionInput::Admitted(SessionAccept { nonce })
+        let (slots, expected, what) = match &purpose {
+            SessionPurpose::Run(plan) => {
+                let expected = ExpectedStreams {
+                    peer: self.peer.ip(),
+                    streams: plan.streams,
+                    forward: sends_payload(SessionRole::Client, plan),
+                    reverse: sends_payload(SessionRole::Server, plan),
+                    udp: plan.transport != RunTransport::Tcp,
+                };
+                (&self.service.slots, expected, describe_plan(plan))
             }
-            Err(refusal) => *refusal,
-        }
-    }
-
-    fn admit_run(
-        &mut self,
-        plan: ThroughputPlan,
-        host: String,
-        anonymous: Option<AnonymousLimits>,
-    ) -> Result<SessionNonce, Box<SessionInput>> {
-        let slot = take_slot(&self.service.slots, anonymous)?;
-        let registered = self.expect_streams(ExpectedStreams {
-            peer: self.peer.ip(),
-            streams: plan.streams,
-            forward: sends_payload(SessionRole::Client, &plan),
-            reverse: sends_payload(SessionRole::Server, &plan),
-            udp: plan.transport != RunTransport::Tcp,
-        })?;
+            SessionPurpose::Probe(bounds) => {
+                let expected = ExpectedStreams {
+                    peer: self.peer.ip(),
+                    streams: bounds.flows,
+                    forward: true,
+                    reverse: false,
+                    udp: true,
+                };
+                (&self.service.probe_slots, expected, "probes or file copy".to_owned())
+            }
+        };
+        let slot = match slots.take(anonymous.map(|limits| limits.concurrent)) {
+            Ok(slot) => slot,
+            Err(why) => return SessionInput::NotAdmitted(why),
+        };
+        let registered = match self.service.expect_streams(expected) {
+            Ok(registered) => registered,
+            Err(why) => return SessionInput::Failed(why),
+        };
         let nonce = registered.nonce;
         self.log(ServeEvent::SessionOpened {
             peer: self.peer,
-            host,
+            host: sanitize_line(&party.host, MAX_NAME),
             anonymous: anonymous.is_some(),
-            what: describe_plan(&plan),
+            what,
         });
+        self.pending = None;
+        match purpose {
+            SessionPurpose::Run(plan) => self.open_run(*plan, anonymous, slot, registered),
+            SessionPurpose::Probe(bounds) => self.open_probes(bounds, anonymous, slot, registered),
+        }
+        SessionInput::Admitted(SessionAccept { nonce })
+    }
+
+    fn open_run(
+        &mut self,
+        plan: ThroughputPlan,
+        anonymous: Option<AnonymousLimits>,
+        slot: SessionSlot<'a>,
+        registered: SessionEntry<'a>,
+    ) {
         let most_capture_bytes = match anonymous {
             Some(_) => ANONYMOUS_CAPTURE_BYTES,
             None => MAX_CAPTURE_BYTES,
@@ -169,14 +187,6 @@ impl<'a> ServerHooks<'a> {
             engines: None,
             _slot: slot,
         });
-        Ok(nonce)
-    }
-
-    fn expect_streams(
-        &self,
-        expected: ExpectedStreams,
-    ) -> Result<SessionEntry<'a>, Box<SessionInput>> {
-        self.service.expect_streams(expected).map_err(|why| Box::new(SessionInput::Failed(why)))
     }
 
     /// Starts the capture, before the peer learns where to open its streams.
@@ -221,27 +231,13 @@ impl<'a> ServerHooks<'a> {
         messages
     }
 
-    fn admit_probes(
+    fn open_probes(
         &mut self,
         bounds: ProbeBounds,
-        host: String,
         anonymous: Option<AnonymousLimits>,
-    ) -> Result<SessionNonce, Box<SessionInput>> {
-        let slot = take_slot(&self.service.probe_slots, anonymous)?;
-        let registered = self.expect_streams(ExpectedStreams {
-            peer: self.peer.ip(),
-            streams: bounds.flows,
-            forward: true,
-            reverse: false,
-            udp: true,
-        })?;
-        let nonce = registered.nonce;
-        self.service.log(ServeEvent::SessionOpened {
-            peer: self.peer,
-            host,
-            anonymous: anonymous.is_some(),
-            what: "probes or file copy".to_owned(),
-        });
+        slot: SessionSlot<'a>,
+        registered: SessionEntry<'a>,
+    ) {
         let surveyor = ReverseSurveyor {
             local: self.local.ip().to_canonical(),
             peer: self.peer.ip().to_canonical(),
@@ -253,7 +249,6 @@ impl<'a> ServerHooks<'a> {
         let handlers = self.service.options.handlers.iter();
         self.handlers =
             handlers.filter_map(|handler| handler.open_session(self.service, peer)).collect();
-        Ok(nonce)
     }
 
     fn start_request(&mut self, ask: SessionRequest) -> Option<SessionInput> {
@@ -320,15 +315,6 @@ impl<'a> ServerHooks<'a> {
     }
 }
 
-fn take_slot(
-    slots: &SessionSlots,
-    anonymous: Option<AnonymousLimits>,
-) -> Result<SessionSlot<'_>, Box<SessionInput>> {
-    slots
-        .take(anonymous.map(|limits| limits.concurrent))
-        .map_err(|why| Box::new(SessionInput::NotAdmitted(why)))
-}
-
 /// Returns this end's role on the stream.
 fn stream_role(preamble: &StreamPreamble) -> Flow {
     if preamble.forward { Flow::Receiver } else { Flow::Sender }
@@ -385,16 +371,12 @@ impl SessionHooks for ServerHooks<'_> {
             return probes.poll(session.state(), |peer| open_flow(self.local, device, peer));
         }
         match session.state() {
-            SessionState::Opening => {
-                if let Some(input) = self.take_claims() {
-                    return Some(input);
+            state @ (SessionState::Opening | SessionState::Timing) => {
+                let opened = (state == SessionState::Opening).then(|| self.take_claims()).flatten();
+                if opened.is_none() {
+                    self.run.iter().for_each(AdmittedRun::answer_repeated_hellos);
                 }
-                self.answer_repeated_hellos();
-                None
-            }
-            SessionState::Timing => {
-                self.answer_repeated_hellos();
-                None
+                opened
             }
             SessionState::Running | SessionState::Draining => {
                 let progress = self.run.as_ref()?.engines.as_ref()?.progress();
@@ -402,14 +384,6 @@ impl SessionHooks for ServerHooks<'_> {
                 Some(SessionInput::Progress(progress))
             }
             _ => None,
-        }
-    }
-}
-
-impl ServerHooks<'_> {
-    fn answer_repeated_hellos(&self) {
-        for (socket, preamble) in self.run.iter().flat_map(AdmittedRun::udp_streams) {
-            answer_repeated_hellos(socket, preamble);
         }
     }
 }

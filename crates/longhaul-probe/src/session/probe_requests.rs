@@ -5,8 +5,8 @@
 //! request that is impossible gets an answer, and the session continues.
 
 use super::{
-    AdmissionRequest, HEARTBEAT_INTERVAL, RoleState, STEP_TIMEOUT, Session, SessionAction,
-    SessionEnd, SessionEvent, SessionPurpose, SessionState,
+    HEARTBEAT_INTERVAL, RoleState, STEP_TIMEOUT, Session, SessionAction, SessionEnd, SessionEvent,
+    SessionPurpose, SessionState,
 };
 use crate::plan_limits::{
     anonymous_bounds, check_bounds, check_request, check_trains, max_answer_time,
@@ -45,22 +45,14 @@ impl Session {
         })));
     }
 
-    pub(super) fn on_probe(&mut self, probe: ProbeProposal, anonymous: Option<AnonymousLimits>) {
+    pub(super) fn on_probe(&mut self, probe: ProbeProposal) {
         if self.version < ProtocolVersions::PROBES {
             return self.violation("`probe` in version 1".to_owned());
         }
-        if let Err(error) = check_bounds(&probe.bounds, anonymous.as_ref()) {
-            let what = error.to_string();
-            return self.close(SessionEnd::WeRefused { what });
-        }
-        self.peer = Some(probe.party.clone());
-        self.peer_boot_proof = probe.boot_proof;
+        let checked = check_bounds(&probe.bounds, self.anonymous().as_ref());
         self.bounds = Some(probe.bounds.clone());
-        self.actions.push(SessionAction::Admit(Box::new(AdmissionRequest {
-            purpose: SessionPurpose::Probe(probe.bounds),
-            party: probe.party,
-            anonymous,
-        })));
+        let purpose = SessionPurpose::Probe(probe.bounds);
+        self.request_admission(checked, purpose, probe.party, probe.boot_proof);
     }
 
     /// Starts the time limit of the session.

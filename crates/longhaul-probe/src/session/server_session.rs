@@ -5,12 +5,13 @@ use super::{
     AdmissionRequest, EngineStart, HEARTBEAT_INTERVAL, RoleState, Session, SessionAction,
     SessionEnd, SessionEvent, SessionPurpose, SessionRole, SessionState,
 };
-use crate::plan_limits::{MAX_RUN_US, MAX_START_WAIT, check_anonymous, check_plan};
+use crate::plan_limits::{LimitError, MAX_RUN_US, MAX_START_WAIT, check_anonymous, check_plan};
 use crate::secure::{AuthToken, make_proof, verify_proof};
 use crate::wire::{
     AnonymousLimits, ClockPong, ControlMessage, PrepareMessage, RunProposal, SessionAccept,
     TokenProof, WelcomeMessage,
 };
+use longhaul_model::report::v1::RunParty;
 use std::time::Duration;
 
 /// The maximum RTT that is accepted, since it extends grace period and timeout.
@@ -53,7 +54,7 @@ impl Session {
         }
     }
 
-    fn anonymous(&self) -> Option<AnonymousLimits> {
+    pub(super) fn anonymous(&self) -> Option<AnonymousLimits> {
         self.admission().and_then(AdmissionRules::limits)
     }
 
@@ -61,10 +62,7 @@ impl Session {
         match message {
             ControlMessage::Proof(proof) => self.on_proof(now, &proof),
             ControlMessage::Propose(propose) => self.on_propose(*propose),
-            ControlMessage::Probe(probe) => {
-                let anonymous = self.anonymous();
-                self.on_probe(*probe, anonymous);
-            }
+            ControlMessage::Probe(probe) => self.on_probe(*probe),
             ControlMessage::Ping(ping) => self.send(ControlMessage::Pong(ClockPong {
                 number: ping.number,
                 at_us: now.as_micros() as u64,
@@ -124,17 +122,27 @@ impl Session {
             Some(limits) => check_anonymous(&propose.plan, limits),
             None => Ok(()),
         });
+        self.plan = Some(propose.plan.clone());
+        let purpose = SessionPurpose::Run(Box::new(propose.plan));
+        self.request_admission(checked, purpose, propose.party, propose.boot_proof);
+    }
+
+    /// Asks the driver for capacity, or refuses what was not found acceptable.
+    pub(super) fn request_admission(
+        &mut self,
+        checked: Result<(), LimitError>,
+        purpose: SessionPurpose,
+        party: RunParty,
+        boot_proof: Option<String>,
+    ) {
         if let Err(error) = checked {
             return self.close(SessionEnd::WeRefused { what: error.to_string() });
         }
-        self.peer = Some(propose.party.clone());
-        self.peer_boot_proof = propose.boot_proof;
-        self.plan = Some(propose.plan.clone());
-        self.actions.push(SessionAction::Admit(Box::new(AdmissionRequest {
-            purpose: SessionPurpose::Run(Box::new(propose.plan)),
-            party: propose.party,
-            anonymous,
-        })));
+        self.peer = Some(party.clone());
+        self.peer_boot_proof = boot_proof;
+        let anonymous = self.anonymous();
+        let request = AdmissionRequest { purpose, party, anonymous };
+        self.actions.push(SessionAction::Admit(Box::new(request)));
     }
 
     pub(super) fn on_admitted(&mut self, now: Duration, accept: SessionAccept) {

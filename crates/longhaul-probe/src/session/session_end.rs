@@ -79,33 +79,21 @@ impl SessionEnd {
 
     /// Returns the reason that a received `bye` means for this end.
     pub(super) fn from_bye(role: SessionRole, step: SessionState, bye: ByeReason) -> SessionEnd {
-        let early = |step: SessionState| {
-            // Only the client ends a session normally, and only after it has all results.
-            let over = matches!(step, SessionState::Exchanging | SessionState::Asking);
-            let finished = role == SessionRole::Server && over;
-            if finished {
-                SessionEnd::Finished
-            } else {
+        // Only the client ends a session normally, and only after it has all results.
+        let over = matches!(step, SessionState::Exchanging | SessionState::Asking);
+        let clean = |text: String| sanitize_line(&text, MAX_PEER_TEXT_CHARS);
+        match bye {
+            ByeReason::Finished if role == SessionRole::Server && over => SessionEnd::Finished,
+            ByeReason::Finished => {
                 SessionEnd::Cut { step, why: "the peer ended the session early".to_owned() }
             }
-        };
-        match bye {
-            ByeReason::Finished => early(step),
             ByeReason::Version(theirs) => SessionEnd::VersionDiffers { theirs },
             ByeReason::TokenMissing => SessionEnd::TokenMissing,
             ByeReason::TokenWrong => SessionEnd::TokenWrong,
-            ByeReason::Refused(what) => {
-                SessionEnd::PeerRefused { what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
-            }
-            ByeReason::Violation(what) => {
-                SessionEnd::OwnViolation { step, what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
-            }
-            ByeReason::Timeout(what) => {
-                SessionEnd::PeerTimedOut { step, what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
-            }
-            ByeReason::Failed(what) => {
-                SessionEnd::PeerFailure { step, what: sanitize_line(&what, MAX_PEER_TEXT_CHARS) }
-            }
+            ByeReason::Refused(what) => SessionEnd::PeerRefused { what: clean(what) },
+            ByeReason::Violation(what) => SessionEnd::OwnViolation { step, what: clean(what) },
+            ByeReason::Timeout(what) => SessionEnd::PeerTimedOut { step, what: clean(what) },
+            ByeReason::Failed(what) => SessionEnd::PeerFailure { step, what: clean(what) },
         }
     }
 }
