@@ -44,23 +44,13 @@ pub fn listen_tcp(place: &ListenSocketConfig<'_>, wake: Duration) -> io::Result<
     Ok(socket.into())
 }
 
-/// Opens a UDP socket that permits connected ones on the same port (SO_REUSEPORT).
+/// Opens a UDP socket that permits others on the same port (SO_REUSEPORT). The kernel prefers a
+/// connected one for the datagrams of its peer.
 pub fn bind_shared_udp(place: &ListenSocketConfig<'_>) -> io::Result<UdpSocket> {
     let socket = open_socket(place, Type::DGRAM, Protocol::UDP)?;
     socket.set_reuse_port(true)?;
     socket.bind(&place.address.into())?;
     Ok(socket.into())
-}
-
-/// Opens a UDP socket on an already shared port for one peer; the kernel prefers it for that peer's
-/// datagrams.
-pub fn bind_udp_for_peer(
-    place: &ListenSocketConfig<'_>,
-    peer: SocketAddr,
-) -> io::Result<UdpSocket> {
-    let socket = bind_shared_udp(place)?;
-    socket.connect(peer)?;
-    Ok(socket)
 }
 
 /// Detects a dead peer: sends keep-alive probes after `after`, and waits no longer than `after` for

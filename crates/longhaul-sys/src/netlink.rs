@@ -4,7 +4,6 @@
 
 pub(crate) mod netlink_query;
 
-use netlink_query::NetlinkAnswer;
 use nix::net::if_::if_nametoindex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -206,8 +205,8 @@ impl NetlinkSocket {
         self.request(message)
     }
 
-    /// Sends a message and returns the answers up to the acknowledgement.
-    fn exchange(&self, message: NetlinkRequest) -> io::Result<Vec<NetlinkAnswer>> {
+    /// Sends a message and returns the bodies of the answers up to the acknowledgement.
+    fn exchange(&self, message: NetlinkRequest) -> io::Result<Vec<Vec<u8>>> {
         self.socket.send(&message.finish())?;
         netlink_query::collect_answers(&self.socket)
     }

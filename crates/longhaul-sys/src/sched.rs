@@ -18,22 +18,12 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 /// # Errors
 /// `InvalidInput` if there is no such core, or it is outside the process's cpuset.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
-    pin_to_cores(&[core])
-}
-
-/// Restricts the calling thread to these cores.
-///
-/// # Errors
-/// `InvalidInput` if none of them exists, or a number exceeds the kernel's limit.
-pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
-    for core in cores {
-        set.set(*core).map_err(|_| {
-            let count = CpuSet::count();
-            let text = format!("core {core} is out of range: core numbers are below {count}");
-            io::Error::new(io::ErrorKind::InvalidInput, text)
-        })?;
-    }
+    set.set(core).map_err(|_| {
+        let count = CpuSet::count();
+        let text = format!("core {core} is out of range: core numbers are below {count}");
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })?;
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 

@@ -9,20 +9,15 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Converts a result to a byte count or errno; `None` if a signal interrupted the call.
-pub(crate) fn call_result(answer: isize) -> Option<io::Result<usize>> {
-    if answer >= 0 {
-        return Some(Ok(answer.unsigned_abs()));
-    }
-    let error = io::Error::last_os_error();
-    (error.kind() != io::ErrorKind::Interrupted).then_some(Err(error))
-}
-
-/// Repeats a call until it is not interrupted by a signal.
+/// Repeats a call until it is not interrupted by a signal; returns its byte count.
 pub(crate) fn retry_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
-        if let Some(result) = call_result(call()) {
-            return result;
+        if let Ok(count) = usize::try_from(call()) {
+            return Ok(count);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
         }
     }
 }

@@ -50,7 +50,8 @@ pub fn open_flow(
         both_families: false,
         device,
     };
-    let socket = listening_socket::bind_udp_for_peer(&place, canonical_address(peer))?;
+    let socket = listening_socket::bind_shared_udp(&place)?;
+    socket.connect(canonical_address(peer))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

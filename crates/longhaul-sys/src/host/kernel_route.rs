@@ -4,7 +4,7 @@
 //! Wrong when: policy routing depends on a source, mark or port that the query lacks; only the
 //! first of several next hops is returned.
 
-use crate::netlink::netlink_query::{self, NetlinkAnswer, NetlinkQuery};
+use crate::netlink::netlink_query::{self, NetlinkQuery};
 use crate::netlink::{address_family, address_octets};
 use crate::packet_ring::interface_name;
 use std::io;
@@ -49,7 +49,7 @@ pub fn query_route(address: IpAddr) -> io::Result<KernelRoute> {
         attributes: &[(libc::RTA_DST, &octets)],
         dump: false,
     })?;
-    let found = answers.first().and_then(parse_route);
+    let found = answers.first().and_then(|body| parse_route(body));
     found.ok_or_else(|| io::ErrorKind::NetworkUnreachable.into())
 }
 
@@ -65,11 +65,9 @@ pub fn query_default_route() -> io::Result<KernelRoute> {
             attributes: &[],
             dump: true,
         })?;
-        let best = answers
-            .iter()
-            .filter(|answer| is_default(&answer.body))
-            .min_by_key(|answer| route_priority(&answer.body));
-        if let Some(route) = best.and_then(parse_route) {
+        let best =
+            answers.iter().filter(|body| is_default(body)).min_by_key(|body| route_priority(body));
+        if let Some(route) = best.and_then(|body| parse_route(body)) {
             return Ok(route);
         }
     }
@@ -96,8 +94,8 @@ fn route_priority(body: &[u8]) -> u32 {
         .unwrap_or(0)
 }
 
-fn parse_route(answer: &NetlinkAnswer) -> Option<KernelRoute> {
-    let attributes = answer.body.get(FIXED_BYTES..)?;
+fn parse_route(body: &[u8]) -> Option<KernelRoute> {
+    let attributes = body.get(FIXED_BYTES..)?;
     let value = |kind| netlink_query::find_attribute(attributes, kind);
     let out = value(libc::RTA_OIF).and_then(|value| netlink_query::read_u32(value, 0));
     let first_of_many = || netlink_query::read_u32(value(libc::RTA_MULTIPATH)?, NEXT_HOP_INTERFACE);

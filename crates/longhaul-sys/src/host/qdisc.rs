@@ -4,7 +4,7 @@
 //! Wrong when: the device is down and has none.
 
 use crate::netlink::interface_index;
-use crate::netlink::netlink_query::{self, NetlinkAnswer, NetlinkQuery};
+use crate::netlink::netlink_query::{self, NetlinkQuery};
 use longhaul_model::units::Rate;
 use std::io;
 
@@ -44,7 +44,7 @@ pub fn backlog_bytes(name: &str) -> io::Result<Option<u64>> {
     Ok(list_qdiscs(index)?.iter().find_map(|answer| parse_backlog(answer, index)))
 }
 
-fn list_qdiscs(index: u32) -> io::Result<Vec<NetlinkAnswer>> {
+fn list_qdiscs(index: u32) -> io::Result<Vec<Vec<u8>>> {
     let mut fixed = [0; FIXED_BYTES];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
     netlink_query::run_query(&NetlinkQuery {
@@ -55,8 +55,7 @@ fn list_qdiscs(index: u32) -> io::Result<Vec<NetlinkAnswer>> {
     })
 }
 
-fn parse_backlog(answer: &NetlinkAnswer, index: u32) -> Option<u64> {
-    let body = answer.body.as_slice();
+fn parse_backlog(body: &[u8], index: u32) -> Option<u64> {
     if netlink_query::read_u32(body, 4) != Some(index)
         || netlink_query::read_u32(body, 12) != Some(PARENT_ROOT)
     {
@@ -67,9 +66,9 @@ fn parse_backlog(answer: &NetlinkAnswer, index: u32) -> Option<u64> {
     netlink_query::read_u32(queue, QUEUE_BACKLOG).map(u64::from)
 }
 
-fn parse_qdisc_kinds(answers: &[NetlinkAnswer], index: u32) -> QdiscKinds {
+fn parse_qdisc_kinds(answers: &[Vec<u8>], index: u32) -> QdiscKinds {
     let mut found = QdiscKinds::default();
-    for body in answers.iter().map(|answer| answer.body.as_slice()) {
+    for body in answers {
         let parent = netlink_query::read_u32(body, 12);
         if netlink_query::read_u32(body, 4) != Some(index) || parent == Some(PARENT_INGRESS) {
             continue;
@@ -116,7 +115,7 @@ mod tests {
         bytes
     }
 
-    fn answer(index: u32, parent: u32, kind: &str, flow_max: Option<u32>) -> NetlinkAnswer {
+    fn answer(index: u32, parent: u32, kind: &str, flow_max: Option<u32>) -> Vec<u8> {
         let mut body = vec![0; 4];
         for word in [index, 0, parent, 0] {
             body.extend_from_slice(&word.to_ne_bytes());
@@ -126,7 +125,7 @@ mod tests {
             let options = attribute(FQ_FLOW_MAX_RATE, &rate.to_ne_bytes());
             body.extend(attribute(OPTIONS, &options));
         }
-        NetlinkAnswer { kind: libc::RTM_NEWQDISC, body }
+        body
     }
 
     #[test]
@@ -144,7 +143,7 @@ mod tests {
         let statistics = attribute(STATISTICS, &attribute(STATISTICS_QUEUE, &queue));
         let with_statistics = |parent| {
             let mut answer = answer(2, parent, "fq", None);
-            answer.body.extend_from_slice(&statistics);
+            answer.extend_from_slice(&statistics);
             answer
         };
         assert_eq!(parse_backlog(&with_statistics(PARENT_ROOT), 2), Some(9000));

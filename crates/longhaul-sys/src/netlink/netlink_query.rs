@@ -17,13 +17,6 @@ const NLM_F_DUMP: u16 = libc::NLM_F_DUMP as u16;
 /// Bits of an attribute's type that describe its encoding.
 const TYPE_FLAGS: u16 = 0xc000;
 
-/// A message of an answer, without its header.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NetlinkAnswer {
-    pub kind: u16,
-    pub body: Vec<u8>,
-}
-
 /// A query.
 pub(crate) struct NetlinkQuery<'a> {
     pub kind: u16,
@@ -33,11 +26,11 @@ pub(crate) struct NetlinkQuery<'a> {
     pub dump: bool,
 }
 
-/// Sends a query and collects the answer.
+/// Sends a query and collects the messages of the answer, without their headers.
 ///
 /// # Errors
 /// The kernel's error, `TimedOut`, or `InvalidData`.
-pub(crate) fn run_query(question: &NetlinkQuery<'_>) -> io::Result<Vec<NetlinkAnswer>> {
+pub(crate) fn run_query(question: &NetlinkQuery<'_>) -> io::Result<Vec<Vec<u8>>> {
     let netlink = NetlinkSocket::open()?;
     let flags = if question.dump { NLM_F_DUMP } else { 0 };
     let mut message = NetlinkRequest::new(question.kind, flags, question.fixed);
@@ -48,7 +41,7 @@ pub(crate) fn run_query(question: &NetlinkQuery<'_>) -> io::Result<Vec<NetlinkAn
 }
 
 /// Collects the messages up to the end of an answer or its acknowledgement.
-pub(super) fn collect_answers(socket: &Socket) -> io::Result<Vec<NetlinkAnswer>> {
+pub(super) fn collect_answers(socket: &Socket) -> io::Result<Vec<Vec<u8>>> {
     let deadline = Instant::now() + ANSWER_DEADLINE;
     let mut answers = Vec::new();
     let mut buffer = vec![0; ANSWER_BYTES];
@@ -66,7 +59,7 @@ pub(super) fn collect_answers(socket: &Socket) -> io::Result<Vec<NetlinkAnswer>>
 }
 
 /// Appends the messages of one datagram; returns true at the end of the answer.
-fn parse_messages(mut datagram: &[u8], answers: &mut Vec<NetlinkAnswer>) -> io::Result<bool> {
+fn parse_messages(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while let Some(header) = datagram.first_chunk::<HEADER_BYTES>() {
         let [a, b, c, d, kind_low, kind_high, ..] = *header;
         let length = u32::from_ne_bytes([a, b, c, d]) as usize;
@@ -84,7 +77,7 @@ fn parse_messages(mut datagram: &[u8], answers: &mut Vec<NetlinkAnswer>) -> io::
                 }
                 None => return Err(io::ErrorKind::InvalidData.into()),
             },
-            _ => answers.push(NetlinkAnswer { kind, body: message[HEADER_BYTES..].to_vec() }),
+            _ => answers.push(message[HEADER_BYTES..].to_vec()),
         }
         let next = length.next_multiple_of(4).min(datagram.len());
         datagram = &datagram[next..];
