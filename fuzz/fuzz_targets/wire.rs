@@ -13,7 +13,7 @@ use longhaul_probe::session::{
 };
 use longhaul_probe::wire::{
     AnonymousLimits, ControlMessage, DATA_STREAM, MAX_FRAME_BYTES, FrameSplitter, ProbeBounds,
-    SessionAccept, SessionNonce, SessionReply, SessionRequest, StreamPreamble, encode_frame,
+    SessionNonce, SessionReply, SessionRequest, StreamPreamble, encode_frame,
 };
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Straw {
         for action in self.session.handle(self.now, input) {
             let answer = match action {
                 SessionAction::Admit(_) => {
-                    SessionInput::Admitted(SessionAccept { nonce: SessionNonce([0; 16]) })
+                    SessionInput::Admitted(SessionNonce([0; 16]))
                 }
                 SessionAction::OpenStreams(_) => SessionInput::StreamsOpen,
                 SessionAction::StartEngine(_) => SessionInput::EngineReady,

@@ -100,8 +100,8 @@ pub fn run(
             probes.ended.store(true, Relaxed);
             echoed
         });
-        let mut course = PhaseRunner::new(target, plan, began, &probes);
-        course.run(stop, watch);
+        let mut course = PhaseRunner::new(target, plan, began, &probes, stop, watch);
+        course.run();
         probes.over.store(true, Relaxed);
         (course.finish(), echoes.join())
     });

@@ -27,7 +27,7 @@ pub(crate) use transfer_phase::sends_payload;
 use crate::secure::{AuthToken, ExporterKey, make_proof};
 use crate::wire::{
     AnonymousLimits, ByeReason, ControlMessage, HelloMessage, IntervalCounters, ProbeBounds,
-    ProtocolVersions, SessionAccept, SessionReply, SessionRequest, TokenProof,
+    ProtocolVersions, SessionNonce, SessionReply, SessionRequest, TokenProof,
 };
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::ThroughputPlan;
@@ -64,7 +64,7 @@ pub enum SessionInput {
     /// Bytes arrived that are not a whole message yet.
     BytesReceived,
     /// Server: the run is admitted with this nonce.
-    Admitted(SessionAccept),
+    Admitted(SessionNonce),
     /// Server: the run cannot be admitted now, with the reason.
     NotAdmitted(String),
     /// All data streams of the session are open at this end.
@@ -110,7 +110,7 @@ pub enum SessionAction {
     Admit(Box<AdmissionRequest>),
     /// Client: open the data streams; answer [`SessionInput::StreamsOpen`]. (The server receives them from
     /// its listener and sends that input by itself.)
-    OpenStreams(SessionAccept),
+    OpenStreams(SessionNonce),
     /// Prepare the engine; answer [`SessionInput::EngineReady`].
     StartEngine(EngineStart),
     /// Start the flow of payload.

@@ -170,7 +170,7 @@ impl SessionDriver {
 
     fn send(&mut self, message: &ControlMessage) {
         let limit = match message {
-            ControlMessage::Capture(_)
+            ControlMessage::Capture { .. }
             | ControlMessage::Stream(_)
             | ControlMessage::End(_)
             | ControlMessage::Answer(_) => MAX_RESULT_BYTES,

@@ -77,17 +77,30 @@ pub enum ControlMessage {
     Welcome(WelcomeMessage),
     Propose(Box<RunProposal>),
     Probe(Box<ProbeProposal>),
-    Accept(SessionAccept),
+    /// The server accepts and names the session for the data connections.
+    Accept {
+        nonce: SessionNonce,
+    },
     Opened,
-    Ping(ClockPing),
-    Pong(ClockPong),
+    /// A measurement of the round trip.
+    Ping {
+        number: u32,
+    },
+    /// Answer to a ping, with the server's clock at that moment.
+    Pong {
+        number: u32,
+        at_us: u64,
+    },
     Prepare(PrepareMessage),
     Prepared,
     Go,
     Interval(IntervalCounters),
     Sent,
     Drained,
-    Capture(CapturePart),
+    /// A part of the server's capture file, in order, before its other results.
+    Capture {
+        bytes: Base64Bytes,
+    },
     Stream(Box<StreamResult>),
     End(Box<DirectionResult>),
     Ask(SessionRequest),
@@ -168,25 +181,6 @@ pub struct RunProposal {
     pub boot_proof: Option<String>,
 }
 
-/// The server accepts and names the session for the data connections.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionAccept {
-    pub nonce: SessionNonce,
-}
-
-/// A measurement of the round trip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClockPing {
-    pub number: u32,
-}
-
-/// Answer to a ping, with the server's clock at that moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClockPong {
-    pub number: u32,
-    pub at_us: u64,
-}
-
 /// The client's clock measurement; the server prepares its engine.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,12 +201,6 @@ pub struct IntervalCounters {
     pub elapsed_us: u64,
     pub sent_bytes: Option<u64>,
     pub received_bytes: Option<u64>,
-}
-
-/// A part of the server's capture file, in order, before its other results.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CapturePart {
-    pub bytes: Base64Bytes,
 }
 
 /// The server's result of one stream.

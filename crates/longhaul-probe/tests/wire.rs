@@ -8,12 +8,11 @@ use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::plan_limits::MAX_ASK_PACKETS;
 use longhaul_probe::probing::ProbeDatagramHeader;
 use longhaul_probe::wire::{
-    AnonymousLimits, Base64Bytes, ByeReason, CapturePart, ClockPing, ClockPong, CollectTrains,
-    ControlMessage, DATA_STREAM, DirectionResult, FrameSplitter, HelloMessage, IntervalCounters,
-    MAX_FRAME_BYTES, MAX_RESULT_BYTES, PacketTimes, PrepareMessage, ProbeBounds, ProbeProposal,
-    ProtocolVersions, ReceivedTrain, ReceivedTrains, RunProposal, SessionAccept, SessionNonce,
-    SessionReply, SessionRequest, StreamPreamble, StreamResult, TokenProof, WelcomeMessage,
-    WireError, encode_frame,
+    AnonymousLimits, Base64Bytes, ByeReason, CollectTrains, ControlMessage, DATA_STREAM,
+    DirectionResult, FrameSplitter, HelloMessage, IntervalCounters, MAX_FRAME_BYTES,
+    MAX_RESULT_BYTES, PacketTimes, PrepareMessage, ProbeBounds, ProbeProposal, ProtocolVersions,
+    ReceivedTrain, ReceivedTrains, RunProposal, SessionNonce, SessionReply, SessionRequest,
+    StreamPreamble, StreamResult, TokenProof, WelcomeMessage, WireError, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -65,11 +64,10 @@ fn small() -> impl Strategy<Value = ControlMessage> {
             let boot_proof = None;
             ControlMessage::Welcome(WelcomeMessage { token_proof, party, boot_proof, limits })
         }),
-        any::<[u8; 16]>()
-            .prop_map(|nonce| ControlMessage::Accept(SessionAccept { nonce: SessionNonce(nonce) })),
+        any::<[u8; 16]>().prop_map(|nonce| ControlMessage::Accept { nonce: SessionNonce(nonce) }),
         (any::<u32>(), any::<u64>())
-            .prop_map(|(number, at_us)| ControlMessage::Pong(ClockPong { number, at_us })),
-        any::<u32>().prop_map(|number| ControlMessage::Ping(ClockPing { number })),
+            .prop_map(|(number, at_us)| ControlMessage::Pong { number, at_us }),
+        any::<u32>().prop_map(|number| ControlMessage::Ping { number }),
         (any::<u64>(), any::<u64>(), any::<bool>(), maybe(any::<u64>())).prop_map(
             |(origin_us, idle_rtt_us, same_host, wait_us)| {
                 ControlMessage::Prepare(PrepareMessage {
@@ -265,9 +263,9 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
             ControlMessage::Ask(SessionRequest::Collect(CollectTrains { wait_us: 60_000 })),
             r#"{"ask":{"collect":{"wait_us":60000}}}"#,
         ),
-        (ControlMessage::Ping(ClockPing { number: 3 }), r#"{"ping":{"number":3}}"#),
+        (ControlMessage::Ping { number: 3 }, r#"{"ping":{"number":3}}"#),
         (
-            ControlMessage::Capture(CapturePart { bytes: Base64Bytes(b"LHD1".to_vec()) }),
+            ControlMessage::Capture { bytes: Base64Bytes(b"LHD1".to_vec()) },
             r#"{"capture":{"bytes":"TEhEMQ=="}}"#,
         ),
         (ControlMessage::Go, r#""go""#),

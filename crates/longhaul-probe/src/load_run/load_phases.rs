@@ -25,6 +25,9 @@ pub(super) struct PhaseRunner<'a> {
     plan: &'a LoadPlan,
     began: Instant,
     probes: &'a SharedProbes,
+    /// Set by the user to end the run.
+    stop: &'a AtomicBool,
+    watch: &'a mut dyn FnMut(&LoadRunProgress),
     phases: Vec<LoadPhase>,
     runs: Vec<PhaseRun>,
     caveats: Vec<ReportCaveat>,
@@ -43,12 +46,16 @@ impl<'a> PhaseRunner<'a> {
         plan: &'a LoadPlan,
         began: Instant,
         probes: &'a SharedProbes,
+        stop: &'a AtomicBool,
+        watch: &'a mut dyn FnMut(&LoadRunProgress),
     ) -> PhaseRunner<'a> {
         PhaseRunner {
             target,
             plan,
             began,
             probes,
+            stop,
+            watch,
             phases: Vec::new(),
             runs: Vec::new(),
             caveats: Vec::new(),
@@ -56,16 +63,16 @@ impl<'a> PhaseRunner<'a> {
         }
     }
 
-    /// Runs all steps, or until `stop` is set or the probes end.
-    pub fn run(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&LoadRunProgress)) {
+    /// Runs all steps, or until the user stops the run or the probes end.
+    pub fn run(&mut self) {
         let plan = self.plan;
-        self.idle(stop, watch);
+        self.idle();
         for (number, step) in (0u32..).zip(&plan.steps) {
-            if self.is_over(stop) {
+            if self.is_over() {
                 break;
             }
-            self.step(number, step, stop, watch);
-            self.idle(stop, watch);
+            self.step(number, step);
+            self.idle();
         }
         self.close_idle(self.now_us());
     }
@@ -74,8 +81,8 @@ impl<'a> PhaseRunner<'a> {
         (self.phases, self.runs, self.caveats)
     }
 
-    fn is_over(&self, stop: &AtomicBool) -> bool {
-        stop.load(Relaxed) || self.probes.ended.load(Relaxed)
+    fn is_over(&self) -> bool {
+        self.stop.load(Relaxed) || self.probes.ended.load(Relaxed)
     }
 
     fn now_us(&self) -> u64 {
@@ -83,19 +90,19 @@ impl<'a> PhaseRunner<'a> {
     }
 
     /// Idles for at least the planned time.
-    fn idle(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&LoadRunProgress)) {
+    fn idle(&mut self) {
         if self.phases.last().is_none_or(|phase| phase.step.is_some()) {
             let from_us = self.phases.last().map_or(0, |phase| phase.until_us);
             self.phases.push(new_phase(from_us, None));
         }
         let until = Instant::now() + Duration::from_micros(self.plan.idle_us);
-        while !self.is_over(stop) {
+        while !self.is_over() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             std::thread::sleep(left.min(POLL_INTERVAL));
-            self.report_progress(None, None, watch);
+            self.report_progress(None, None);
         }
     }
 
@@ -105,13 +112,7 @@ impl<'a> PhaseRunner<'a> {
         }
     }
 
-    fn step(
-        &mut self,
-        number: u32,
-        step: &LoadStep,
-        stop: &AtomicBool,
-        watch: &mut dyn FnMut(&LoadRunProgress),
-    ) {
+    fn step(&mut self, number: u32, step: &LoadStep) {
         let began_us = self.now_us();
         let wants_other = step.competitor || step.baseline;
         let other = wants_other
@@ -124,9 +125,9 @@ impl<'a> PhaseRunner<'a> {
             competitor: keep_started(other, &mut errors),
         };
         let deadline = Instant::now() + Duration::from_micros(self.plan.load_us) + MAX_SETUP_TIME;
-        while !pair.is_finished() && !self.is_over(stop) && Instant::now() < deadline {
+        while !pair.is_finished() && !self.is_over() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
-            self.report_progress(Some(number), Some(&pair), watch);
+            self.report_progress(Some(number), Some(&pair));
         }
         self.record_phase(number, began_us, pair, errors);
     }
@@ -166,19 +167,14 @@ impl<'a> PhaseRunner<'a> {
         self.phases.push(own);
     }
 
-    fn report_progress(
-        &mut self,
-        step: Option<u32>,
-        pair: Option<&StepRuns>,
-        watch: &mut dyn FnMut(&LoadRunProgress),
-    ) {
+    fn report_progress(&mut self, step: Option<u32>, pair: Option<&StepRuns>) {
         if self.reported_at.is_some_and(|told| told.elapsed() < PROGRESS_INTERVAL) {
             return;
         }
         self.reported_at = Some(Instant::now());
         let (probes, rtt) = self.probes.latest();
         let bytes = |bulk: Option<&LoadBulkRun>| bulk.map(LoadBulkRun::moved_bytes);
-        watch(&LoadRunProgress {
+        (self.watch)(&LoadRunProgress {
             elapsed: self.began.elapsed(),
             step,
             probes,

@@ -2,19 +2,18 @@
 
 use super::session_slots::SessionSlot;
 use super::stream_registry::{SessionEntry, StreamClaim};
-use crate::probing::{ProbeServer, ProbeServerSetup, ReverseSurveyor};
+use crate::probing::{ProbeServer, ProbeServerSetup};
 use crate::session::{SessionInput, SessionState};
 use crate::wire::{ProbeBounds, SessionReply, SessionRequest, StreamPreamble};
 use longhaul_sys::sockopt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Instant;
 
 pub(super) struct ServerProbeSession<'a> {
     bounds: ProbeBounds,
     registered: SessionEntry<'a>,
-    surveyor: Option<ReverseSurveyor>,
-    epoch: Instant,
+    /// Taken when the flow is open.
+    setup: Option<ProbeServerSetup>,
     prober: Option<ProbeServer>,
     _slot: SessionSlot<'a>,
 }
@@ -24,17 +23,9 @@ impl<'a> ServerProbeSession<'a> {
         bounds: ProbeBounds,
         registered: SessionEntry<'a>,
         slot: SessionSlot<'a>,
-        surveyor: ReverseSurveyor,
-        epoch: Instant,
+        setup: ProbeServerSetup,
     ) -> ServerProbeSession<'a> {
-        ServerProbeSession {
-            bounds,
-            registered,
-            surveyor: Some(surveyor),
-            epoch,
-            prober: None,
-            _slot: slot,
-        }
+        ServerProbeSession { bounds, registered, setup: Some(setup), prober: None, _slot: slot }
     }
 
     /// Returns the IP bytes of trains and echoes.
@@ -99,14 +90,8 @@ impl<'a> ServerProbeSession<'a> {
     }
 
     fn start(&mut self, flow: Option<(UdpSocket, StreamPreamble)>) -> io::Result<()> {
-        let surveyor = self.surveyor.take();
-        let surveyor = surveyor.ok_or_else(|| io::Error::other("it is already open"))?;
-        self.prober = Some(ProbeServer::start(ProbeServerSetup {
-            flow,
-            epoch: self.epoch,
-            max_bytes: self.bounds.most_bytes,
-            surveyor,
-        })?);
+        let setup = self.setup.take().ok_or_else(|| io::Error::other("it is already open"))?;
+        self.prober = Some(ProbeServer::start(ProbeServerSetup { flow, ..setup })?);
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crate::engine::{
     self, DataSocket, DatagramFormat, EndSpec, EngineError, StreamEnding, TransferRole as Flow,
 };
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
-use crate::probing::ReverseSurveyor;
+use crate::probing::{ProbeServerSetup, ReverseSurveyor};
 use crate::run_capture::{RunCapture, attach_capture};
 use crate::session::{
     AdmissionRequest, Session, SessionAction, SessionInput, SessionPurpose, SessionRole,
@@ -23,8 +23,7 @@ use crate::session_driver::{
     SessionEngines, SessionHooks, SessionResults, SessionSockets, split_capture, split_results,
 };
 use crate::wire::{
-    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionAccept, SessionRequest,
-    StreamPreamble,
+    AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionRequest, StreamPreamble,
 };
 use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
@@ -164,7 +163,7 @@ impl<'a> ServerHooks<'a> {
             SessionPurpose::Run(plan) => self.open_run(*plan, anonymous, slot, registered),
             SessionPurpose::Probe(bounds) => self.open_probes(bounds, anonymous, slot, registered),
         }
-        SessionInput::Admitted(SessionAccept { nonce })
+        SessionInput::Admitted(nonce)
     }
 
     fn open_run(
@@ -238,13 +237,18 @@ impl<'a> ServerHooks<'a> {
         slot: SessionSlot<'a>,
         registered: SessionEntry<'a>,
     ) {
-        let surveyor = ReverseSurveyor {
-            local: self.local.ip().to_canonical(),
-            peer: self.peer.ip().to_canonical(),
-            device: self.service.options.device.clone(),
-            control: self.control.take(),
+        let setup = ProbeServerSetup {
+            flow: None,
+            epoch: self.epoch,
+            max_bytes: bounds.most_bytes,
+            surveyor: ReverseSurveyor {
+                local: self.local.ip().to_canonical(),
+                peer: self.peer.ip().to_canonical(),
+                device: self.service.options.device.clone(),
+                control: self.control.take(),
+            },
         };
-        self.probes = Some(ServerProbeSession::new(bounds, registered, slot, surveyor, self.epoch));
+        self.probes = Some(ServerProbeSession::new(bounds, registered, slot, setup));
         let peer = SessionPeer { address: self.peer, anonymous };
         let handlers = self.service.options.handlers.iter();
         self.handlers =

@@ -12,7 +12,7 @@ use crate::throughput::{
     target_token,
 };
 use crate::wire::{
-    ProbeBounds, ProtocolVersions, SessionAccept, SessionReply, SessionRequest, StreamPreamble,
+    ProbeBounds, ProtocolVersions, SessionNonce, SessionReply, SessionRequest, StreamPreamble,
 };
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
@@ -196,11 +196,11 @@ struct ProbeControlHooks {
 }
 
 impl ProbeControlHooks {
-    fn open_flow(&mut self, accept: &SessionAccept) -> Result<SessionInput, EngineError> {
+    fn open_flow(&mut self, nonce: SessionNonce) -> Result<SessionInput, EngineError> {
         if self.bounds.flows == 0 {
             return Ok(SessionInput::StreamsOpen);
         }
-        let preamble = StreamPreamble { nonce: accept.nonce, index: 0, forward: true };
+        let preamble = StreamPreamble { nonce, index: 0, forward: true };
         let plan = ThroughputPlan {
             transport: RunTransport::Udp { rate_bps: 0 },
             dscp: self.bounds.dscp,
@@ -212,7 +212,7 @@ impl ProbeControlHooks {
                 self.unreachable_reason = Some(error.to_string());
             }
         })?;
-        self.flow = Some((socket, session_number(accept.nonce)));
+        self.flow = Some((socket, session_number(nonce)));
         Ok(SessionInput::StreamsOpen)
     }
 }
@@ -220,7 +220,7 @@ impl ProbeControlHooks {
 impl SessionHooks for ProbeControlHooks {
     fn act(&mut self, action: SessionAction) -> Result<Option<SessionInput>, EngineError> {
         match action {
-            SessionAction::OpenStreams(accept) => return self.open_flow(&accept).map(Some),
+            SessionAction::OpenStreams(nonce) => return self.open_flow(nonce).map(Some),
             SessionAction::Answer(answer) => self.answer = Some(*answer),
             _ => {}
         }

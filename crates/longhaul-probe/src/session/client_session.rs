@@ -8,8 +8,8 @@ use super::{
 use crate::plan_limits::MAX_CAPTURE_BYTES;
 use crate::secure::verify_proof;
 use crate::wire::{
-    CapturePart, ClockPing, ClockPong, ControlMessage, DirectionResult, PrepareMessage,
-    ProbeBounds, RunProposal, StreamResult, WelcomeMessage,
+    Base64Bytes, ControlMessage, DirectionResult, PrepareMessage, ProbeBounds, RunProposal,
+    StreamResult, WelcomeMessage,
 };
 use longhaul_model::report::v1::observation::StreamEnd;
 use longhaul_model::report::v1::plan::ThroughputPlan;
@@ -85,10 +85,10 @@ impl ClientState {
     }
 
     /// Adds a part of the server's capture; false if it is unrequested, too large or too late.
-    fn add_capture(&mut self, part: CapturePart) -> bool {
+    fn add_capture(&mut self, part: Base64Bytes) -> bool {
         let asked = self.plan().and_then(|plan| plan.capture);
         let results = &mut self.results;
-        results.capture.extend(part.bytes.0);
+        results.capture.extend(part.0);
         asked.is_some_and(|capture| capture.far)
             && results.directions.is_empty()
             && results.capture.len() as u64 <= MAX_CAPTURE_BYTES
@@ -139,12 +139,12 @@ impl Session {
     pub(super) fn client_receives(&mut self, now: Duration, message: ControlMessage) {
         match message {
             ControlMessage::Welcome(welcome) => self.on_welcome(welcome),
-            ControlMessage::Accept(accept) => {
+            ControlMessage::Accept { nonce } => {
                 self.start_bounded_time(now);
-                self.actions.push(SessionAction::OpenStreams(accept));
+                self.actions.push(SessionAction::OpenStreams(nonce));
             }
             ControlMessage::Opened => self.ping_when_due(now),
-            ControlMessage::Pong(pong) => self.on_pong(now, pong),
+            ControlMessage::Pong { number, at_us } => self.on_pong(now, number, at_us),
             ControlMessage::Prepared => {
                 self.transfer.peer_prepared = true;
                 self.start_when_ready(now);
@@ -155,8 +155,8 @@ impl Session {
             }
             ControlMessage::Sent | ControlMessage::Drained => self.on_flow_message(now, &message),
             ControlMessage::Answer(answer) => self.actions.push(SessionAction::Answer(answer)),
-            ControlMessage::Capture(part) => {
-                self.add_result("a capture", |it| it.add_capture(part))
+            ControlMessage::Capture { bytes } => {
+                self.add_result("a capture", |it| it.add_capture(bytes))
             }
             ControlMessage::Stream(result) => {
                 self.add_result("a stream", |it| it.add_stream(*result));
@@ -215,20 +215,20 @@ impl Session {
         };
         let number = initiative.pinged.len() as u32;
         initiative.pinged.push(now);
-        self.send(ControlMessage::Ping(ClockPing { number }));
+        self.send(ControlMessage::Ping { number });
     }
 
-    fn on_pong(&mut self, now: Duration, pong: ClockPong) {
+    fn on_pong(&mut self, now: Duration, number: u32, at_us: u64) {
         let Some(initiative) = self.client_state() else {
             return;
         };
         // Pongs must arrive in order and once; otherwise the peer could choose the sample.
-        let sent = initiative.pinged.get(pong.number as usize).copied();
-        let Some(sent) = sent.filter(|_| pong.number == initiative.answered) else {
-            return self.violation(format!("unexpected `pong` number {}", pong.number));
+        let sent = initiative.pinged.get(number as usize).copied();
+        let Some(sent) = sent.filter(|_| number == initiative.answered) else {
+            return self.violation(format!("unexpected `pong` number {number}"));
         };
         initiative.answered += 1;
-        let clock = ClockReading::from_exchange(sent, pong.at_us, now).better_of(initiative.clock);
+        let clock = ClockReading::from_exchange(sent, at_us, now).better_of(initiative.clock);
         initiative.clock = Some(clock);
         if initiative.answered < MAX_EXCHANGES {
             return;

@@ -8,8 +8,8 @@ use super::{
 use crate::plan_limits::{LimitError, MAX_RUN_US, MAX_START_WAIT, check_anonymous, check_plan};
 use crate::secure::{AuthToken, make_proof, verify_proof};
 use crate::wire::{
-    AnonymousLimits, ClockPong, ControlMessage, PrepareMessage, RunProposal, SessionAccept,
-    TokenProof, WelcomeMessage,
+    AnonymousLimits, ControlMessage, PrepareMessage, RunProposal, SessionNonce, TokenProof,
+    WelcomeMessage,
 };
 use longhaul_model::report::v1::RunParty;
 use std::time::Duration;
@@ -63,10 +63,9 @@ impl Session {
             ControlMessage::Proof(proof) => self.on_proof(now, &proof),
             ControlMessage::Propose(propose) => self.on_propose(*propose),
             ControlMessage::Probe(probe) => self.on_probe(*probe),
-            ControlMessage::Ping(ping) => self.send(ControlMessage::Pong(ClockPong {
-                number: ping.number,
-                at_us: now.as_micros() as u64,
-            })),
+            ControlMessage::Ping { number } => {
+                self.send(ControlMessage::Pong { number, at_us: now.as_micros() as u64 });
+            }
             ControlMessage::Prepare(prepare) => self.on_prepare(now, prepare),
             ControlMessage::Go if self.is_probing() => self.start_requests(now),
             ControlMessage::Go => self.start_running(now),
@@ -145,11 +144,11 @@ impl Session {
         self.actions.push(SessionAction::Admit(Box::new(request)));
     }
 
-    pub(super) fn on_admitted(&mut self, now: Duration, accept: SessionAccept) {
+    pub(super) fn on_admitted(&mut self, now: Duration, nonce: SessionNonce) {
         if self.step(SessionEvent::Admitted) {
             self.deadline = self.deadline_of_step(now);
             self.start_bounded_time(now);
-            self.send(ControlMessage::Accept(accept));
+            self.send(ControlMessage::Accept { nonce });
         }
     }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::probe_error::TokenFailure;
 use crate::wire::{
-    AnonymousLimits, ClockPing, ControlMessage, DirectionResult, MAX_FRAME_BYTES, MAX_RESULT_BYTES,
+    AnonymousLimits, ControlMessage, DirectionResult, MAX_FRAME_BYTES, MAX_RESULT_BYTES,
     ProtocolVersions, RunProposal, StreamResult,
 };
 use longhaul_model::report::v1::RunParty;
@@ -215,7 +215,7 @@ fn an_unexpected_message_in_every_state_is_a_violation_by_name() {
         }
     }
     let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)), 5);
-    pair.inject_after(1, Side::Responder, ControlMessage::Ping(ClockPing { number: 0 }));
+    pair.inject_after(1, Side::Responder, ControlMessage::Ping { number: 0 });
     pair.drive(BOUND);
     let [initiator, _] = pair.closed();
     assert!(

@@ -3,8 +3,8 @@
 use super::SessionResults;
 use crate::engine::EngineResult as LocalEnd;
 use crate::wire::{
-    Base64Bytes, CapturePart, ControlMessage, DirectionResult, MAX_BASE64_BYTES, MAX_RESULT_BYTES,
-    StreamResult, encode_frame,
+    Base64Bytes, ControlMessage, DirectionResult, MAX_BASE64_BYTES, MAX_RESULT_BYTES, StreamResult,
+    encode_frame,
 };
 use longhaul_model::report::v1::ReportCaveat;
 
@@ -23,7 +23,7 @@ pub(crate) fn split_capture(file: &[u8]) -> impl Iterator<Item = ControlMessage>
     let pieces = file.chunks(MAX_BASE64_BYTES);
     pieces.map(|piece| {
         let bytes = Base64Bytes(piece.to_vec());
-        ControlMessage::Capture(CapturePart { bytes })
+        ControlMessage::Capture { bytes }
     })
 }
 
@@ -33,14 +33,13 @@ fn split_direction(forward: bool, local: LocalEnd) -> Vec<ControlMessage> {
     let mut messages = Vec::with_capacity(local.streams.len() + 1);
     for (index, end) in local.streams.into_iter().enumerate() {
         let index = index as u32;
-        let result = StreamResult { forward, index, end };
-        let (message, thinned) = thin_to_fit(room, result);
-        messages.push(message);
-        if thinned {
+        let mut result = StreamResult { forward, index, end };
+        if thin_to_fit(room, &mut result) {
             let text =
                 format!("stream {index} has too many samples to send: every other one is left out");
             caveats.push(ReportCaveat::new("samples_thinned", text));
         }
+        messages.push(ControlMessage::Stream(Box::new(result)));
     }
     messages.push(ControlMessage::End(Box::new(DirectionResult {
         forward,
@@ -50,34 +49,22 @@ fn split_direction(forward: bool, local: LocalEnd) -> Vec<ControlMessage> {
     messages
 }
 
-/// Removes every other sample, except the last one, until the result fits.
-fn thin_to_fit(room: usize, result: StreamResult) -> (ControlMessage, bool) {
-    let mut message = ControlMessage::Stream(Box::new(result));
+/// Removes every other sample, except the last one, until the message fits; returns whether it had
+/// to.
+fn thin_to_fit(room: usize, result: &mut StreamResult) -> bool {
+    // The message consists of its name and the result.
+    let room = room - r#"{"stream":}"#.len();
     let mut thinned = false;
-    while let ControlMessage::Stream(result) = &mut message {
-        let samples = result.end.samples.len();
-        if samples < 2 || fits_in(room, &message) {
-            break;
-        }
-        thin_samples(&mut message);
-        thinned = true;
-    }
-    (message, thinned)
-}
-
-fn fits_in(room: usize, message: &ControlMessage) -> bool {
-    encode_frame(message, room).is_ok()
-}
-
-fn thin_samples(message: &mut ControlMessage) {
-    if let ControlMessage::Stream(result) = message {
-        let last = result.end.samples.len().saturating_sub(1);
+    while result.end.samples.len() > 1 && encode_frame(result, room).is_err() {
+        let last = result.end.samples.len() - 1;
         let mut index = 0..;
         result.end.samples.retain(|_| {
             let number = index.next().unwrap_or(0);
             number == last || number % 2 == 1
         });
+        thinned = true;
     }
+    thinned
 }
 
 #[cfg(test)]
@@ -89,12 +76,10 @@ mod tests {
     fn a_result_too_large_for_its_frame_is_thinned_and_keeps_its_last_sample() {
         let sample = |at_us| StreamSample { at_us, ..StreamSample::default() };
         let end = StreamEnd { samples: (0..1000).map(sample).collect(), ..StreamEnd::default() };
-        let result = StreamResult { forward: true, index: 0, end };
-        let (message, thinned) = thin_to_fit(8192, result);
-        assert!(thinned && fits_in(8192, &message));
-        let ControlMessage::Stream(result) = message else {
-            panic!("a stream went in");
-        };
+        let mut result = StreamResult { forward: true, index: 0, end };
+        assert!(thin_to_fit(8192, &mut result));
+        let message = ControlMessage::Stream(Box::new(result.clone()));
+        assert!(encode_frame(&message, 8192).is_ok());
         assert_eq!(result.end.samples.last().map(|s| s.at_us), Some(999));
         assert!(result.end.samples.len() > 50);
     }

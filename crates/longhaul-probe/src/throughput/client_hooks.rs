@@ -122,14 +122,10 @@ fn is_path_error(error: &io::Error) -> bool {
 impl SessionHooks for ClientHooks<'_> {
     fn act(&mut self, action: SessionAction) -> Result<Option<SessionInput>, EngineError> {
         match action {
-            SessionAction::OpenStreams(accept) => {
+            SessionAction::OpenStreams(nonce) => {
                 self.capture = RunCapture::begin_client(self.plan, self.local, self.address);
-                let opened = stream_opening::open_data_streams(
-                    self.target,
-                    self.plan,
-                    self.address,
-                    accept.nonce,
-                );
+                let opened =
+                    stream_opening::open_data_streams(self.target, self.plan, self.address, nonce);
                 self.server_unreachable = opened.as_ref().is_err_and(|e| is_path_error(&e.source));
                 self.sockets = opened?;
                 return Ok(Some(SessionInput::StreamsOpen));

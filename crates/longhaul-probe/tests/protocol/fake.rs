@@ -8,9 +8,9 @@ use longhaul_probe::secure::{
 use longhaul_probe::session::SessionRole;
 use longhaul_probe::throughput::TargetHost;
 use longhaul_probe::wire::{
-    ClockPing, ClockPong, ControlMessage, DATA_STREAM, FrameSplitter, HelloMessage,
-    MAX_FRAME_BYTES, PrepareMessage, ProtocolVersions, RunProposal, SessionAccept, SessionNonce,
-    StreamPreamble, TokenProof, WelcomeMessage, encode_frame,
+    ControlMessage, DATA_STREAM, FrameSplitter, HelloMessage, MAX_FRAME_BYTES, PrepareMessage,
+    ProtocolVersions, RunProposal, SessionNonce, StreamPreamble, TokenProof, WelcomeMessage,
+    encode_frame,
 };
 use std::collections::VecDeque;
 use std::io::Write;
@@ -134,11 +134,11 @@ impl FakePeer {
         self.welcome();
         self.hear_until(|message| matches!(message, ControlMessage::Probe(_)));
         let nonce = SessionNonce([5; 16]);
-        self.say(&ControlMessage::Accept(SessionAccept { nonce }));
+        self.say(&ControlMessage::Accept { nonce });
         self.say(&ControlMessage::Opened);
         for number in 0..8 {
-            self.hear_until(|message| matches!(message, ControlMessage::Ping(_)));
-            self.say(&ControlMessage::Pong(ClockPong { number, at_us: 0 }));
+            self.hear_until(|message| matches!(message, ControlMessage::Ping { .. }));
+            self.say(&ControlMessage::Pong { number, at_us: 0 });
         }
         self.hear_until(|message| matches!(message, ControlMessage::Go));
     }
@@ -151,9 +151,9 @@ impl FakePeer {
             party: RunParty::default(),
             boot_proof: None,
         })));
-        let accept = self.hear_until(|message| matches!(message, ControlMessage::Accept(_)));
+        let accept = self.hear_until(|message| matches!(message, ControlMessage::Accept { .. }));
         match accept {
-            ControlMessage::Accept(accept) => accept.nonce,
+            ControlMessage::Accept { nonce } => nonce,
             other => panic!("{other:?} is not what was waited for"),
         }
     }
@@ -170,8 +170,8 @@ impl FakePeer {
         let preamble = StreamPreamble { nonce, index: 0, forward: true };
         stream.write_all(&preamble.encode(DATA_STREAM)).expect("the far end reads");
         peer.hear_until(|message| matches!(message, ControlMessage::Opened));
-        peer.say(&ControlMessage::Ping(ClockPing { number: 0 }));
-        peer.hear_until(|message| matches!(message, ControlMessage::Pong(_)));
+        peer.say(&ControlMessage::Ping { number: 0 });
+        peer.hear_until(|message| matches!(message, ControlMessage::Pong { .. }));
         peer.say(&ControlMessage::Prepare(PrepareMessage {
             origin_us: 0,
             idle_rtt_us: 100,

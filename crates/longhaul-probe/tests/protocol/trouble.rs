@@ -12,8 +12,8 @@ use longhaul_probe::probe_error::{ProbeError, ServeError, TokenFailure};
 use longhaul_probe::session::SessionState;
 use longhaul_probe::throughput::{self, AddressFamily, TargetHost};
 use longhaul_probe::wire::{
-    ByeReason, ClockPing, ControlMessage, DATA_STREAM, HelloMessage, PrepareMessage,
-    ProtocolVersions, RunProposal, SessionNonce, StreamPreamble, TokenProof,
+    ByeReason, ControlMessage, DATA_STREAM, HelloMessage, PrepareMessage, ProtocolVersions,
+    RunProposal, SessionNonce, StreamPreamble, TokenProof,
 };
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -218,7 +218,7 @@ fn garbage_where_a_message_should_be_ends_the_session_at_every_step() {
 fn messages_out_of_order_and_truncated_end_the_session() {
     let far = FarEnd::start(options());
     let mut peer = FakePeer::connect(far.address);
-    peer.say(&ControlMessage::Ping(ClockPing { number: 0 }));
+    peer.say(&ControlMessage::Ping { number: 0 });
     peer.hear_until(|message| matches!(message, ControlMessage::Bye(ByeReason::Violation(_))));
     assert!(far.session_closed().contains("`ping` while greeting"));
     let mut peer = FakePeer::connect(far.address);

@@ -3,7 +3,7 @@
 use super::pair::{Pair, Side};
 use super::{BOUND, plan};
 use crate::session::SessionEnd;
-use crate::wire::{Base64Bytes, CapturePart, ControlMessage, ProtocolVersions};
+use crate::wire::{Base64Bytes, ControlMessage, ProtocolVersions};
 use longhaul_model::report::v1::capture::CapturePlan;
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 
@@ -37,7 +37,7 @@ fn ends(far: bool) -> Vec<Option<SessionEnd>> {
     for after in 0..=count {
         let mut pair = Pair::new(captured(far), 5);
         let bytes = Base64Bytes(vec![0; 10]);
-        pair.inject_after(after, Side::Responder, ControlMessage::Capture(CapturePart { bytes }));
+        pair.inject_after(after, Side::Responder, ControlMessage::Capture { bytes });
         pair.drive(BOUND);
         if pair.injected() {
             ends.push(pair.closed()[0].clone());

@@ -8,7 +8,7 @@ use crate::session::{
 use crate::session::{SessionSetup, SessionState};
 use crate::wire::{
     AnonymousLimits, ControlMessage, DirectionResult, HelloMessage, IntervalCounters, ProbeBounds,
-    ProtocolVersions, SessionAccept, SessionNonce, SessionReply, SessionRequest, StreamResult,
+    ProtocolVersions, SessionNonce, SessionReply, SessionRequest, StreamResult,
 };
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::observation::{EndObservation, StreamEnd};
@@ -257,7 +257,7 @@ impl Pair {
             SessionAction::Send(message) => self.transmit(side, message),
             SessionAction::Admit(_) => {
                 let nonce = SessionNonce([3; 16]);
-                self.feed(side, SessionInput::Admitted(SessionAccept { nonce }));
+                self.feed(side, SessionInput::Admitted(nonce));
             }
             SessionAction::OpenStreams(_) => {
                 // Connect and preamble: one and a half round trips until the responder has all.

@@ -4,8 +4,8 @@ use super::BOUND;
 use super::pair::{Fault, Pair, Side};
 use crate::session::{SessionEnd, SessionState};
 use crate::wire::{
-    ClockPing, CollectTrains, ControlMessage, PrepareMessage, ProbeBounds, ProtocolVersions,
-    SessionReply, SessionRequest,
+    CollectTrains, ControlMessage, PrepareMessage, ProbeBounds, ProtocolVersions, SessionReply,
+    SessionRequest,
 };
 use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedule};
 use std::time::Duration;
@@ -157,7 +157,7 @@ fn messages_of_bulk_runs_are_violations_among_probes() {
         wait_us: None,
     });
     // After hello, proof, probe and a few pings the responder times the path.
-    for (after, extra) in [(5, prepare), (13, ControlMessage::Ping(ClockPing { number: 0 }))] {
+    for (after, extra) in [(5, prepare), (13, ControlMessage::Ping { number: 0 })] {
         let name = extra.name();
         let mut pair = Pair::probing(bounds(), asks(), 5);
         pair.inject_after(after, Side::Initiator, extra);
