@@ -11,7 +11,6 @@ mod probe_session;
 mod protocol_handler;
 mod serve_event;
 mod server_hooks;
-mod session_log;
 mod session_slots;
 mod stream_registry;
 mod udp_hello;
@@ -85,20 +84,6 @@ impl Default for ServeOptions {
     }
 }
 
-/// Listens, and answers until `stop` is set.
-///
-/// `log` is called from many threads. Returns within about a second of `stop`, including sessions.
-///
-/// # Errors
-/// The port is in use, or a listener cannot be opened. A failed session does not end the server.
-pub fn serve(
-    options: ServeOptions,
-    log: impl Fn(ServeEvent) + Send + Sync,
-    stop: &AtomicBool,
-) -> Result<(), ServeError> {
-    MeasurementServer::bind(options)?.run(log, stop)
-}
-
 /// A server that is listening.
 #[derive(Debug)]
 pub struct MeasurementServer {
@@ -162,6 +147,9 @@ impl ServerContext<'_> {
 
 impl MeasurementServer {
     /// Opens the listeners and generates the certificate.
+    ///
+    /// # Errors
+    /// The token is empty, the port is in use, or a listener cannot be opened.
     pub fn bind(options: ServeOptions) -> Result<MeasurementServer, ServeError> {
         let token = options.token.as_deref().and_then(AuthToken::new);
         if token.is_none() && options.token.is_some() {
@@ -177,7 +165,12 @@ impl MeasurementServer {
         self.ports.iter().map(|port| port.address).collect()
     }
 
-    /// Answers until `stop` is set; see [`serve`].
+    /// Answers until `stop` is set, and returns within about a second of it, including sessions.
+    ///
+    /// `log` is called from many threads.
+    ///
+    /// # Errors
+    /// A thread cannot be started. A failed session does not end the server.
     pub fn run(
         self,
         log: impl Fn(ServeEvent) + Send + Sync,

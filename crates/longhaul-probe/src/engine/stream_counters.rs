@@ -111,24 +111,12 @@ impl StreamCounters {
 pub(super) struct CounterWriter<'a> {
     counters: &'a StreamCounters,
     clock: RunClock,
-    bytes: u64,
-    calls: u64,
-    blocked_ns: u64,
     mark_ns: u64,
-    begun: bool,
 }
 
 impl<'a> CounterWriter<'a> {
     pub fn new(counters: &'a StreamCounters, clock: RunClock) -> CounterWriter<'a> {
-        CounterWriter {
-            counters,
-            clock,
-            bytes: 0,
-            calls: 0,
-            blocked_ns: 0,
-            mark_ns: clock.now_ns(),
-            begun: false,
-        }
+        CounterWriter { counters, clock, mark_ns: clock.now_ns() }
     }
 
     /// The time of the last call.
@@ -138,7 +126,7 @@ impl<'a> CounterWriter<'a> {
 
     /// The number of bytes so far, which is the position in the stream.
     pub fn position(&self) -> u64 {
-        self.bytes
+        self.counters.bytes()
     }
 
     /// Excludes the time since the last call, because the thread paused on purpose.
@@ -148,31 +136,24 @@ impl<'a> CounterWriter<'a> {
 
     /// Records a call that returned without bytes.
     pub fn record_wait(&mut self) {
-        let now = self.clock.now_ns();
-        self.blocked_ns += now.saturating_sub(self.mark_ns);
-        self.mark_ns = now;
-        self.counters.blocked_ns.store(self.blocked_ns, Relaxed);
+        let before = self.mark_ns;
+        self.skip_pause();
+        add_single_writer(&self.counters.blocked_ns, self.mark_ns.saturating_sub(before));
     }
 
     /// Records a call that returned `bytes`.
     pub fn record_bytes(&mut self, bytes: usize) {
         self.record_wait();
-        if !self.begun {
-            self.begin_at_mark();
+        if self.counters.first_ns.load(Relaxed) == 0 {
+            self.counters.first_ns.store(self.mark_ns + 1, Relaxed);
         }
-        self.bytes += bytes as u64;
-        self.counters.bytes.store(self.bytes, Relaxed);
+        add_single_writer(&self.counters.bytes, bytes as u64);
         self.counters.last_ns.store(self.mark_ns + 1, Relaxed);
     }
 
     /// Starts the stream's time at its first write; a receiver's starts with its first bytes.
     pub fn begin(&mut self) {
         self.skip_pause();
-        self.begin_at_mark();
-    }
-
-    fn begin_at_mark(&mut self) {
-        self.begun = true;
         self.counters.first_ns.store(self.mark_ns + 1, Relaxed);
     }
 
@@ -187,7 +168,11 @@ impl<'a> CounterWriter<'a> {
 
     /// Records one complete write or read, or `count` datagrams.
     pub fn record_calls(&mut self, count: u64) {
-        self.calls += count;
-        self.counters.calls.store(self.calls, Relaxed);
+        add_single_writer(&self.counters.calls, count);
     }
+}
+
+/// Adds to a counter that no other thread writes, without a locked instruction.
+fn add_single_writer(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed) + more, Relaxed);
 }

@@ -7,17 +7,16 @@ use super::pending_connections::PendingSlot;
 use super::serve_event::ServeEvent;
 use super::server_hooks::ServerHooks;
 use super::stream_registry::StreamClaim;
-use super::{ListeningPort, ProtocolHandler, STOP_POLL_INTERVAL, ServerContext, udp_hello};
+use super::{ListeningPort, STOP_POLL_INTERVAL, ServerContext, udp_hello};
 use crate::secure::{ControlChannel, TlsHandshake, boot_proof};
 use crate::session::{AdmissionRules, GREETING_TIMEOUT, RoleState, Session, SessionSetup};
 use crate::session_driver::SessionDriver;
 use crate::throughput::DEAD_PEER_TIMEOUT;
 use crate::wire::{DATA_STREAM, PREAMBLE_BYTES, StreamPreamble};
-use longhaul_sys::{listening_socket, poll, sockopt};
+use longhaul_sys::{listening_socket, poll};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
@@ -120,64 +119,49 @@ fn spawn_connection<'scope>(
     Ok(())
 }
 
-/// The protocol of a connection.
-enum ConnectionKind<'a> {
-    Control,
-    Data,
-    Handled(&'a dyn ProtocolHandler),
-    Unknown,
-}
-
 fn dispatch_connection<'a>(service: &'a ServerContext<'a>, arrival: NewConnection<'a>) {
     let NewConnection { peer, deadline, .. } = arrival;
     let dismissed = |why: String| (service.log)(ServeEvent::Dismissed { peer, why });
-    match peek_kind(&service.options.handlers, &arrival.stream, deadline) {
-        Ok(ConnectionKind::Control) => {
-            if let Err(why) = handle_control(service, arrival) {
-                dismissed(why);
-            }
+    let mut bytes = [0; DATA_STREAM.len()];
+    let seen = match peek_first_bytes(&arrival.stream, &mut bytes, deadline) {
+        Ok(count) => &bytes[..count],
+        Err(error) => return dismissed(format!("its first bytes did not arrive: {error}")),
+    };
+    if seen[0] == TLS_HANDSHAKE {
+        if let Err(why) = handle_control(service, arrival) {
+            dismissed(why);
         }
-        Ok(ConnectionKind::Data) => {
-            if let Err(why) = handle_data_stream(service, arrival.stream, deadline) {
-                (service.log)(ServeEvent::StreamRefused { peer, why });
-            }
+    } else if seen == DATA_STREAM {
+        if let Err(why) = handle_data_stream(service, arrival.stream, deadline) {
+            (service.log)(ServeEvent::StreamRefused { peer, why });
         }
-        Ok(ConnectionKind::Handled(handler)) => handler.handle_connection(service, arrival),
-        Ok(ConnectionKind::Unknown) => {
-            dismissed("it uses an unknown protocol".to_owned());
+    } else {
+        let mut handlers = service.options.handlers.iter();
+        match handlers.find(|handler| handler.accepts_connection(seen)) {
+            Some(handler) => handler.handle_connection(service, arrival),
+            None => dismissed("it uses an unknown protocol".to_owned()),
         }
-        Err(error) => dismissed(format!("its first bytes did not arrive: {error}")),
     }
 }
 
-/// Peeks at the first bytes and leaves them in the socket.
-fn peek_kind<'a>(
-    handlers: &'a [Arc<dyn ProtocolHandler>],
+/// Peeks at the first bytes and leaves them in the socket; returns their number, which is not zero.
+fn peek_first_bytes(
     stream: &TcpStream,
+    bytes: &mut [u8; DATA_STREAM.len()],
     deadline: Instant,
-) -> io::Result<ConnectionKind<'a>> {
-    let mut bytes = [0; DATA_STREAM.len()];
+) -> io::Result<usize> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         stream.set_read_timeout(Some(left))?;
-        let seen = match stream.peek(&mut bytes)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => &bytes[..count],
-        };
-        if seen[0] == TLS_HANDSHAKE {
-            return Ok(ConnectionKind::Control);
+        let count = stream.peek(bytes)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if !DATA_STREAM.starts_with(seen) {
-            let mut handlers = handlers.iter();
-            let handler = handlers.find(|handler| handler.accepts_connection(seen));
-            return Ok(handler
-                .map_or(ConnectionKind::Unknown, |handler| ConnectionKind::Handled(&**handler)));
-        }
-        if seen.len() == DATA_STREAM.len() {
-            return Ok(ConnectionKind::Data);
+        if count == DATA_STREAM.len() || !DATA_STREAM.starts_with(&bytes[..count]) {
+            return Ok(count);
         }
         // There are fewer bytes than the magic number, and peeking does not wait for more.
         thread::sleep(PEEK_INTERVAL);
@@ -220,7 +204,7 @@ fn handle_control<'a>(
 ) -> Result<(), String> {
     let NewConnection { stream, peer, port, deadline, pending, .. } = arrival;
     let unusable = |error: io::Error| format!("cannot use its socket: {error}");
-    sockopt::set_no_delay(&stream, true).map_err(unusable)?;
+    stream.set_nodelay(true).map_err(unusable)?;
     listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
     let local = stream.local_addr().map_err(unusable)?;
     let control = stream.try_clone().map_err(unusable)?;

@@ -4,16 +4,14 @@
 use super::pending_connections::PendingSlot;
 use super::probe_session::ServerProbeSession;
 use super::serve_event::ServeEvent;
-use super::session_log::SessionLog;
 use super::session_slots::SessionSlot;
 use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
 use super::{RequestHandler, ServerContext, SessionPeer};
-use crate::engine::{
-    self, DataSocket, DatagramFormat, EndSpec, EngineError, StreamEnding, TransferRole as Flow,
-};
+use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
 use crate::probing::{ProbeServerSetup, ReverseSurveyor};
+use crate::program_sanitizer::{MAX_LINES, sanitize_program};
 use crate::run_capture::{RunCapture, attach_capture};
 use crate::session::{
     AdmissionRequest, Session, SessionAction, SessionInput, SessionPurpose, SessionRole,
@@ -26,6 +24,7 @@ use crate::wire::{
     AnonymousLimits, ControlMessage, IntervalCounters, ProbeBounds, SessionRequest, StreamPreamble,
 };
 use longhaul_capture::capture_refused_caveat;
+use longhaul_model::report::v1::observation::ProgramInfo;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
 use longhaul_model::sanitize::sanitize_line;
 use std::collections::BTreeMap;
@@ -51,7 +50,7 @@ pub(super) struct ServerHooks<'a> {
     control: Option<TcpStream>,
     moved: IntervalCounters,
     /// The log lines of this session.
-    journal: SessionLog,
+    log_lines: Vec<String>,
 }
 
 /// The state of an accepted plan.
@@ -101,7 +100,7 @@ impl<'a> ServerHooks<'a> {
             handlers: Vec::new(),
             control: Some(control),
             moved: IntervalCounters::default(),
-            journal: SessionLog::new(epoch),
+            log_lines: Vec::new(),
         }
     }
 
@@ -115,8 +114,20 @@ impl<'a> ServerHooks<'a> {
 
     /// Logs an event, and adds it to the log lines for the peer.
     fn log(&mut self, event: ServeEvent) {
-        self.journal.record(&event);
+        if self.log_lines.len() < MAX_LINES {
+            let since = self.epoch.elapsed().as_secs_f64();
+            self.log_lines.push(format!("+{since:.3} s {event}"));
+        }
         (self.service.log)(event);
+    }
+
+    /// Returns the version, the command line and the log lines so far, which the client keeps.
+    fn program_report(&self) -> ProgramInfo {
+        sanitize_program(ProgramInfo {
+            longhaul: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.service.options.command.clone(),
+            log: self.log_lines.clone(),
+        })
     }
 
     fn admit(&mut self, wanted: AdmissionRequest) -> SessionInput {
@@ -222,7 +233,7 @@ impl<'a> ServerHooks<'a> {
         }
         attach_capture(&mut collected, SessionRole::Server, about, caveats);
         self.log(ServeEvent::ResultsReady { peer: self.peer, bytes, streams, capture_bytes });
-        let told = self.journal.program_report(self.service.options.command.as_deref());
+        let told = self.program_report();
         if let Some(end) = collected.receiver.as_mut().or(collected.sender.as_mut()) {
             end.end.program = Some(told);
         }
@@ -306,14 +317,7 @@ impl<'a> ServerHooks<'a> {
                 sockets.reverse.push(socket);
             }
         }
-        let spec = EndSpec {
-            plan: run.plan.clone(),
-            initiator: false,
-            idle_rtt: Some(start.idle_rtt),
-            origin: self.epoch + start.origin,
-            heads: DatagramFormat::Longhaul,
-            ending: StreamEnding::HalfClosed,
-        };
+        let spec = start.end_spec(&run.plan, false, self.epoch);
         run.engines = Some(SessionEngines::start(&spec, sockets)?);
         Ok(SessionInput::EngineReady)
     }

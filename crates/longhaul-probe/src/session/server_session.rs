@@ -6,7 +6,7 @@ use super::{
     SessionEnd, SessionEvent, SessionPurpose, SessionRole, SessionState,
 };
 use crate::plan_limits::{LimitError, MAX_RUN_US, MAX_START_WAIT, check_anonymous, check_plan};
-use crate::secure::{AuthToken, make_proof, verify_proof};
+use crate::secure::{make_proof, verify_proof};
 use crate::wire::{
     AnonymousLimits, ControlMessage, PrepareMessage, RunProposal, SessionNonce, TokenProof,
     WelcomeMessage,
@@ -37,13 +37,6 @@ impl AdmissionRules {
     fn limits(&self) -> Option<AnonymousLimits> {
         self.anonymous.filter(|_| !self.proved)
     }
-}
-
-/// The result of checking a proof.
-enum ProofVerdict {
-    Proved(AuthToken),
-    Anonymous,
-    Refused(SessionEnd),
 }
 
 impl Session {
@@ -77,35 +70,25 @@ impl Session {
         }
     }
 
-    fn check_proof(&self, proof: &TokenProof) -> ProofVerdict {
-        let strangers = self.admission().is_some_and(|a| a.anonymous.is_some());
-        match (&self.setup.token, &proof.token_proof) {
-            (Some(token), Some(proof)) => {
-                if verify_proof(token, SessionRole::Client, &self.setup.exporter, proof) {
-                    ProofVerdict::Proved(token.clone())
-                } else {
-                    ProofVerdict::Refused(SessionEnd::PeerTokenWrong)
-                }
-            }
-            _ if strangers => ProofVerdict::Anonymous,
-            _ => ProofVerdict::Refused(SessionEnd::PeerTokenMissing),
-        }
-    }
-
     fn on_proof(&mut self, now: Duration, proof: &TokenProof) {
-        let token_proof = match self.check_proof(proof) {
-            ProofVerdict::Refused(closed) => {
-                self.refusal = Some((now + TOKEN_PENALTY, closed));
-                return;
+        let exporter = &self.setup.exporter;
+        let admits_anonymous = self.admission().is_some_and(|rules| rules.anonymous.is_some());
+        let refusal = match (&self.setup.token, &proof.token_proof) {
+            (Some(token), Some(proof)) => {
+                let proved = verify_proof(token, SessionRole::Client, exporter, proof);
+                (!proved).then_some(SessionEnd::PeerTokenWrong)
             }
-            ProofVerdict::Anonymous => None,
-            ProofVerdict::Proved(token) => {
-                if let RoleState::Server(admission) = &mut self.role_state {
-                    admission.proved = true;
-                }
-                Some(make_proof(&token, SessionRole::Server, &self.setup.exporter))
-            }
+            _ => (!admits_anonymous).then_some(SessionEnd::PeerTokenMissing),
         };
+        if let Some(closed) = refusal {
+            self.refusal = Some((now + TOKEN_PENALTY, closed));
+            return;
+        }
+        let proved = self.setup.token.as_ref().filter(|_| proof.token_proof.is_some());
+        let token_proof = proved.map(|token| make_proof(token, SessionRole::Server, exporter));
+        if let RoleState::Server(admission) = &mut self.role_state {
+            admission.proved = token_proof.is_some();
+        }
         self.send(ControlMessage::Welcome(WelcomeMessage {
             token_proof,
             party: self.setup.party.clone(),

@@ -1,18 +1,41 @@
 //! The engines of one end: a sender, a receiver, or both.
 
 use crate::engine::{
-    DataSocket, EndRun, EndSpec, EngineError, EngineResult, StreamEnding, TransferRole as Flow,
+    DataSocket, DatagramFormat, EndRun, EndSpec, EngineError, EngineResult, StreamEnding,
+    TransferRole as Flow,
 };
-use crate::session::TransferProgress;
+use crate::session::{EngineStart, TransferProgress};
 use crate::wire::IntervalCounters;
+use longhaul_model::report::v1::plan::ThroughputPlan;
 use parking_lot::Mutex;
 use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
 
 /// The data sockets of a session by direction, ordered by index.
 #[derive(Debug, Default)]
 pub struct SessionSockets {
     pub forward: Vec<DataSocket>,
     pub reverse: Vec<DataSocket>,
+}
+
+impl EngineStart {
+    /// Returns the specification of an end with longhaul's wire format; `epoch` is the zero of the
+    /// session's clock.
+    pub(crate) fn end_spec(
+        self,
+        plan: &ThroughputPlan,
+        initiator: bool,
+        epoch: Instant,
+    ) -> EndSpec {
+        EndSpec {
+            plan: plan.clone(),
+            initiator,
+            idle_rtt: Some(self.idle_rtt),
+            origin: epoch + self.origin,
+            heads: DatagramFormat::Longhaul,
+            ending: StreamEnding::HalfClosed,
+        }
+    }
 }
 
 /// The engines of this end.
@@ -130,10 +153,9 @@ impl Drop for SessionEngines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::DatagramFormat;
-    use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
+    use longhaul_model::report::v1::plan::StopCondition;
     use std::net::TcpListener;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     const SOON: Duration = Duration::from_secs(120);
 
@@ -143,17 +165,10 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().expect("its address"));
         let (far, _) = listener.accept().expect("a connection");
         far.set_read_timeout(Some(SOON)).expect("a timeout");
-        let spec = EndSpec {
-            plan: ThroughputPlan {
-                stop: StopCondition::TimeUs(100_000),
-                ..ThroughputPlan::default()
-            },
-            initiator: true,
-            idle_rtt: None,
-            origin: Instant::now(),
-            heads: DatagramFormat::Longhaul,
-            ending: StreamEnding::HalfClosed,
-        };
+        let plan =
+            ThroughputPlan { stop: StopCondition::TimeUs(100_000), ..ThroughputPlan::default() };
+        let start = EngineStart { origin: Duration::ZERO, idle_rtt: Duration::ZERO };
+        let spec = start.end_spec(&plan, true, Instant::now());
         let sockets = SessionSockets {
             forward: vec![DataSocket::Tcp(near.expect("a connection"))],
             reverse: Vec::new(),

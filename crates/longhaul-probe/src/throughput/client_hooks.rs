@@ -1,7 +1,7 @@
 //! Client-side actions outside the protocol: streams, engines, progress for the user.
 
 use super::{TargetHost, ThroughputProgress, stream_opening};
-use crate::engine::{DatagramFormat, EndSpec, EngineError, StreamEnding};
+use crate::engine::EngineError;
 use crate::run_capture::RunCapture;
 use crate::session::{Session, SessionAction, SessionInput, SessionState};
 use crate::session_driver::{SessionEngines, SessionHooks, SessionResults, SessionSockets};
@@ -131,15 +131,8 @@ impl SessionHooks for ClientHooks<'_> {
                 return Ok(Some(SessionInput::StreamsOpen));
             }
             SessionAction::StartEngine(start) => {
-                self.origin = self.epoch + start.origin;
-                let spec = EndSpec {
-                    plan: self.plan.clone(),
-                    initiator: true,
-                    idle_rtt: Some(start.idle_rtt),
-                    origin: self.origin,
-                    heads: DatagramFormat::Longhaul,
-                    ending: StreamEnding::HalfClosed,
-                };
+                let spec = start.end_spec(self.plan, true, self.epoch);
+                self.origin = spec.origin;
                 let sockets = std::mem::take(&mut self.sockets);
                 self.engines = Some(SessionEngines::start(&spec, sockets)?);
                 return Ok(Some(SessionInput::EngineReady));
