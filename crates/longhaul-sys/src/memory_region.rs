@@ -134,9 +134,6 @@ impl ReceiveSink {
 pub struct GatherVector {
     region: Arc<MemoryRegion>,
     pieces: Vec<libc::iovec>,
-    /// Offset and length that `pieces` currently describes.
-    described: Option<(usize, usize)>,
-    count: usize,
 }
 
 // SAFETY: the pointers in `pieces` are into `region`, which the value keeps alive.
@@ -149,21 +146,13 @@ impl GatherVector {
         let length = region.bytes.max(1);
         let room = (most_bytes.div_ceil(length) + 1).min(MAX_PIECES);
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        GatherVector { region, pieces: vec![none; room], described: None, count: 0 }
+        GatherVector { region, pieces: vec![none; room] }
     }
 
     /// Returns the I/O vector for `bytes` starting at byte `position` of the endless repetition.
     pub(crate) fn vectors_for(&mut self, position: u64, bytes: usize) -> (*mut libc::iovec, usize) {
-        let offset = (position % self.region.bytes as u64) as usize;
-        if self.described != Some((offset, bytes)) {
-            self.rebuild_vectors(offset, bytes);
-        }
-        (self.pieces.as_mut_ptr(), self.count)
-    }
-
-    fn rebuild_vectors(&mut self, offset: usize, bytes: usize) {
-        let (mut from, mut left) = (offset, bytes);
-        self.count = 0;
+        let mut from = (position % self.region.bytes as u64) as usize;
+        let (mut left, mut count) = (bytes, 0);
         for piece in &mut self.pieces {
             let length = left.min(self.region.bytes - from);
             if length == 0 {
@@ -172,11 +161,11 @@ impl GatherVector {
             // SAFETY: `from` is below the region's length.
             piece.iov_base = unsafe { self.region.base.as_ptr().add(from) }.cast();
             piece.iov_len = length;
-            self.count += 1;
+            count += 1;
             left -= length;
             from = 0;
         }
-        self.described = Some((offset, bytes));
+        (self.pieces.as_mut_ptr(), count)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::syscall::check_status;
 use longhaul_model::units::Rate;
 use socket2::SockRef;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -103,12 +103,12 @@ pub fn set_mss(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     SockRef::from(socket).set_tcp_mss(bytes)
 }
 
-/// Sets the DSCP field of the socket's packets, for the family of `peer`.
+/// Sets the DSCP field of the packets to `peer`, which may be an IPv4-mapped address.
 pub fn set_dscp(socket: &impl AsFd, dscp: u8, peer: SocketAddr) -> io::Result<()> {
     let class = u32::from(dscp) << 2;
-    match peer {
-        SocketAddr::V4(_) => SockRef::from(socket).set_tos_v4(class),
-        SocketAddr::V6(_) => SockRef::from(socket).set_tclass_v6(class),
+    match peer.ip().to_canonical() {
+        IpAddr::V4(_) => SockRef::from(socket).set_tos_v4(class),
+        IpAddr::V6(_) => SockRef::from(socket).set_tclass_v6(class),
     }
 }
 
@@ -188,6 +188,13 @@ mod tests {
         set_receive_buffer(&stream, 100_000).expect("receive buffer");
         assert_eq!(stored_send_buffer(&stream).expect("read back"), 200_000);
         assert_eq!(stored_receive_buffer(&stream).expect("read back"), 200_000);
+    }
+
+    #[test]
+    fn a_mapped_peer_gets_its_class_of_service_in_ipv4() {
+        let socket = std::net::UdpSocket::bind("[::]:0").expect("a port");
+        set_dscp(&socket, 46, "[::ffff:192.0.2.1]:1".parse().expect("an address")).expect("set");
+        assert_eq!(SockRef::from(&socket).tos_v4().expect("read back"), 46 << 2);
     }
 
     #[test]

@@ -134,8 +134,7 @@ pub fn prepare_udp_socket(
     if plan.receive_buffer_bytes.is_none() {
         let _ = sockopt::set_receive_buffer(socket, UDP_BUFFER_BYTES);
     }
-    let family = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-    set_dscp(socket, plan, family)
+    set_dscp(socket, plan, peer)
 }
 
 fn bind_device(socket: &impl AsFd, local: &LocalBind) -> Result<(), EngineError> {

@@ -66,7 +66,9 @@ impl<'a> ServerProbeSession<'a> {
         } else {
             match self.registered.claims.try_recv().ok()? {
                 StreamClaim::Datagram(preamble, from) => open(from).and_then(|socket| {
-                    self.set_dscp(&socket, from)?;
+                    if let Some(dscp) = self.bounds.dscp {
+                        sockopt::set_dscp(&socket, dscp, from)?;
+                    }
                     super::udp_hello::acknowledge_hello(&socket, &preamble);
                     self.start(Some((socket, preamble)))
                 }),
@@ -79,14 +81,6 @@ impl<'a> ServerProbeSession<'a> {
             Ok(()) => SessionInput::StreamsOpen,
             Err(error) => SessionInput::Failed(format!("cannot open the probe flow: {error}")),
         })
-    }
-
-    fn set_dscp(&self, socket: &UdpSocket, peer: SocketAddr) -> io::Result<()> {
-        let Some(dscp) = self.bounds.dscp else {
-            return Ok(());
-        };
-        let family = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        sockopt::set_dscp(socket, dscp, family)
     }
 
     fn start(&mut self, flow: Option<(UdpSocket, StreamPreamble)>) -> io::Result<()> {

@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 /// A data stream that has shown the nonce of a session.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub struct ExpectedStreams {
 struct RegisteredStreams {
     expected: ExpectedStreams,
     claimed: HashSet<(u16, bool)>,
-    claims: SyncSender<StreamClaim>,
+    claims: mpsc::Sender<StreamClaim>,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +51,7 @@ impl StreamRegistry {
     pub fn register(&self, expected: ExpectedStreams) -> Result<SessionEntry<'_>, String> {
         let nonce = random_bytes().map(SessionNonce);
         let nonce = nonce.ok_or("the kernel provides no random bytes")?;
-        let most = 2 * expected.streams as usize;
-        let (sender, claims) = sync_channel(most);
+        let (sender, claims) = mpsc::channel();
         let entry = RegisteredStreams { expected, claimed: HashSet::new(), claims: sender };
         self.sessions.lock().insert(nonce, entry);
         Ok(SessionEntry { registry: self, nonce, claims })
@@ -83,10 +81,7 @@ impl StreamRegistry {
         if !entry.claimed.insert((preamble.index, preamble.forward)) {
             return Err("this stream is already open");
         }
-        entry.claims.try_send(claim).map_err(|error| match error {
-            TrySendError::Full(_) => "the session has all its streams",
-            TrySendError::Disconnected(_) => "the session is over",
-        })
+        entry.claims.send(claim).map_err(|_| "the session is over")
     }
 }
 

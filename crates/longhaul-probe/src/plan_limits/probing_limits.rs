@@ -136,7 +136,7 @@ fn sending_time(train: &TrainPlan) -> Duration {
     }
 }
 
-/// Checks a request that sends no trains.
+/// Checks a request.
 pub fn check_request(ask: &SessionRequest) -> Result<(), LimitError> {
     match ask {
         SessionRequest::Collect(collect) => {
@@ -144,10 +144,10 @@ pub fn check_request(ask: &SessionRequest) -> Result<(), LimitError> {
         }
         SessionRequest::Trace(back) => check_trace(&back.trace),
         SessionRequest::Echoes(asked) => check_round_trips(asked),
-        SessionRequest::Arm(_)
-        | SessionRequest::Send(_)
-        | SessionRequest::Options
-        | SessionRequest::Files(_) => Ok(()),
+        SessionRequest::Arm(trains) | SessionRequest::Send(trains) => {
+            check_trains(trains).map(drop)
+        }
+        SessionRequest::Options | SessionRequest::Files(_) => Ok(()),
     }
 }
 

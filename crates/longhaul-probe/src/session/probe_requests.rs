@@ -8,9 +8,7 @@ use super::{
     HEARTBEAT_INTERVAL, RoleState, STEP_TIMEOUT, Session, SessionAction, SessionEnd, SessionEvent,
     SessionPurpose, SessionState,
 };
-use crate::plan_limits::{
-    anonymous_bounds, check_bounds, check_request, check_trains, max_answer_time,
-};
+use crate::plan_limits::{anonymous_bounds, check_bounds, check_request, max_answer_time};
 use crate::wire::{
     AnonymousLimits, ControlMessage, ProbeBounds, ProbeProposal, ProtocolVersions, SessionReply,
     SessionRequest,
@@ -90,14 +88,8 @@ impl Session {
         if matches!(ask, SessionRequest::Files(_)) && !self.supports_files() {
             return self.violation("`files` before version 4".to_owned());
         }
-        let checked = match &ask {
-            SessionRequest::Arm(trains) | SessionRequest::Send(trains) => {
-                check_trains(trains).map(drop)
-            }
-            other => check_request(other),
-        };
         self.deadline = Some(now + max_answer_time(&ask) + STEP_TIMEOUT);
-        match checked {
+        match check_request(&ask) {
             Ok(()) => self.actions.push(SessionAction::Ask(Box::new(ask))),
             Err(error) => self.on_request_done(now, SessionReply::Failed(error.to_string())),
         }
