@@ -3,12 +3,13 @@
 //! Network and mount namespaces belong to threads. [`unshare_namespace`] affects only the calling thread (a
 //! user namespace requires a single-threaded process); [`enter_namespace`] moves it into an existing one.
 
+use crate::host::network_interface::open_any_socket;
+use crate::sockopt::get_option;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::sethostname;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A kind of namespace.
@@ -61,9 +62,9 @@ pub fn open_own_namespace(kind: NamespaceKind) -> io::Result<OwnedFd> {
 /// Returns a number that identifies the thread's network namespace until reboot (SO_NETNS_COOKIE,
 /// Linux 5.14).
 pub fn net_cookie() -> io::Result<u64> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
-        .or_else(|_| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)))?;
-    crate::sockopt::net_cookie(&socket)
+    const SO_NETNS_COOKIE: i32 = 71;
+    let socket = open_any_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    get_option(&socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
 }
 
 /// Sets a host name that only the calling process and its children see.

@@ -7,9 +7,9 @@
 
 use crate::memory_region::map_pages;
 use crate::netlink::netlink_query::read_u32;
-use crate::packet_socket::bind_packet_socket;
+use crate::packet_socket::{bind_packet_socket, take_statistics};
 use crate::poll;
-use crate::sockopt::{OptionValue, get_option, set_option};
+use crate::sockopt::set_option;
 use nix::net::if_::if_indextoname;
 use socket2::{Domain, SockFilter, Socket, Type};
 use std::io;
@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const PACKET_RX_RING: i32 = 5;
-const PACKET_STATISTICS: i32 = 6;
 const PACKET_VERSION: i32 = 10;
 const TPACKET_V3: i32 = 2;
 /// `TP_STATUS_USER`: the block may be read by this process.
@@ -60,17 +59,6 @@ struct RingRequest {
     private_bytes: u32,
     features: u32,
 }
-
-/// `struct tpacket_stats_v3`.
-#[repr(C)]
-#[derive(Default)]
-struct RingStatistics {
-    packets: u32,
-    drops: u32,
-    freezes: u32,
-}
-
-impl OptionValue for RingStatistics {}
 
 /// A captured packet; its bytes are valid until the next one.
 #[derive(Debug, Clone, Copy)]
@@ -161,8 +149,7 @@ impl PacketRing {
 
     /// Returns the counts since the ring was opened.
     pub fn counts(&mut self) -> io::Result<RingCounts> {
-        let found: RingStatistics = get_option(&self.socket, libc::SOL_PACKET, PACKET_STATISTICS)?;
-        // The kernel resets its counters on every read.
+        let found = take_statistics(&self.socket)?;
         self.counts.passed += u64::from(found.packets);
         self.counts.dropped += u64::from(found.drops);
         Ok(self.counts)

@@ -16,15 +16,21 @@ const PACKET_VNET_HDR: i32 = 15;
 const PACKET_QDISC_BYPASS: i32 = 20;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
-/// `struct tpacket_stats`.
+/// `struct tpacket_stats_v3`; other versions fill in only the first two counts.
 #[repr(C)]
 #[derive(Default)]
-struct PacketSocketStatistics {
-    packets: u32,
-    drops: u32,
+pub(crate) struct PacketStatistics {
+    pub packets: u32,
+    pub drops: u32,
+    freezes: u32,
 }
 
-impl OptionValue for PacketSocketStatistics {}
+impl OptionValue for PacketStatistics {}
+
+/// Returns the counts since the last call: the kernel resets them on every read.
+pub(crate) fn take_statistics(socket: impl AsFd) -> io::Result<PacketStatistics> {
+    get_option(socket, libc::SOL_PACKET, PACKET_STATISTICS)
+}
 
 /// Opens a non-blocking socket on the device with this index, in the calling thread's namespace.
 ///
@@ -67,8 +73,7 @@ pub fn set_buffers(socket: impl AsFd, bytes: i32) -> io::Result<bool> {
 
 /// Returns the frames dropped for lack of buffer since the last call; the kernel resets the count.
 pub fn take_drops(socket: impl AsFd) -> io::Result<u64> {
-    let found: PacketSocketStatistics = get_option(socket, libc::SOL_PACKET, PACKET_STATISTICS)?;
-    Ok(u64::from(found.drops))
+    Ok(u64::from(take_statistics(socket)?.drops))
 }
 
 /// A received frame: its length, and the kernel's timestamp since 1970.

@@ -151,12 +151,6 @@ pub fn path_mtu_bytes(socket: impl AsFd, peer: SocketAddr) -> io::Result<u32> {
     Ok(mtu.unsigned_abs())
 }
 
-/// Returns the number of the socket's network namespace (SO_NETNS_COOKIE).
-pub fn net_cookie(socket: impl AsFd) -> io::Result<u64> {
-    const SO_NETNS_COOKIE: i32 = 71;
-    get_option(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
-}
-
 /// Returns the bytes in the send queue: unsent or unacknowledged (SIOCOUTQ).
 pub fn send_queue_bytes(socket: impl AsFd) -> io::Result<u64> {
     read_queue_bytes(socket, libc::TIOCOUTQ)

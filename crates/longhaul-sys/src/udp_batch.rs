@@ -148,56 +148,50 @@ impl ReceiveBatch {
     pub fn datagrams(&self) -> impl Iterator<Item = BatchDatagram<'_>> {
         let slots = self.payload.chunks_exact(self.slot_bytes);
         self.headers[..self.filled].iter().zip(slots).map(|(header, slot)| {
-            let notes = parse_metadata(&header.msg_hdr);
-            BatchDatagram {
+            let mut datagram = BatchDatagram {
                 bytes: &slot[..slot.len().min(header.msg_len as usize)],
                 payload_bytes: header.msg_len as usize,
-                arrived: notes.arrived,
-                hop_limit: notes.hop_limit,
-                overflowed: notes.overflowed,
-            }
+                arrived: None,
+                hop_limit: None,
+                overflowed: None,
+            };
+            datagram.add_metadata(&header.msg_hdr);
+            datagram
         })
     }
 }
 
-/// Metadata that the kernel attached to a datagram.
-#[derive(Debug, Default)]
-struct DatagramMetadata {
-    arrived: Option<Duration>,
-    hop_limit: Option<u8>,
-    overflowed: Option<u32>,
-}
-
-fn parse_metadata(header: &libc::msghdr) -> DatagramMetadata {
-    let mut notes = DatagramMetadata::default();
-    // SAFETY: the kernel has set the control length of a header that points to owned memory.
-    let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
-    while !control.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give headers that are whole inside the buffer.
-        let (level, kind) = unsafe { ((*control).cmsg_level, (*control).cmsg_type) };
-        // SAFETY: as above; the data of the header begins there.
-        let data = unsafe { libc::CMSG_DATA(control) };
-        match (level, kind) {
-            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                // SAFETY: a message of this kind carries one timespec, perhaps unaligned.
-                let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
-                notes.arrived = Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
+impl BatchDatagram<'_> {
+    /// Adds what the kernel attached to the datagram.
+    fn add_metadata(&mut self, header: &libc::msghdr) {
+        // SAFETY: the kernel has set the control length of a header that points to owned memory.
+        let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
+        while !control.is_null() {
+            // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give headers that are whole inside the buffer.
+            let (level, kind) = unsafe { ((*control).cmsg_level, (*control).cmsg_type) };
+            // SAFETY: as above; the data of the header begins there.
+            let data = unsafe { libc::CMSG_DATA(control) };
+            match (level, kind) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    // SAFETY: a message of this kind carries one timespec, perhaps unaligned.
+                    let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+                    self.arrived = Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
+                }
+                (libc::SOL_SOCKET, SO_RXQ_OVFL) => {
+                    // SAFETY: a message of this kind carries one u32, perhaps unaligned.
+                    self.overflowed = Some(unsafe { data.cast::<u32>().read_unaligned() });
+                }
+                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                    // SAFETY: a message of these kinds carries one int, perhaps unaligned.
+                    let limit = unsafe { data.cast::<i32>().read_unaligned() };
+                    self.hop_limit = u8::try_from(limit).ok();
+                }
+                _ => {}
             }
-            (libc::SOL_SOCKET, SO_RXQ_OVFL) => {
-                // SAFETY: a message of this kind carries one u32, perhaps unaligned.
-                notes.overflowed = Some(unsafe { data.cast::<u32>().read_unaligned() });
-            }
-            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-                // SAFETY: a message of these kinds carries one int, perhaps unaligned.
-                let limit = unsafe { data.cast::<i32>().read_unaligned() };
-                notes.hop_limit = u8::try_from(limit).ok();
-            }
-            _ => {}
+            // SAFETY: as above.
+            control = unsafe { libc::CMSG_NXTHDR(header, control) };
         }
-        // SAFETY: as above.
-        control = unsafe { libc::CMSG_NXTHDR(header, control) };
     }
-    notes
 }
 
 #[cfg(test)]

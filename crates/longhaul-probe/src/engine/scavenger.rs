@@ -63,21 +63,17 @@ fn new_control(shared: &EngineShared, infos: &[TcpInfo]) -> ScavengerControl {
 
 /// Returns the reading of all streams; `None` before any of them has measured an RTT.
 fn combine_readings(infos: &[TcpInfo], now: Duration) -> Option<ScavengerReading> {
-    let timed = infos.iter().filter(|info| !info.rtt().is_zero());
-    let (mut sum, mut count) = (Duration::ZERO, 0u32);
-    let mut least: Option<Duration> = None;
-    for info in timed {
-        sum += info.rtt();
-        count += 1;
-        let own = info.rtt_min().filter(|min| !min.is_zero()).unwrap_or(info.rtt());
-        least = Some(least.map_or(own, |l| l.min(own)));
-    }
+    let timed: Vec<&TcpInfo> = infos.iter().filter(|info| !info.rtt().is_zero()).collect();
+    let least =
+        |info: &&TcpInfo| info.rtt_min().filter(|min| !min.is_zero()).unwrap_or_else(|| info.rtt());
+    let rtt_min = timed.iter().map(least).min()?;
+    let rtt = timed.iter().map(|info| info.rtt()).sum::<Duration>() / timed.len() as u32;
     let bytes = infos.iter().filter_map(|info| info.reading.bytes_acked);
     let retransmits = infos.iter().map(|info| info.reading.retransmitted_segments);
     Some(ScavengerReading {
         now,
-        rtt: sum / Some(count).filter(|&count| count > 0)?,
-        rtt_min: least?,
+        rtt,
+        rtt_min,
         acked_bytes: bytes.sum(),
         retransmits: retransmits.sum(),
     })

@@ -1,7 +1,8 @@
-//! The counters of a stream: written by its own thread, read by any thread, without locks.
+//! The counters of a stream: written by its own thread, read by any thread.
 
 use longhaul_model::report::v1::observation::UdpCounts;
 use longhaul_sys::thread_times::ThreadId;
+use parking_lot::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 use std::time::{Duration, Instant};
@@ -14,10 +15,7 @@ pub(super) struct StreamCounters {
     calls: AtomicU64,
     blocked_ns: AtomicU64,
     /// The counts of a UDP receiver so far.
-    lost: AtomicU64,
-    out_of_order: AtomicU64,
-    /// Jitter plus one; 0 if not measured yet.
-    jitter_ns: AtomicU64,
+    udp: Mutex<UdpCounts>,
     /// Times of the first and last bytes, plus one; 0 if there are none yet.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
@@ -54,13 +52,9 @@ impl StreamCounters {
 
     /// Returns the counts of a UDP receiver so far; duplicates are reported only at the end.
     pub fn udp(&self) -> UdpCounts {
-        UdpCounts {
-            datagrams: self.calls(),
-            lost: self.lost.load(Relaxed),
-            out_of_order: Some(self.out_of_order.load(Relaxed)),
-            duplicates: None,
-            jitter_ns: self.jitter_ns.load(Relaxed).checked_sub(1),
-        }
+        let udp = *self.udp.lock();
+        let out_of_order = Some(udp.out_of_order.unwrap_or(0));
+        UdpCounts { datagrams: self.calls(), out_of_order, duplicates: None, ..udp }
     }
 
     /// Returns the times of the first and the last bytes.
@@ -159,11 +153,7 @@ impl<'a> CounterWriter<'a> {
 
     /// Publishes the current account of a UDP receiver.
     pub fn publish_udp(&self, udp: &UdpCounts) {
-        self.counters.lost.store(udp.lost, Relaxed);
-        let out_of_order = udp.out_of_order.unwrap_or(0);
-        self.counters.out_of_order.store(out_of_order, Relaxed);
-        let jitter = udp.jitter_ns.map_or(0, |jitter| jitter.saturating_add(1));
-        self.counters.jitter_ns.store(jitter, Relaxed);
+        *self.counters.udp.lock() = *udp;
     }
 
     /// Records one complete write or read, or `count` datagrams.

@@ -4,7 +4,9 @@ use super::session_slots::SessionSlot;
 use super::stream_registry::{SessionEntry, StreamClaim};
 use crate::probing::{ProbeServer, ProbeServerSetup};
 use crate::session::{SessionInput, SessionState};
-use crate::wire::{ProbeBounds, SessionReply, SessionRequest, StreamPreamble};
+use crate::wire::{
+    MAX_RESULT_BYTES, ProbeBounds, SessionReply, SessionRequest, StreamPreamble, encode_frame,
+};
 use longhaul_sys::sockopt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -92,10 +94,9 @@ impl<'a> ServerProbeSession<'a> {
 
 /// Replaces an answer that is too large for a frame: routes and echo series have no fixed size.
 fn limit_answer(answer: SessionReply) -> SessionReply {
-    use crate::wire::{ControlMessage, MAX_RESULT_BYTES, encode_frame};
-    let message = ControlMessage::Answer(Box::new(answer));
-    match (encode_frame(&message, MAX_RESULT_BYTES), message) {
-        (Ok(_), ControlMessage::Answer(answer)) => *answer,
-        _ => SessionReply::Failed("the answer is too large for a frame".to_owned()),
+    // The message consists of its name and the answer.
+    match encode_frame(&answer, MAX_RESULT_BYTES - r#"{"answer":}"#.len()) {
+        Ok(_) => answer,
+        Err(_) => SessionReply::Failed("the answer is too large for a frame".to_owned()),
     }
 }

@@ -110,13 +110,14 @@ impl ControlChannel {
         if let Err(error) = self.send() {
             return ChannelEvent::Cut(error.to_string());
         }
-        match self.read_plaintext() {
-            Ok(0) => {}
-            Ok(count) => return ChannelEvent::Bytes(&self.incoming[..count]),
-            Err(error) => return ChannelEvent::Cut(error),
-        }
-        let heard =
-            self.receive(until).and_then(|more| if more { self.read_plaintext() } else { Ok(0) });
+        let heard = match self.read_plaintext() {
+            Ok(0) => match self.receive(until) {
+                Ok(true) => self.read_plaintext(),
+                Ok(false) => Ok(0),
+                Err(why) => Err(why),
+            },
+            known => known,
+        };
         match heard {
             Ok(0) => ChannelEvent::Nothing,
             Ok(count) => ChannelEvent::Bytes(&self.incoming[..count]),

@@ -6,7 +6,7 @@
 //! Wrong when: the speed is that of a virtual device; veth reports 10 Gbit/s regardless of its real
 //! speed.
 
-use super::network_interface::{build_ifreq, open_ioctl_socket};
+use super::network_interface::{build_ifreq, open_any_socket};
 use crate::syscall::check_status;
 use longhaul_model::units::Rate;
 use std::io;
@@ -108,7 +108,7 @@ impl EthtoolReading {
 fn exchange_words(interface: &str, mut words: [u32; WORDS]) -> io::Result<[u32; WORDS]> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
     let mut request = build_ifreq(interface).ok_or(io::ErrorKind::InvalidInput)?;
-    let socket = open_ioctl_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let socket = open_any_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: the request and the words that it points to live for the call, and the words are
     // at least as many as the command's structure has; any bits make valid words.

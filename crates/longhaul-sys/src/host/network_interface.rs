@@ -51,7 +51,7 @@ pub(super) fn build_ifreq(name: &str) -> Option<libc::ifreq> {
 }
 
 /// Opens any socket of the namespace, as needed for interface ioctls.
-pub(super) fn open_ioctl_socket() -> Option<UdpSocket> {
+pub(crate) fn open_any_socket() -> Option<UdpSocket> {
     UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .or_else(|_| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)))
         .ok()
@@ -67,7 +67,7 @@ pub fn mtu_bytes(name: &str) -> Option<u32> {
 /// Executes an ioctl that reads a property of an interface.
 fn query_interface(name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
     let mut request = build_ifreq(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let socket = open_ioctl_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let socket = open_any_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
     // SAFETY: the request lives for the call and names an interface; the requests of this file
     // read and write nothing beyond it.
     check_status(unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) })?;
