@@ -9,6 +9,7 @@ use super::{EngineResult, TransferRole};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{CoreUsage, SocketBuffer, StreamEnd, StreamSample};
 use longhaul_sys::{sockopt, tcp_info};
+use std::io;
 
 /// Assembles the results of this end, and prepares the sockets for closing.
 pub(super) fn collect_result(
@@ -42,8 +43,10 @@ fn describe_stream(
 ) -> StreamEnd {
     let (local, peer) = stream.addresses;
     let plan = &shared.spec.plan;
-    let (send_buffer, receive_buffer) =
-        read_buffers(&stream.socket, plan.send_buffer_bytes, plan.receive_buffer_bytes);
+    let buffer = |asked_bytes, stored: io::Result<usize>| {
+        let stored_bytes = stored.ok()? as u64;
+        Some(SocketBuffer { asked_bytes, granted_bytes: stored_bytes / 2, stored_bytes })
+    };
     let info = tcp_info::read_tcp_info(&stream.socket).ok();
     let span_ns = stream.counters.span_ns();
     StreamEnd {
@@ -56,8 +59,11 @@ fn describe_stream(
         blocked_us: Some(stream.counters.blocked_us()),
         cpu_us: stream.counters.thread_times_us().0,
         core: outcome.core,
-        send_buffer,
-        receive_buffer,
+        send_buffer: buffer(plan.send_buffer_bytes, sockopt::stored_send_buffer(&stream.socket)),
+        receive_buffer: buffer(
+            plan.receive_buffer_bytes,
+            sockopt::stored_receive_buffer(&stream.socket),
+        ),
         mss_bytes: info.as_ref().map(|info| info.reading.mss_bytes as u32),
         congestion_control: sockopt::congestion_control(&stream.socket).ok(),
         options: info.map(|info| info.options),
@@ -69,21 +75,4 @@ fn describe_stream(
 
 fn is_tcp(stream: &StreamState) -> bool {
     matches!(stream.socket, DataSocket::Tcp(_))
-}
-
-/// Returns the socket's two buffers: the requested sizes and those that the kernel holds now.
-fn read_buffers(
-    socket: &DataSocket,
-    asked_send: Option<u64>,
-    asked_receive: Option<u64>,
-) -> (Option<SocketBuffer>, Option<SocketBuffer>) {
-    let buffer = |asked_bytes, stored: usize| SocketBuffer {
-        asked_bytes,
-        granted_bytes: stored as u64 / 2,
-        stored_bytes: stored as u64,
-    };
-    (
-        sockopt::stored_send_buffer(socket).ok().map(|stored| buffer(asked_send, stored)),
-        sockopt::stored_receive_buffer(socket).ok().map(|stored| buffer(asked_receive, stored)),
-    )
 }

@@ -96,6 +96,13 @@ impl EngineShared {
         state.started_at.is_some() && !self.stop.is_stopped()
     }
 
+    fn stop_streams(&self) {
+        self.stop.stop();
+        // A thread that is about to wait holds the lock: none misses the notification.
+        drop(self.state.lock());
+        self.changed.notify_all();
+    }
+
     /// Records the outcome of stream `index`, whose thread is about to end.
     pub fn finish_stream(&self, index: usize, outcome: StreamOutcome) {
         let own = &self.streams[index].outcome;
@@ -182,14 +189,10 @@ impl EndRun {
     }
 
     fn spawn(shared: Arc<EngineShared>) -> Result<EndRun, EngineError> {
-        let failed = |source| EngineError::new("start the stream threads", source);
         // Threads that were started before the failure wait for `go`; the stop ends them.
         let give_up = |source| {
-            shared.stop.stop();
-            // A thread that is about to wait holds the lock: none misses the notification.
-            drop(shared.state.lock());
-            shared.changed.notify_all();
-            failed(source)
+            shared.stop_streams();
+            EngineError::new("start the stream threads", source)
         };
         let mut streams = Vec::with_capacity(shared.streams.len());
         for index in 0..shared.streams.len() {
@@ -277,9 +280,7 @@ impl EndRun {
 
     /// Stops all streams within a tick (50 ms when sending, at once when receiving over TCP).
     pub fn stop(&self) {
-        self.shared.stop.stop();
-        drop(self.shared.state.lock());
-        self.shared.changed.notify_all();
+        self.shared.stop_streams();
         if self.shared.role == TransferRole::Receiver {
             for stream in &self.shared.streams {
                 if let DataSocket::Tcp(socket) = &stream.socket {

@@ -4,8 +4,7 @@
 //! Wrong when: policy routing depends on a source, mark or port that the query lacks; only the
 //! first of several next hops is returned.
 
-use crate::netlink::netlink_query::{self, NetlinkQuery};
-use crate::netlink::{address_family, address_octets};
+use crate::netlink::{address_family, address_octets, netlink_query};
 use crate::packet_ring::interface_name;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -43,12 +42,7 @@ pub fn query_route(address: IpAddr) -> io::Result<KernelRoute> {
     let octets = address_octets(address.to_canonical());
     let mut fixed = route_message_head(address.to_canonical());
     fixed[1] = 8 * octets.len() as u8;
-    let answers = netlink_query::run_query(&NetlinkQuery {
-        kind: libc::RTM_GETROUTE,
-        fixed: &fixed,
-        attributes: &[(libc::RTA_DST, &octets)],
-        dump: false,
-    })?;
+    let answers = netlink_query::query_object(libc::RTM_GETROUTE, &fixed, libc::RTA_DST, &octets)?;
     let found = answers.first().and_then(|body| parse_route(body));
     found.ok_or_else(|| io::ErrorKind::NetworkUnreachable.into())
 }
@@ -59,12 +53,8 @@ pub fn query_route(address: IpAddr) -> io::Result<KernelRoute> {
 /// `NetworkUnreachable` if there is none.
 pub fn query_default_route() -> io::Result<KernelRoute> {
     for family in [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)] {
-        let answers = netlink_query::run_query(&NetlinkQuery {
-            kind: libc::RTM_GETROUTE,
-            fixed: &route_message_head(family),
-            attributes: &[],
-            dump: true,
-        })?;
+        let head = route_message_head(family);
+        let answers = netlink_query::list_objects(libc::RTM_GETROUTE, &head)?;
         let best =
             answers.iter().filter(|body| is_default(body)).min_by_key(|body| route_priority(body));
         if let Some(route) = best.and_then(|body| parse_route(body)) {

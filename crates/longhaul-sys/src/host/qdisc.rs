@@ -3,8 +3,7 @@
 //! Source: RTM_GETQDISC, `linux/pkt_sched.h`; of the calling thread's network namespace.
 //! Wrong when: the device is down and has none.
 
-use crate::netlink::interface_index;
-use crate::netlink::netlink_query::{self, NetlinkQuery};
+use crate::netlink::{interface_index, netlink_query};
 use longhaul_model::units::Rate;
 use std::io;
 
@@ -47,12 +46,7 @@ pub fn backlog_bytes(name: &str) -> io::Result<Option<u64>> {
 fn list_qdiscs(index: u32) -> io::Result<Vec<Vec<u8>>> {
     let mut fixed = [0; FIXED_BYTES];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
-    netlink_query::run_query(&NetlinkQuery {
-        kind: libc::RTM_GETQDISC,
-        fixed: &fixed,
-        attributes: &[],
-        dump: true,
-    })
+    netlink_query::list_objects(libc::RTM_GETQDISC, &fixed)
 }
 
 fn parse_backlog(body: &[u8], index: u32) -> Option<u64> {

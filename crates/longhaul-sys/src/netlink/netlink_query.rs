@@ -17,27 +17,24 @@ const NLM_F_DUMP: u16 = libc::NLM_F_DUMP as u16;
 /// Bits of an attribute's type that describe its encoding.
 const TYPE_FLAGS: u16 = 0xc000;
 
-/// A query.
-pub(crate) struct NetlinkQuery<'a> {
-    pub kind: u16,
-    pub fixed: &'a [u8],
-    pub attributes: &'a [(u16, &'a [u8])],
-    /// Requests all objects instead of one.
-    pub dump: bool,
-}
-
-/// Sends a query and collects the messages of the answer, without their headers.
+/// Queries one object by an attribute; returns the messages of the answer, without their headers.
 ///
 /// # Errors
 /// The kernel's error, `TimedOut`, or `InvalidData`.
-pub(crate) fn run_query(question: &NetlinkQuery<'_>) -> io::Result<Vec<Vec<u8>>> {
-    let netlink = NetlinkSocket::open()?;
-    let flags = if question.dump { NLM_F_DUMP } else { 0 };
-    let mut message = NetlinkRequest::new(question.kind, flags, question.fixed);
-    for (kind, value) in question.attributes {
-        message.attribute(*kind, value);
-    }
-    netlink.exchange(message)
+pub(crate) fn query_object(
+    kind: u16,
+    fixed: &[u8],
+    attribute: u16,
+    value: &[u8],
+) -> io::Result<Vec<Vec<u8>>> {
+    let mut message = NetlinkRequest::new(kind, 0, fixed);
+    message.attribute(attribute, value);
+    NetlinkSocket::open()?.exchange(message)
+}
+
+/// Queries all objects of a kind; otherwise as [`query_object`].
+pub(crate) fn list_objects(kind: u16, fixed: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    NetlinkSocket::open()?.exchange(NetlinkRequest::new(kind, NLM_F_DUMP, fixed))
 }
 
 /// Collects the messages up to the end of an answer or its acknowledgement.
