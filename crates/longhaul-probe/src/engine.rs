@@ -77,7 +77,7 @@ pub struct EndSpec {
 /// The state in which a sender leaves a TCP stream after sending everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnding {
-    /// Half-closed if the run ends by itself: the receiver reads to the end of the stream.
+    /// Half-closed, so that the receiver sees the end of the stream with its last byte.
     HalfClosed,
     /// Left open after a whole block: the receiver reads whole blocks and learns of the end by
     /// other means.

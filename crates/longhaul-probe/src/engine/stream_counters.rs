@@ -132,7 +132,7 @@ impl<'a> CounterWriter<'a> {
     pub fn record_wait(&mut self) {
         let before = self.mark_ns;
         self.skip_pause();
-        add_single_writer(&self.counters.blocked_ns, self.mark_ns.saturating_sub(before));
+        add_to_counter(&self.counters.blocked_ns, self.mark_ns.saturating_sub(before));
     }
 
     /// Records a call that returned `bytes`.
@@ -141,7 +141,7 @@ impl<'a> CounterWriter<'a> {
         if self.counters.first_ns.load(Relaxed) == 0 {
             self.counters.first_ns.store(self.mark_ns + 1, Relaxed);
         }
-        add_single_writer(&self.counters.bytes, bytes as u64);
+        add_to_counter(&self.counters.bytes, bytes as u64);
         self.counters.last_ns.store(self.mark_ns + 1, Relaxed);
     }
 
@@ -158,11 +158,11 @@ impl<'a> CounterWriter<'a> {
 
     /// Records one complete write or read, or `count` datagrams.
     pub fn record_calls(&mut self, count: u64) {
-        add_single_writer(&self.counters.calls, count);
+        add_to_counter(&self.counters.calls, count);
     }
 }
 
 /// Adds to a counter that no other thread writes, without a locked instruction.
-fn add_single_writer(counter: &AtomicU64, more: u64) {
+fn add_to_counter(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed) + more, Relaxed);
 }

@@ -134,12 +134,13 @@ impl<'a> TcpSender<'a> {
 
     fn finish_stream(&mut self) -> io::Result<()> {
         let stop = &self.shared.stop;
-        if stop.is_stopped() {
-            return Ok(());
-        }
         match self.shared.spec.ending {
-            StreamEnding::HalfClosed if stop.must_drain() => self.socket.shutdown(Shutdown::Write),
-            StreamEnding::HalfClosed => Ok(()),
+            StreamEnding::HalfClosed => {
+                let closed = self.socket.shutdown(Shutdown::Write);
+                // The receiver of a run limited by time may be gone already.
+                if stop.must_drain() && !stop.is_stopped() { closed } else { Ok(()) }
+            }
+            StreamEnding::Open { .. } if stop.is_stopped() => Ok(()),
             StreamEnding::Open { block_bytes } => self.fill_block(block_bytes),
         }
     }

@@ -7,8 +7,6 @@ use crate::engine::{
 use crate::session::{EngineStart, TransferProgress};
 use crate::wire::IntervalCounters;
 use longhaul_model::report::v1::plan::ThroughputPlan;
-use parking_lot::Mutex;
-use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
 /// The data sockets of a session by direction, ordered by index.
@@ -42,10 +40,6 @@ impl EngineStart {
 pub struct SessionEngines {
     sender: Option<EndRun>,
     receiver: Option<EndRun>,
-    /// The sender's connections until everything is written. They are then half-closed (unless the
-    /// wire's [`StreamEnding`] leaves them open), so that the receiver sees the end of the stream with
-    /// the last byte instead of waiting for its grace period.
-    half_close_streams: Mutex<Vec<TcpStream>>,
 }
 
 /// The results of this end's engines.
@@ -66,15 +60,7 @@ impl SessionEngines {
             let wanted = !sockets.is_empty();
             wanted.then(|| EndRun::start(spec.clone(), role, sockets)).transpose()
         };
-        let tails = sends.iter().filter_map(|socket| match socket {
-            DataSocket::Tcp(stream) if spec.ending == StreamEnding::HalfClosed => {
-                stream.try_clone().ok()
-            }
-            _ => None,
-        });
-        let tails = Mutex::new(tails.collect());
         Ok(SessionEngines {
-            half_close_streams: tails,
             sender: run(Flow::Sender, sends)?,
             receiver: run(Flow::Receiver, receives)?,
         })
@@ -108,19 +94,7 @@ impl SessionEngines {
     /// Returns whether this end has sent everything. The receivers then see the end of each stream,
     /// so a peer that knows one may wait for the other.
     pub fn has_sent_all(&self) -> bool {
-        let sent = self.sender.as_ref().is_none_or(EndRun::finished);
-        if sent {
-            self.half_close();
-        }
-        sent
-    }
-
-    fn half_close(&self) {
-        let mut tails = self.half_close_streams.lock();
-        for stream in tails.drain(..) {
-            // A failed stream has reported the error in its own result.
-            let _ = stream.shutdown(Shutdown::Write);
-        }
+        self.sender.as_ref().is_none_or(EndRun::finished)
     }
 
     pub fn sender(&self) -> Option<&EndRun> {
@@ -154,7 +128,7 @@ impl Drop for SessionEngines {
 mod tests {
     use super::*;
     use longhaul_model::report::v1::plan::StopCondition;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
     const SOON: Duration = Duration::from_secs(120);
