@@ -2,15 +2,14 @@
 //!
 //! Read in this order: [`ChangeEvidence`] (the reports before and after the change), [`explain_event`] (the
 //! entry point: causes, unchanged quantities, other paths), [`plan_follow_ups()`] (what to measure next),
-//! [`format_operator_report()`] (a text for the operator of the path). Each cause has its own file; `candidate`
-//! scores them, and `state_change` finds the time of each change of state.
+//! [`format_operator_report()`] (a text for the operator of the path). Each cause has its own file;
+//! `cause_selection` names the likely ones, and `state_change` finds the time of each change of state.
 //!
 //! Pure: all times come with the evidence, and the same evidence always gives the same causes.
 
-mod bucket_appeared;
 mod bucket_change;
 mod capacity_change;
-mod cause_candidate;
+mod cause_selection;
 mod change_evidence;
 mod change_scope;
 mod cross_traffic;
@@ -25,7 +24,6 @@ mod host_software;
 mod interface_change;
 mod level_recovery;
 mod limiter_shift;
-mod operator_note;
 mod operator_report_text;
 mod path_mtu_change;
 mod retune;
@@ -39,35 +37,32 @@ mod tests;
 mod unchanged_facts;
 
 pub use change_evidence::{
-    ChangeEvidence, EvidenceReport, HostAuditEvidence, HostRole, OperatorNote, OtherPathChange,
-    PlanChange, RouteChangeBaseRate, UnchangedPath,
+    ChangeEvidence, EvidenceReport, HostRole, OtherPathChange, RouteChangeBaseRate, UnchangedPath,
 };
 pub use event_format::{format_date, format_quantity, format_time_span};
 pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, plan_follow_ups};
 pub use operator_report_text::format_operator_report;
 pub use operator_report_text::route_pair_text::pair_hops;
 
-use cause_candidate::CauseCandidate;
 use event_case::EventCase;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::event::ChangeEvent;
 
 /// In order of precedence: candidates with equal scores are named in this order.
-const CAUSES: [fn(&EventCase) -> Option<CauseCandidate>; 15] = [
+const CAUSES: [fn(&EventCase) -> Option<ReportFinding>; 14] = [
     test_parameter::find_candidate,
     interface_change::find_candidate,
     host_setting::find_candidate,
     level_recovery::find_candidate,
     route_change::find_candidate,
-    bucket_appeared::find_shaper_candidate,
-    bucket_appeared::find_policer_candidate,
+    bucket_change::find_shaper_candidate,
+    bucket_change::find_policer_candidate,
     capacity_change::find_candidate,
     path_mtu_change::find_candidate,
     retune::find_candidate,
     cross_traffic::find_candidate,
     shared_end::find_candidate,
     host_software::find_candidate,
-    operator_note::find_candidate,
     rtt_step::find_candidate,
 ];
 
@@ -88,8 +83,7 @@ pub struct EventExplanation {
 pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExplanation {
     let case = EventCase { event, evidence };
     let candidates = CAUSES.iter().filter_map(|cause| cause(&case)).collect();
-    let mut causes =
-        cause_candidate::select_named_causes(candidates, event.between_us, case.tau_us());
+    let mut causes = cause_selection::select_named_causes(candidates);
     let effect = limiter_shift::describe_limiter_shift(&case);
     if let (Some(first), Some(effect)) = (causes.first_mut(), &effect) {
         first.support(effect.clone());

@@ -7,15 +7,15 @@
 //! IP, bytes. Error: a bulk run's goodput is some per cent below the sustained rate.
 //! Wrong when: the bursts of available-bandwidth runs are too short to empty the bucket.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::weight;
 use super::change_evidence::EvidenceReport;
-use super::event_case::{EventCase, advise_operator};
+use super::event_case::EventCase;
 use super::event_format;
 use super::state_change::{StateChange, StateReading};
-use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 use longhaul_model::units::Bytes;
 
 /// The range of level over sustained rate in which a bucket explains the level after the event
@@ -105,27 +105,51 @@ pub fn format_bucket(bucket: Option<&TokenBucketEstimate>) -> String {
     )
 }
 
-/// The names of one kind of bucket.
-pub struct BucketCauseNames {
-    pub bucket: TokenBucketKind,
-    pub limiter: Limiter,
-    pub appeared: &'static str,
-    pub gone: &'static str,
-    pub changed: &'static str,
-    pub noun: &'static str,
-    pub does: &'static str,
+/// Cause: a shaper appeared on the path or disappeared.
+///
+/// We would see: an available-bandwidth run that finds peak rate, sustained rate and burst, not
+/// found before, or bulk runs limited by a shaper, and a throughput near the sustained rate.
+/// Refuted by: a level far from that rate, the same shaper before, or a change the other way.
+/// Needs: `longhaul available --shaper` before and after, or bulk runs longer than the burst.
+/// To do: ask the operator, with the three figures.
+/// Wrong when: the bucket was never emptied before the event, so that it existed unnoticed.
+pub fn find_shaper_candidate(case: &EventCase) -> Option<ReportFinding> {
+    find_bucket_candidate(case, TokenBucketKind::Shaper)
 }
 
-pub fn find_bucket_candidate(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandidate> {
+/// Cause: a policer appeared on the path or disappeared.
+///
+/// We would see: an available-bandwidth run that finds its rate and burst where earlier runs found
+/// none, or bulk runs limited by a policer, and a throughput near the policed rate.
+/// Refuted by: a level far from that rate, the same policer before, or a change the other way.
+/// Needs: `longhaul available --shaper` before and after, or bulk runs. To do: pace below the rate;
+/// ask the operator.
+/// Wrong when: a queue too short to show drops in its place.
+pub fn find_policer_candidate(case: &EventCase) -> Option<ReportFinding> {
+    find_bucket_candidate(case, TokenBucketKind::Policer)
+}
+
+/// Returns the noun for a kind of bucket.
+pub fn name_bucket(kind: TokenBucketKind) -> &'static str {
+    match kind {
+        TokenBucketKind::Shaper => "shaper",
+        TokenBucketKind::Policer => "policer",
+    }
+}
+
+fn describe_excess(kind: TokenBucketKind) -> &'static str {
+    match kind {
+        TokenBucketKind::Shaper => "to queue the excess over its rate",
+        TokenBucketKind::Policer => "to drop the excess over its rate",
+    }
+}
+
+fn find_bucket_candidate(case: &EventCase, kind: TokenBucketKind) -> Option<ReportFinding> {
     if !case.is_link_quantity() {
         return None;
     }
-    let by_look = find_by_estimates(case, kind);
-    let by_runs = find_by_runs(case, kind);
-    let score = |found: &CauseCandidate| found.score(case.event.between_us, case.tau_us());
-    match (by_look, by_runs) {
-        (Some(look), Some(runs)) if score(&look) >= score(&runs) => {
-            let mut look = look;
+    match (find_by_estimates(case, kind), find_by_runs(case, kind)) {
+        (Some(mut look), Some(runs)) if look.confidence_ratio >= runs.confidence_ratio => {
             look.supports.extend(runs.supports);
             Some(look)
         }
@@ -133,51 +157,38 @@ pub fn find_bucket_candidate(case: &EventCase, kind: &BucketCauseNames) -> Optio
     }
 }
 
-fn find_by_estimates(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandidate> {
-    let turn = find_bucket_change(case, kind.bucket)?;
+fn find_by_estimates(case: &EventCase, kind: TokenBucketKind) -> Option<ReportFinding> {
+    let turn = find_bucket_change(case, kind)?;
     let since = event_format::format_time(turn.between_us[1]);
-    let (cause, text) = match (turn.from, turn.to) {
-        (None, Some(_)) => (
-            kind.appeared,
-            format!(
-                "A {} has been on the path since {since}: {}; it was detected {}",
-                kind.noun,
-                format_bucket(turn.to),
-                kind.does
-            ),
-        ),
-        (Some(_), None) => (
-            kind.gone,
-            format!(
-                "The {} on the path has not been detected since {since}; it had {}",
-                kind.noun,
-                format_bucket(turn.from)
-            ),
-        ),
-        (Some(_), Some(_)) => (
-            kind.changed,
-            format!(
-                "The {} on the path has had different rates since {since}: {}; before: {}",
-                kind.noun,
-                format_bucket(turn.to),
-                format_bucket(turn.from)
-            ),
-        ),
-        (None, None) => return None,
+    let (noun, does) = (name_bucket(kind), describe_excess(kind));
+    let [old, new] = [turn.from, turn.to].map(format_bucket);
+    let (word, text) = match (turn.from, turn.to) {
+        (None, Some(_)) => {
+            let seen = format!("has been on the path since {since}: {new}; it was detected {does}");
+            ("appeared", format!("A {noun} {seen}"))
+        }
+        (Some(_), None) => {
+            let seen = format!("on the path has not been detected since {since}; it had {old}");
+            ("gone", format!("The {noun} {seen}"))
+        }
+        _ => {
+            let seen = format!("has had different rates since {since}: {new}; before: {old}");
+            ("changed", format!("The {noun} on the path {seen}"))
+        }
     };
     let rate = |bucket: Option<&TokenBucketEstimate>| bucket.map_or(u64::MAX, |b| b.sustained_bps);
     let tighter = rate(turn.to) < rate(turn.from);
-    let mut found = CauseCandidate::new(cause, weight::LINK, turn.between_us, text);
+    let cause = format!("{noun}_{word}");
+    let mut found = case.candidate(&cause, weight::LINK, turn.between_us, text);
     let fits = rate_bucket_fit(case, &turn, &mut found);
-    if case.is_worse() == Some(tighter) && turn.lasted {
-        found.consistency = fits;
-    }
+    let expected = case.is_worse() == Some(tighter) && turn.lasted;
+    found.confidence_ratio *= if expected { fits } else { 0.0 };
     add_advice(case, kind, turn.to, tighter, &mut found);
     Some(found)
 }
 
 /// Returns how well the level matches the sustained rate of the bucket.
-fn rate_bucket_fit(case: &EventCase, turn: &BucketChange, found: &mut CauseCandidate) -> f64 {
+fn rate_bucket_fit(case: &EventCase, turn: &BucketChange, found: &mut ReportFinding) -> f64 {
     if !case.is_quantity(PathQuantity::Goodput) {
         return 0.9;
     }
@@ -201,41 +212,33 @@ fn rate_bucket_fit(case: &EventCase, turn: &BucketChange, found: &mut CauseCandi
     }
 }
 
-fn find_by_runs(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandidate> {
-    let is =
-        |r: StateReading<Limiter>| StateReading { at_us: r.at_us, value: r.value == kind.limiter };
+fn find_by_runs(case: &EventCase, kind: TokenBucketKind) -> Option<ReportFinding> {
+    let limiter = match kind {
+        TokenBucketKind::Shaper => Limiter::Shaper,
+        TokenBucketKind::Policer => Limiter::Policer,
+    };
+    let is = |r: StateReading<Limiter>| StateReading { at_us: r.at_us, value: r.value == limiter };
     let readings = case.limiters().into_iter().map(is).collect();
     let turn = case.nearest_state_change(readings, PartialEq::eq)?;
     let came = turn.to;
-    let text = if came {
-        format!(
-            "Bulk runs have been limited by a {} on the path since {}: it is detected {}",
-            kind.noun,
-            event_format::format_time(turn.between_us[1]),
-            kind.does
-        )
+    let since = event_format::format_time(turn.between_us[1]);
+    let noun = name_bucket(kind);
+    let (word, text) = if came {
+        let text = format!("Bulk runs have been limited by a {noun} on the path since {since}");
+        ("appeared", format!("{text}: it is detected {}", describe_excess(kind)))
     } else {
-        format!(
-            "Bulk runs have not been limited by a {} on the path since {}",
-            kind.noun,
-            event_format::format_time(turn.between_us[1])
-        )
+        let text = format!("Bulk runs have not been limited by a {noun} on the path since {since}");
+        ("gone", text)
     };
-    let mut found = CauseCandidate::new(
-        if came { kind.appeared } else { kind.gone },
-        weight::LINK,
-        turn.between_us,
-        text,
-    );
-    found.consistency =
-        if case.is_worse() == Some(came) && turn.lasted { LIMITER_ONLY_CONSISTENCY } else { 0.0 };
+    let cause = format!("{noun}_{word}");
+    let mut found = case.candidate(&cause, weight::LINK, turn.between_us, text);
+    let expected = case.is_worse() == Some(came) && turn.lasted;
+    found.confidence_ratio *= if expected { LIMITER_ONLY_CONSISTENCY } else { 0.0 };
     let judged = case.nearest_run(came).and_then(EvidenceReport::direction);
-    let rate = judged.and_then(|(_, analysis)| {
-        let own = analysis.bounds.iter().find(|b| b.limiter == kind.limiter)?;
-        Some(own.rate_bps)
-    });
-    found.supports.extend(rate.map(|bps| {
-        format!("its rate in bulk runs is about {}", event_format::format_rate(bps as f64))
+    let own = judged.and_then(|(_, it)| it.bounds.iter().find(|b| b.limiter == limiter));
+    found.supports.extend(own.map(|bound| {
+        let rate = event_format::format_rate(bound.rate_bps as f64);
+        format!("its rate in bulk runs is about {rate}")
     }));
     add_advice(case, kind, None, came, &mut found);
     Some(found)
@@ -243,19 +246,19 @@ fn find_by_runs(case: &EventCase, kind: &BucketCauseNames) -> Option<CauseCandid
 
 fn add_advice(
     case: &EventCase,
-    kind: &BucketCauseNames,
+    kind: TokenBucketKind,
     bucket: Option<&TokenBucketEstimate>,
     came: bool,
-    found: &mut CauseCandidate,
+    found: &mut ReportFinding,
 ) {
     if !came || case.is_worse() != Some(true) {
         return;
     }
-    found.advice.push(advise_operator(format!(
+    found.advise("path", format!(
         "Ask the operator whether this {} is intended on this path, and with which rate and burst",
-        kind.noun
-    )));
-    if let (Some(bucket), TokenBucketKind::Policer) = (bucket, kind.bucket) {
+        name_bucket(kind)
+    ));
+    if let (Some(bucket), TokenBucketKind::Policer) = (bucket, kind) {
         // Just under the rate: Flach et al. saw almost no losses at 95 %.
         let paced = (bucket.sustained_bps as f64 * 0.95) as u64;
         found.advice.push(FindingAdvice {
@@ -268,5 +271,131 @@ fn add_advice(
                 ),
             )
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event_test_builder::{self, HOUR, build_bucket};
+    use super::*;
+
+    fn found(sketch: &event_test_builder::EvidenceBuilder) -> Option<(f64, ReportFinding)> {
+        let (event, evidence) = (sketch.event(), sketch.evidence());
+        let case = EventCase { event: &event, evidence: &evidence };
+        let found = find_shaper_candidate(&case)?;
+        Some((found.confidence_ratio, found))
+    }
+
+    #[test]
+    fn a_new_shaper_at_the_level_counts_in_full() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 140e6, Some(shaper));
+        let (score, found) = found(&sketch).expect("a candidate");
+        assert!((score - 0.8).abs() < 1e-9, "{score}");
+        assert_eq!(found.cause, "shaper_appeared");
+        assert!(found.summary.contains("sustained 155 Mbit/s"), "{}", found.summary);
+    }
+
+    #[test]
+    fn one_far_above_the_level_hardly_counts() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 622_000_000, 600_000_000);
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 400e6, Some(shaper));
+        assert!(found(&sketch).expect("a candidate").0 < 0.3);
+    }
+
+    #[test]
+    fn the_same_one_as_before_is_no_cause() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch.estimate(-HOUR, 622e6, 140e6, Some(shaper.clone())).estimate(
+            HOUR,
+            622e6,
+            140e6,
+            Some(shaper),
+        );
+        assert!(found(&sketch).is_none());
+    }
+
+    #[test]
+    fn a_lower_rate_of_the_same_one_is_told_as_such() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = |bps| Some(build_bucket(TokenBucketKind::Shaper, 622_000_000, bps));
+        sketch.estimate(-HOUR, 622e6, 250e6, shaper(260_000_000));
+        sketch.estimate(HOUR, 622e6, 150e6, shaper(160_000_000));
+        let (score, found) = found(&sketch).expect("a candidate");
+        assert_eq!(found.cause, "shaper_changed");
+        assert!((score - 0.8).abs() < 1e-9, "{score}");
+    }
+
+    #[test]
+    fn one_that_went_raises_a_rate_and_does_not_lower_it() {
+        let gone = |mut sketch: event_test_builder::EvidenceBuilder| {
+            let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
+            sketch.estimate(-HOUR, 622e6, 140e6, Some(shaper)).estimate(HOUR, 622e6, 400e6, None);
+            found(&sketch)
+        };
+        let (score, found) =
+            gone(event_test_builder::build_level_step(PathQuantity::Goodput, 140e6, 280e6))
+                .expect("one");
+        assert_eq!((found.cause.as_str(), score > 0.7), ("shaper_gone", true));
+        // A short run after a fall fits into the burst, so it cannot show that the bucket is gone.
+        assert!(gone(event_test_builder::build_goodput_drop()).is_none());
+    }
+
+    #[test]
+    fn one_that_was_looked_for_late_is_there_since_runs_have_its_rate() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch
+            .capacity(-2 * HOUR, 622e6)
+            .capacity(HOUR, 622e6)
+            .capacity(2 * HOUR, 622e6)
+            .estimate(9 * HOUR, 622e6, 140e6, Some(shaper))
+            .capacity(10 * HOUR, 622e6);
+        let (score, found) = found(&sketch).expect("a candidate");
+        assert_eq!(found.cause, "shaper_appeared");
+        assert!(score > 0.75, "{score}");
+    }
+
+    #[test]
+    fn without_any_look_before_faster_runs_say_that_it_was_not_there() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 200_000_000, 155_000_000);
+        sketch.estimate(2 * HOUR, 622e6, 140e6, Some(shaper));
+        let (score, found) = found(&sketch).expect("a candidate");
+        assert_eq!(found.cause, "shaper_appeared");
+        assert!(score > 0.75, "{score}");
+    }
+
+    #[test]
+    fn bulk_runs_that_a_shaper_holds_say_it_too() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, Limiter::Shaper);
+        assert!(found(&sketch).expect("a candidate").0 > 0.7);
+    }
+
+    #[test]
+    fn a_new_policer_comes_with_a_rate_to_pace_to() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let policer = build_bucket(TokenBucketKind::Policer, 622_000_000, 160_000_000);
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 150e6, Some(policer));
+        let found = sketch.run_cause(find_policer_candidate).expect("a candidate");
+        assert_eq!(found.cause, "policer_appeared");
+        assert!((found.confidence_ratio - weight::LINK).abs() < 1e-9);
+        assert!(
+            found.advice.iter().any(|a| a.expected_bps == Some(152_000_000)),
+            "{:?}",
+            found.advice
+        );
+    }
+
+    #[test]
+    fn a_shaper_is_no_policer() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        let shaper = build_bucket(TokenBucketKind::Shaper, 622_000_000, 160_000_000);
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 150e6, Some(shaper));
+        assert!(sketch.run_cause(find_policer_candidate).is_none());
     }
 }

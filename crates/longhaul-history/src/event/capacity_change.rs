@@ -7,10 +7,11 @@
 //! Units: bit/s of IP. Wrong when: a token bucket lets short bursts pass at another rate than bulk.
 
 use super::bucket_change;
-use super::cause_candidate::{CauseCandidate, weight};
-use super::event_case::{self, EventCase, advise_operator};
+use super::cause_selection::weight;
+use super::event_case::{self, EventCase};
 use super::event_format;
 use super::state_change::LevelStep;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The minimum step; smaller ones are within the error of two estimates.
@@ -27,7 +28,7 @@ const BUCKET_CHANGED_TEXT: &str = "a token bucket appeared or disappeared at the
 /// Tolerance: estimates of capacity and of goodput count different headers and have errors.
 const CAPACITY_TOLERANCE: f64 = 1.1;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_link_quantity() {
         return None;
     }
@@ -38,7 +39,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
     }
 }
 
-fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<CauseCandidate> {
+fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<ReportFinding> {
     if !step.differs_by(MIN_STEP_RATIO) {
         return None;
     }
@@ -51,8 +52,8 @@ fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<CauseCandidate
         event_format::format_change(step.ratio()),
         event_format::format_time_span(step.between_us),
     );
-    let mut found = CauseCandidate::new("capacity_change", weight::LINK, step.between_us, text);
-    found.consistency = match case.is_worse() {
+    let mut found = case.candidate("capacity_change", weight::LINK, step.between_us, text);
+    found.confidence_ratio *= match case.is_worse() {
         Some(worse) if worse == shrank => {
             rate_capacity_fit(case, step.before, step.after, &mut found)
         }
@@ -60,22 +61,22 @@ fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<CauseCandidate
     };
     if bucket_change::has_bucket_changed(case) {
         found.contradict(BUCKET_CHANGED_TEXT.to_owned());
-        found.consistency *= 0.5;
+        found.confidence_ratio *= 0.5;
     } else if !case.is_explained_by_capacity(step) {
         found.contradict("cross traffic uses far more of the link than it lost: that makes it look slower to bursts");
-        found.consistency *= 0.5;
+        found.confidence_ratio *= 0.5;
     } else if case.has_route_changed() {
         found.contradict(
             "the route changed at the same time: it is a different link, not a slower one",
         );
-        found.consistency *= ROUTE_CHANGED_FACTOR;
+        found.confidence_ratio *= ROUTE_CHANGED_FACTOR;
     }
     add_advice(case, shrank, &mut found);
     Some(found)
 }
 
 /// The capacity cannot explain itself, but an unchanged route shows that the same link changed.
-fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<CauseCandidate> {
+fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<ReportFinding> {
     let (Some(before), Some(after)) = case.routes_around_event(false) else {
         return None;
     };
@@ -93,19 +94,19 @@ fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<CauseCandidat
         event_format::format_rate(step.before),
         event_format::format_time_span(step.between_us),
     );
-    let mut found = CauseCandidate::new("capacity_change", weight::LINK, step.between_us, text);
-    found.consistency = SAME_ROUTE_CONSISTENCY;
+    let mut found = case.candidate("capacity_change", weight::LINK, step.between_us, text);
+    found.confidence_ratio *= SAME_ROUTE_CONSISTENCY;
     found.support("the route is the same before and after the event");
     if bucket_change::has_bucket_changed(case) {
         found.contradict(BUCKET_CHANGED_TEXT.to_owned());
-        found.consistency *= 0.5;
+        found.confidence_ratio *= 0.5;
     }
     add_advice(case, shrank, &mut found);
     Some(found)
 }
 
 /// Runs fill the path at a lower rate than it carried before, so its capacity fell.
-fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
+fn find_by_runs(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_path_filled() {
         return None;
     }
@@ -117,19 +118,19 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_rate(high),
         if case.has_fallen() { "before" } else { "since" },
     );
-    let mut found =
-        CauseCandidate::new("capacity_change", weight::LINK, case.event.between_us, text);
-    found.consistency = RUNS_ONLY_CONSISTENCY;
+    let mut found = case.candidate("capacity_change", weight::LINK, case.event.between_us, text);
+    found.confidence_ratio *= RUNS_ONLY_CONSISTENCY;
     found.contradict("cross traffic would look the same: capacity was not estimated both before and after the event");
     add_advice(case, case.has_fallen(), &mut found);
     Some(found)
 }
 
-fn add_advice(case: &EventCase, shrank: bool, found: &mut CauseCandidate) {
+fn add_advice(case: &EventCase, shrank: bool, found: &mut ReportFinding) {
     if case.is_worse() == Some(true) && shrank {
-        found.advice.push(advise_operator(
+        found.advise(
+            "path",
             "Ask the operators of the path which link or interface now runs at that rate",
-        ));
+        );
     }
 }
 
@@ -138,7 +139,7 @@ fn rate_capacity_fit(
     case: &EventCase,
     before_bps: f64,
     after_bps: f64,
-    found: &mut CauseCandidate,
+    found: &mut ReportFinding,
 ) -> f64 {
     if !matches!(case.event.quantity, PathQuantity::Goodput | PathQuantity::Available) {
         return 0.8;
@@ -174,8 +175,7 @@ mod tests {
     fn consistency(before: f64, after: f64) -> Option<f64> {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.estimate(-HOUR, before, before * 0.8, None).estimate(HOUR, after, after * 0.8, None);
-        let found = sketch.run_cause(find_candidate)?;
-        Some(found.consistency)
+        sketch.consistency(find_candidate, weight::LINK)
     }
 
     #[test]
@@ -198,8 +198,8 @@ mod tests {
         let mut sketch =
             event_test_builder::build_level_step(PathQuantity::Available, 450e6, 110e6);
         sketch.estimate(-HOUR, 622e6, 450e6, None).estimate(HOUR, 520e6, 110e6, None);
-        let found = sketch.run_cause(find_candidate).unwrap();
-        assert!(found.consistency <= 0.5, "{}", found.consistency);
+        let fit = sketch.consistency(find_candidate, weight::LINK).unwrap();
+        assert!(fit <= 0.5, "{fit}");
     }
 
     #[test]
@@ -212,9 +212,7 @@ mod tests {
         let with = |limiter| {
             let mut sketch = event_test_builder::build_goodput_drop();
             sketch.run_limited(HOUR, limiter);
-            let (event, evidence) = (sketch.event(), sketch.evidence());
-            let case = EventCase { event: &event, evidence: &evidence };
-            find_candidate(&case).map(|found| found.consistency)
+            sketch.consistency(find_candidate, weight::LINK)
         };
         assert_eq!(with(Limiter::PathCapacity), Some(RUNS_ONLY_CONSISTENCY));
         assert_eq!(with(Limiter::ReceiveWindow), None);
@@ -230,7 +228,7 @@ mod tests {
             sketch.run_cause(find_candidate)
         };
         let found = with(&["10.1.0.1", "10.2.0.1"]).expect("a candidate");
-        assert!((found.consistency - SAME_ROUTE_CONSISTENCY).abs() < 1e-9);
+        assert!((found.confidence_ratio - weight::LINK * SAME_ROUTE_CONSISTENCY).abs() < 1e-9);
         assert!(found.summary.contains("155 Mbit/s instead of 622 Mbit/s"));
         assert!(!found.advice.is_empty());
         assert!(with(&["10.1.0.1", "10.7.0.1"]).is_none());

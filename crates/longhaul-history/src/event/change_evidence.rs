@@ -38,14 +38,6 @@ impl HostRole {
     }
 }
 
-/// An audit of one host.
-#[derive(Debug)]
-pub struct HostAuditEvidence<'a> {
-    pub at_us: i64,
-    pub place: HostRole,
-    pub report: &'a HostReport,
-}
-
 /// A change of another path.
 #[derive(Debug)]
 pub struct OtherPathChange<'a> {
@@ -59,23 +51,6 @@ pub struct OtherPathChange<'a> {
 pub struct UnchangedPath<'a> {
     pub pair: &'a HostPair,
     pub route: Option<&'a ObservedRoute>,
-}
-
-/// A note written by a person.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OperatorNote {
-    pub at_us: i64,
-    pub text: String,
-}
-
-/// A measurement parameter that changed in the agent's file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanChange {
-    pub at_us: i64,
-    /// `streams`, `window`, …
-    pub name: String,
-    pub before: String,
-    pub after: String,
 }
 
 /// The number of route changes on this path in the last 30 days, and how many had an effect.
@@ -97,16 +72,22 @@ pub struct ChangeEvidence<'a> {
     pub paths: Vec<EvidenceReport<'a, PathReport>>,
     pub throughput: Vec<EvidenceReport<'a, ThroughputReport>>,
     pub available: Vec<EvidenceReport<'a, AvailableReport>>,
-    pub hosts: Vec<HostAuditEvidence<'a>>,
+    /// Audits of the host that made them.
+    pub hosts: Vec<EvidenceReport<'a, HostReport>>,
     /// The series of the RTT floor, us.
     pub rtt: Vec<SeriesPoint>,
     pub other_path_changes: Vec<OtherPathChange<'a>>,
     pub unchanged_paths: Vec<UnchangedPath<'a>>,
-    pub notes: Vec<OperatorNote>,
-    pub plan_changes: Vec<PlanChange>,
     pub base_rate: Option<RouteChangeBaseRate>,
     /// Earlier events of the same pair and quantity that are not yet recovered.
     pub open_events: Vec<&'a ChangeEvent>,
+}
+
+impl<R> EvidenceReport<'_, R> {
+    /// Returns the role of the host that initiated the run.
+    pub fn initiator_role(&self) -> HostRole {
+        if self.forward { HostRole::Sender } else { HostRole::Receiver }
+    }
 }
 
 impl<'a> EvidenceReport<'a, PathReport> {

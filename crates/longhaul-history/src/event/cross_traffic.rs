@@ -8,10 +8,11 @@
 //! Units: bit/s of IP. Wrong when: our own heavy runs used the path during the estimate.
 
 use super::bucket_change;
-use super::cause_candidate::{CauseCandidate, weight};
-use super::event_case::{EventCase, advise_operator};
+use super::cause_selection::weight;
+use super::event_case::EventCase;
 use super::event_format;
 use super::state_change::LevelStep;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The minimum step; smaller ones are within the error of two estimates.
@@ -25,7 +26,7 @@ const REMAINDER_CONSISTENCY: f64 = 0.85;
 /// Available bandwidth above this multiple of the rate was not scarce.
 const AMPLE_RATIO: f64 = 2.0;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if case.is_quantity(PathQuantity::Capacity) || !case.is_link_quantity() {
         return None;
     }
@@ -48,7 +49,7 @@ fn find_by_estimates(
     case: &EventCase,
     step: LevelStep,
     capacity: Option<LevelStep>,
-) -> Option<CauseCandidate> {
+) -> Option<ReportFinding> {
     if !step.differs_by(MIN_STEP_RATIO) {
         return None;
     }
@@ -65,8 +66,7 @@ fn find_by_estimates(
             format!(" while capacity stayed at {}", event_format::format_rate(c.after))
         }),
     );
-    let mut found =
-        CauseCandidate::new("cross_traffic", weight::CROSS_TRAFFIC, step.between_us, text);
+    let mut found = case.candidate("cross_traffic", weight::CROSS_TRAFFIC, step.between_us, text);
     let sure = if stayed.is_some() { 1.0 } else { 0.8 };
     if let (Some(capacity), None) = (capacity, stayed) {
         found.contradict(format!(
@@ -75,7 +75,7 @@ fn find_by_estimates(
             event_format::format_rate(capacity.after),
         ));
     }
-    found.consistency = if case.is_worse() == Some(less) {
+    found.confidence_ratio *= if case.is_worse() == Some(less) {
         sure * rate_available_fit(case, step.after, &mut found)
     } else {
         0.0
@@ -89,7 +89,7 @@ fn find_by_remainder(
     case: &EventCase,
     left_bps: f64,
     capacity: LevelStep,
-) -> Option<CauseCandidate> {
+) -> Option<ReportFinding> {
     let reached = case.event.before.median;
     if !case.is_quantity(PathQuantity::Goodput)
         || !case.has_fallen()
@@ -108,7 +108,7 @@ fn find_by_remainder(
 }
 
 /// Runs fill the same link at another rate, so others use more or less of it.
-fn find_by_runs(case: &EventCase, capacity: LevelStep) -> Option<CauseCandidate> {
+fn find_by_runs(case: &EventCase, capacity: LevelStep) -> Option<ReportFinding> {
     if !case.is_path_filled() {
         return None;
     }
@@ -134,24 +134,25 @@ fn create_partial_candidate(
     text: String,
     consistency: f64,
     against: &str,
-) -> CauseCandidate {
+) -> ReportFinding {
     let mut found =
-        CauseCandidate::new("cross_traffic", weight::CROSS_TRAFFIC, case.event.between_us, text);
-    found.consistency = if bucket_change::has_bucket_changed(case) { 0.5 } else { consistency };
+        case.candidate("cross_traffic", weight::CROSS_TRAFFIC, case.event.between_us, text);
+    found.confidence_ratio *=
+        if bucket_change::has_bucket_changed(case) { 0.5 } else { consistency };
     found.contradict(against.to_owned());
     add_advice(case, case.has_fallen(), &mut found);
     found
 }
 
-fn add_advice(case: &EventCase, less: bool, found: &mut CauseCandidate) {
+fn add_advice(case: &EventCase, less: bool, found: &mut ReportFinding) {
     if less && case.is_worse() == Some(true) {
-        found.advice.push(advise_operator(
+        found.advise("path", 
             "Measure at other hours, and ask the operator for the utilisation of the bottleneck link",
-        ));
+        );
     }
 }
 
-fn rate_available_fit(case: &EventCase, after_bps: f64, found: &mut CauseCandidate) -> f64 {
+fn rate_available_fit(case: &EventCase, after_bps: f64, found: &mut ReportFinding) -> f64 {
     if bucket_change::has_bucket_changed(case) {
         found.contradict("a token bucket that appeared or disappeared at the same time changes available bandwidth by itself");
         return 0.5;
@@ -190,7 +191,7 @@ mod tests {
     fn consistency(before: [f64; 2], after: [f64; 2]) -> Option<f64> {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.estimate(-HOUR, before[0], before[1], None).estimate(HOUR, after[0], after[1], None);
-        Some(sketch.run_cause(find_candidate)?.consistency)
+        sketch.consistency(find_candidate, weight::CROSS_TRAFFIC)
     }
 
     #[test]
@@ -209,7 +210,7 @@ mod tests {
             let mut sketch = event_test_builder::build_goodput_drop();
             sketch.capacity(-HOUR, 622e6).capacity(HOUR, 622e6);
             sketch.run_limited(HOUR, limiter);
-            Some(sketch.run_cause(find_candidate)?.consistency)
+            sketch.consistency(find_candidate, weight::CROSS_TRAFFIC)
         };
         assert_eq!(with(Limiter::PathCapacity), Some(RUNS_ONLY_CONSISTENCY));
         assert_eq!(with(Limiter::ReceiveWindow), None);
@@ -222,7 +223,7 @@ mod tests {
                 event_test_builder::build_level_step(PathQuantity::Goodput, 40e6, 18e6);
             sketch.capacity(-HOUR, 50e6).estimate(HOUR, 50e6, left, None);
             sketch.run_limited(HOUR, Limiter::PathCapacity);
-            Some(sketch.run_cause(find_candidate)?.consistency)
+            sketch.consistency(find_candidate, weight::CROSS_TRAFFIC)
         };
         assert_eq!(with(7e6), Some(REMAINDER_CONSISTENCY));
         // As much is left as before: traffic does not limit the runs.
@@ -235,7 +236,7 @@ mod tests {
             let mut sketch =
                 event_test_builder::build_level_step(PathQuantity::Goodput, 40e6, 18e6);
             sketch.capacity(-HOUR, 50e6).estimate(HOUR, capacity, left, None);
-            Some(sketch.run_cause(find_candidate)?.consistency)
+            sketch.consistency(find_candidate, weight::CROSS_TRAFFIC)
         };
         assert_eq!(with(42e6, 8e6), Some(REMAINDER_CONSISTENCY));
         // Half of the link is gone, and others use little of the rest.

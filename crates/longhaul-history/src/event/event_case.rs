@@ -7,7 +7,6 @@ use super::event_format;
 use super::state_change::{self, LevelStep, StateChange, StateReading};
 use longhaul_analysis::path::compare_routes;
 use longhaul_analysis::stats::quantile::median;
-use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, TokenBucketEstimate, TokenBucketKind,
@@ -15,7 +14,7 @@ use longhaul_model::report::v1::available::{
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind, RouteDifference};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AvailableReport, PathReport, ThroughputReport};
+use longhaul_model::report::v1::{AvailableReport, PathReport, ReportFinding, ThroughputReport};
 
 /// RTTs are equal if they differ by less than either limit: 2 ms or 5 %.
 const RTT_STEP_US: f64 = 2_000.0;
@@ -47,6 +46,18 @@ impl<'a> EventCase<'a> {
     /// Returns how near in time a change is, 0 to 1.
     pub fn timing(&self, between_us: [i64; 2]) -> f64 {
         state_change::rate_timing(between_us, self.event.between_us, self.tau_us())
+    }
+
+    /// Creates a candidate with the weight of its kind times its nearness in time as confidence. The
+    /// cause multiplies that by its consistency: 1 fits, 0.5 unknown, 0 contradicts.
+    pub fn candidate(
+        &self,
+        cause: &str,
+        weight: f64,
+        between_us: [i64; 2],
+        summary: String,
+    ) -> ReportFinding {
+        ReportFinding::new(cause, weight * self.timing(between_us), summary)
     }
 
     /// Finds the changes of a series; the readings near each determine if it lasted.
@@ -333,9 +344,4 @@ fn is_traced_during_change(routes: &[StateReading<&ObservedRoute>], i: usize) ->
 /// Returns true if the answers show no difference between the two routes.
 pub fn is_same_route(here: &ObservedRoute, other: &ObservedRoute) -> bool {
     compare_routes(here, other).kind <= RouteChangeKind::SilentHop
-}
-
-/// Creates advice for the operators of the path.
-pub fn advise_operator(text: impl Into<String>) -> FindingAdvice {
-    FindingAdvice::new("path", text.into())
 }

@@ -1,7 +1,7 @@
 //! Formats times, values and untrusted names in sentences about events.
 //!
-//! Names, readings and notes come from other hosts and from people. They are reduced to one line
-//! and to characters that no terminal or mail reader interprets.
+//! Names and readings come from other hosts. They are reduced to one line and to characters that no
+//! terminal or mail reader interprets.
 
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::sanitize::sanitize_line;
@@ -10,23 +10,11 @@ use std::time::Duration;
 
 /// The maximum length of a quoted name or reading.
 const MAX_NAME_CHARS: usize = 64;
-/// The maximum length of a note.
-const MAX_NOTE_CHARS: usize = 300;
 
 /// Sanitizes and truncates a name or reading from outside, as part of a sentence.
 pub fn sanitize_name(text: &str) -> String {
-    sanitize_to_length(text, MAX_NAME_CHARS)
-}
-
-/// Sanitizes and truncates a person's note to one line.
-pub fn sanitize_note(text: &str) -> String {
-    let line: Vec<&str> = text.split_whitespace().collect();
-    sanitize_to_length(&line.join(" "), MAX_NOTE_CHARS)
-}
-
-fn sanitize_to_length(text: &str, most: usize) -> String {
-    let mut short = sanitize_line(text, most);
-    if text.chars().nth(most).is_some() {
+    let mut short = sanitize_line(text, MAX_NAME_CHARS);
+    if text.chars().nth(MAX_NAME_CHARS).is_some() {
         short.push_str("...");
     }
     short
@@ -117,7 +105,6 @@ mod tests {
     fn strangers_names_do_nothing() {
         let name = "gw\u{1b}[2J\u{7}\nBcc: all\u{202e}gpj\u{0}\u{85}";
         assert_eq!(sanitize_name(name), "gw\u{fffd}[2J\u{fffd}\u{fffd}Bcc: all\u{fffd}gpj\u{fffd}");
-        assert_eq!(sanitize_note("two\r\nlines  of\ttext"), "two lines of text");
         assert!(sanitize_name(&"a".repeat(9_000)).len() < 70);
     }
 

@@ -1,10 +1,6 @@
 //! Builds events and their evidence for tests.
 
-use super::cause_candidate::CauseCandidate;
-use super::change_evidence::{
-    ChangeEvidence, EvidenceReport, HostAuditEvidence, HostRole, OperatorNote, PlanChange,
-    RouteChangeBaseRate,
-};
+use super::change_evidence::{ChangeEvidence, EvidenceReport, HostRole, RouteChangeBaseRate};
 use super::event_case::EventCase;
 use crate::path_test_builder;
 use longhaul_model::report::v1::analysis::{self, Limiter};
@@ -18,7 +14,7 @@ use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{
-    AvailableReport, HostReport, PathReport, ReportKind, RunInfo, RunParty, SCHEMA,
+    AvailableReport, HostReport, PathReport, ReportFinding, ReportKind, RunInfo, RunParty, SCHEMA,
     ThroughputReport, host,
 };
 
@@ -36,8 +32,6 @@ pub struct EvidenceBuilder {
     available: Vec<(i64, AvailableReport)>,
     audits: Vec<(i64, HostRole, HostReport)>,
     rtt: Vec<SeriesPoint>,
-    pub notes: Vec<OperatorNote>,
-    pub plan_changes: Vec<PlanChange>,
     pub base_rate: Option<RouteChangeBaseRate>,
     pub earlier: Vec<ChangeEvent>,
 }
@@ -73,8 +67,6 @@ pub fn build_level_step(quantity: PathQuantity, before: f64, after: f64) -> Evid
         available: Vec::new(),
         audits: Vec::new(),
         rtt: Vec::new(),
-        notes: Vec::new(),
-        plan_changes: Vec::new(),
         base_rate: None,
         earlier: Vec::new(),
     }
@@ -223,9 +215,19 @@ impl EvidenceBuilder {
     /// Returns the candidate of one cause.
     pub fn run_cause(
         &self,
-        cause: fn(&EventCase) -> Option<CauseCandidate>,
-    ) -> Option<CauseCandidate> {
+        cause: fn(&EventCase) -> Option<ReportFinding>,
+    ) -> Option<ReportFinding> {
         cause(&EventCase { event: &self.event, evidence: &self.evidence() })
+    }
+
+    /// Returns the confidence of one cause as a ratio of its weight, for a change at the event.
+    pub fn consistency(
+        &self,
+        cause: fn(&EventCase) -> Option<ReportFinding>,
+        weight: f64,
+    ) -> Option<f64> {
+        let ratio = self.run_cause(cause)?.confidence_ratio / weight;
+        Some((ratio * 1e9).round() / 1e9)
     }
 
     pub fn event(&self) -> ChangeEvent {
@@ -241,15 +243,13 @@ impl EvidenceBuilder {
             hosts: self
                 .audits
                 .iter()
-                .map(|(at_us, place, report)| HostAuditEvidence {
+                .map(|(at_us, place, report)| EvidenceReport {
                     at_us: *at_us,
-                    place: *place,
                     report,
+                    forward: *place == HostRole::Sender,
                 })
                 .collect(),
             rtt: self.rtt.clone(),
-            notes: self.notes.clone(),
-            plan_changes: self.plan_changes.clone(),
             base_rate: self.base_rate,
             open_events: self.earlier.iter().collect(),
             ..ChangeEvidence::default()

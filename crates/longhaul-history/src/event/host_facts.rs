@@ -82,7 +82,7 @@ fn collect_fact_readings(case: &EventCase) -> FactReadings {
             .into_iter()
             .filter(|(name, _)| !seen.readings.contains_key(name));
         for (name, value) in facts.chain(seen.readings.clone()) {
-            push_fact_reading(&mut rows, (audit.place, name), audit.at_us, &value);
+            push_fact_reading(&mut rows, (audit.initiator_role(), name), audit.at_us, &value);
         }
     }
     rows

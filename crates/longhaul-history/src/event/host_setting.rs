@@ -7,19 +7,19 @@
 //!
 //! Units: as the kernel gives them. Wrong when: a setting was changed in response to the event.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::weight;
 use super::change_evidence::HostRole;
 use super::event_case::{EventCase, is_window_limiter};
 use super::event_format;
 use super::host_facts::{self, HostFactChange};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{FindingAdvice, ThroughputReport};
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding, ThroughputReport};
 
 /// The maximum number of settings in the sentence.
 const MAX_NAMED_SETTINGS: usize = 4;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_transfer_quantity() {
         return None;
     }
@@ -45,9 +45,8 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_time_span(first.change.between_us),
         told.join(", "),
     );
-    let mut found =
-        CauseCandidate::new("host_setting", weight::HOST, first.change.between_us, text);
-    found.consistency = rate_setting_fit(case, first);
+    let mut found = case.candidate("host_setting", weight::HOST, first.change.between_us, text);
+    found.confidence_ratio *= rate_setting_fit(case, first);
     add_limiter_evidence(case, first, &mut found);
     found.advice.extend(advise_restore(case, first));
     Some(found)
@@ -152,7 +151,7 @@ fn rate_numeric_direction(case: &EventCase, changed: &HostFactChange) -> f64 {
     if (new < old) == (case.is_worse() == Some(true)) { 1.0 } else { 0.0 }
 }
 
-fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut CauseCandidate) {
+fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut ReportFinding) {
     let (before, after) = (case.frequent_limiter(false), case.frequent_limiter(true));
     if let (Some(after), Some(_)) = (after, find_buffer_owner(&first.name)) {
         let told = format!(
@@ -167,7 +166,7 @@ fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut Ca
     }
     if !first.change.lasted {
         found.contradict("the old value is back, but the level is not");
-    } else if found.consistency <= 0.0 {
+    } else if found.confidence_ratio <= 0.0 {
         found.contradict(
             "it would change the level the other way, or affects only the other direction",
         );
@@ -216,7 +215,7 @@ mod tests {
         sketch
     }
 
-    fn found(sketch: &event_test_builder::EvidenceBuilder) -> Option<CauseCandidate> {
+    fn found(sketch: &event_test_builder::EvidenceBuilder) -> Option<ReportFinding> {
         sketch.run_cause(find_candidate)
     }
 
@@ -236,7 +235,7 @@ mod tests {
             rmem(r, most(after), HostRole::Receiver);
         });
         let found = found(&sketch).expect("a candidate");
-        assert!((found.consistency - 1.0).abs() < 1e-9);
+        assert!((found.confidence_ratio - weight::HOST).abs() < 1e-9);
         let command = found.advice[0].command.as_deref();
         assert_eq!(command, Some("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 33554432\""));
     }
@@ -246,7 +245,7 @@ mod tests {
         let sketch = with(Limiter::ReceiveWindow, |r, after| {
             rmem(r, most(!after), HostRole::Receiver);
         });
-        assert!(found(&sketch).expect("a candidate").consistency.abs() < 1e-9);
+        assert!(found(&sketch).expect("a candidate").confidence_ratio.abs() < 1e-9);
     }
 
     #[test]
@@ -254,7 +253,7 @@ mod tests {
         let sketch = with(Limiter::ReceiveWindow, |r, after| {
             rmem(r, most(after), HostRole::Sender);
         });
-        assert!(found(&sketch).expect("a candidate").consistency.abs() < 1e-9);
+        assert!(found(&sketch).expect("a candidate").confidence_ratio.abs() < 1e-9);
     }
 
     #[test]
@@ -262,7 +261,7 @@ mod tests {
         let sketch = with(Limiter::Policer, |r, after| {
             rmem(r, most(after), HostRole::Receiver);
         });
-        assert!(found(&sketch).expect("a candidate").consistency < 0.5);
+        assert!(found(&sketch).expect("a candidate").confidence_ratio < 0.5);
     }
 
     #[test]
@@ -271,7 +270,7 @@ mod tests {
             rmem(r, most(after), HostRole::Receiver);
             r.plan.receive_buffer_bytes = Some(1 << 20);
         });
-        assert!(found(&sketch).expect("a candidate").consistency < 0.5);
+        assert!(found(&sketch).expect("a candidate").confidence_ratio < 0.5);
     }
 
     #[test]

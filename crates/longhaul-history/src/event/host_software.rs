@@ -7,12 +7,13 @@
 //!
 //! Units: us of CPU time per 10^9 bytes. Wrong when: a restart changed other settings unnoticed.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::weight;
 use super::change_evidence::HostRole;
 use super::event_case::EventCase;
 use super::event_format;
 use super::host_facts::{self, HostFactChange};
 use super::host_setting::format_fact_change;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
 /// Consistency without supporting evidence: always possible, never proven.
@@ -20,7 +21,7 @@ const UNSUPPORTED_CONSISTENCY: f64 = 0.6;
 /// The minimum growth of CPU time for the same bytes.
 const MIN_CPU_COST_RATIO: f64 = 1.2;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_link_quantity() {
         return None;
     }
@@ -35,16 +36,14 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_time_span(first.change.between_us),
         format_fact_change(first),
     );
-    let mut found =
-        CauseCandidate::new("host_software", weight::HOST, first.change.between_us, text);
-    found.consistency = if first.change.lasted { UNSUPPORTED_CONSISTENCY } else { 0.0 };
-    if first.change.lasted
-        && let Some(sign) = find_cpu_evidence(case, first)
-    {
-        found.consistency = 1.0;
-        found.support(sign);
-    } else {
-        found.contradict("no reading shows an effect");
+    let mut found = case.candidate("host_software", weight::HOST, first.change.between_us, text);
+    match find_cpu_evidence(case, first) {
+        _ if !first.change.lasted => found.confidence_ratio = 0.0,
+        Some(sign) => found.support(sign),
+        None => {
+            found.confidence_ratio *= UNSUPPORTED_CONSISTENCY;
+            found.contradict("no reading shows an effect");
+        }
     }
     found.advise(
         first.role.word(),
@@ -95,7 +94,7 @@ mod tests {
     use super::super::event_test_builder::{self, HOUR};
     use super::*;
 
-    fn found(limiter: Limiter) -> CauseCandidate {
+    fn found(limiter: Limiter) -> ReportFinding {
         let mut sketch = event_test_builder::build_goodput_drop();
         for (at, kernel, limiter) in
             [(-HOUR, "6.1.0", Limiter::PathCapacity), (HOUR, "6.12.0", limiter)]
@@ -110,14 +109,14 @@ mod tests {
 
     #[test]
     fn a_new_kernel_alone_is_just_likely() {
-        let score = weight::HOST * found(Limiter::PathCapacity).consistency;
+        let score = found(Limiter::PathCapacity).confidence_ratio;
         assert!((0.5..0.6).contains(&score), "{score}");
     }
 
     #[test]
     fn with_the_processor_as_the_new_limit_it_counts_in_full() {
         let found = found(Limiter::CpuReceiver);
-        assert!((found.consistency - 1.0).abs() < 1e-9);
+        assert!((found.confidence_ratio - weight::HOST).abs() < 1e-9);
         assert!(found.summary.contains("kernel from 6.1.0 to 6.12.0"), "{}", found.summary);
     }
 }

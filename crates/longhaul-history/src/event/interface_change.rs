@@ -6,11 +6,12 @@
 //!
 //! Units: bit/s, bytes. Wrong when: the speed that a virtual interface reports means nothing.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::weight;
 use super::event_case::EventCase;
 use super::event_format;
 use super::host_facts::{self, HostFactChange};
 use super::host_setting::format_fact_change;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
 /// An interface faster than this multiple of the rate was not its limit.
@@ -18,7 +19,7 @@ const AMPLE_SPEED_RATIO: f64 = 3.0;
 /// Tolerance for headers, and for drivers that report a speed that is too low.
 const SPEED_TOLERANCE: f64 = 1.1;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_link_quantity() {
         return None;
     }
@@ -32,11 +33,12 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_time_span(first.change.between_us),
         format_fact_change(first),
     );
-    let mut found = CauseCandidate::new("interface", weight::HOST, first.change.between_us, text);
-    found.consistency = rate_interface_fit(case, first);
+    let mut found = case.candidate("interface", weight::HOST, first.change.between_us, text);
+    let fit = rate_interface_fit(case, first);
+    found.confidence_ratio *= fit;
     if !first.change.lasted {
         found.contradict("the old value is back, but the level is not");
-    } else if found.consistency < 0.5 {
+    } else if fit < 0.5 {
         found.contradict("it does not match the size or the direction of the change");
     }
     if case.is_worse() == Some(true) {
@@ -130,8 +132,7 @@ mod tests {
                 report.observation.ends.sender.host.interface = Some(interface.clone());
             });
         }
-        let found = sketch.run_cause(find_candidate);
-        found.map_or(0.0, |found| found.consistency)
+        sketch.consistency(find_candidate, weight::HOST).unwrap_or(0.0)
     }
 
     fn fast(speed_bps: u64, mtu_bytes: u32) -> HostInterface {

@@ -6,9 +6,11 @@
 //!
 //! Units: those of the quantity. Wrong when: two unrelated problems happen to cancel each other.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::bucket_change;
+use super::cause_selection::weight;
 use super::event_case::EventCase;
 use super::event_format;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::available::TokenBucketKind;
 use longhaul_model::report::v1::event::{ChangeEvent, QuantityLevel};
 
@@ -17,7 +19,7 @@ const SAME_RATIO: f64 = 0.15;
 /// Consistency if only the level returned and no repaired cause is known.
 const LEVEL_ONLY_CONSISTENCY: f64 = 0.75;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     let mended = find_reversed_event(case)?;
     let text = format!(
         "The {} returned to the level before the event of {}: {} then, {} now",
@@ -26,8 +28,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_quantity(case.event.quantity, mended.before.median),
         event_format::format_quantity(case.event.quantity, case.event.after.median),
     );
-    let mut found = CauseCandidate::new("recovery", weight::RECOVERY, case.event.between_us, text);
-    found.consistency = LEVEL_ONLY_CONSISTENCY;
+    let mut found = case.candidate("recovery", weight::RECOVERY, case.event.between_us, text);
     if let Some(cause) = mended.causes.first() {
         found.support(format!(
             "its reported cause was {}",
@@ -35,10 +36,10 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         ));
     }
     let signs = find_repaired_causes(case);
-    if !signs.is_empty() {
-        found.consistency = 1.0;
-        found.supports.extend(signs);
+    if signs.is_empty() {
+        found.confidence_ratio *= LEVEL_ONLY_CONSISTENCY;
     }
+    found.supports.extend(signs);
     Some(found)
 }
 
@@ -72,15 +73,14 @@ fn find_repaired_causes(case: &EventCase) -> Vec<String> {
             event_format::format_time_span(turn.between_us)
         ));
     }
-    for (kind, word) in [(TokenBucketKind::Shaper, "shaper"), (TokenBucketKind::Policer, "policer")]
-    {
+    for kind in [TokenBucketKind::Shaper, TokenBucketKind::Policer] {
         let readings = case.buckets(kind);
         let turns = case.find_state_changes(readings, |a, b| a.is_some() == b.is_some());
         if turns
             .iter()
             .any(|turn| turn.to.is_none() && turn.lasted && case.timing(turn.between_us) > 0.5)
         {
-            signs.push(format!("the {word} is no longer detected"));
+            signs.push(format!("the {} is no longer detected", bucket_change::name_bucket(kind)));
         }
     }
     signs
@@ -103,7 +103,7 @@ mod tests {
         earlier.before.median = before;
         earlier.after.median = after;
         sketch.earlier.push(earlier);
-        Some(sketch.run_cause(find_candidate)?.consistency)
+        sketch.consistency(find_candidate, weight::RECOVERY)
     }
 
     #[test]

@@ -6,24 +6,24 @@
 //!
 //! Units: bytes of IP. Wrong when: probes of one size were lost by chance at every attempt.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::weight;
 use super::change_evidence::EvidenceReport;
-use super::event_case::{EventCase, advise_operator};
+use super::event_case::EventCase;
 use super::event_format;
 use super::state_change::{StateChange, StateReading};
-use longhaul_model::report::v1::{PathReport, ThroughputReport};
+use longhaul_model::report::v1::{PathReport, ReportFinding, ThroughputReport};
 
 /// Tolerance: a TCP option more or less.
 const TOLERANCE_BYTES: u32 = 12;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_transfer_quantity() {
         return None;
     }
     find_by_mtu_search(case).or_else(|| find_by_segments(case))
 }
 
-fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
+fn find_by_mtu_search(case: &EventCase) -> Option<ReportFinding> {
     let reading = |seen: &EvidenceReport<PathReport>| {
         let mtu = seen.report.analysis.path_mtu.as_ref()?;
         Some(StateReading { at_us: seen.at_us, value: (mtu.bytes, mtu.black_hole) })
@@ -35,10 +35,8 @@ fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
         "The path MTU changed {} from {old} B to {new} B",
         event_format::format_time_span(turn.between_us)
     );
-    let mut found = create_mtu_candidate(case, &turn, text, old, new);
-    if hole && case.is_worse() == Some(true) && turn.lasted {
-        found.consistency = 1.0;
-    }
+    let proven = hole && case.is_worse() == Some(true) && turn.lasted;
+    let mut found = create_mtu_candidate(case, &turn, text, [old, new], proven);
     if hole {
         found.support("larger packets are lost without an ICMP message");
     }
@@ -46,7 +44,7 @@ fn find_by_mtu_search(case: &EventCase) -> Option<CauseCandidate> {
 }
 
 /// Segments of bulk runs are as large as the path allows, unless a size was requested.
-fn find_by_segments(case: &EventCase) -> Option<CauseCandidate> {
+fn find_by_segments(case: &EventCase) -> Option<ReportFinding> {
     let reading = |seen: &EvidenceReport<ThroughputReport>| {
         let streams = &seen.direction()?.0.streams;
         let least = streams.iter().filter_map(|s| s.sender.mss_bytes).min()?;
@@ -63,23 +61,30 @@ fn find_by_segments(case: &EventCase) -> Option<CauseCandidate> {
         "The MSS of bulk runs changed {} from {old} B to {new} B, and so did the path MTU",
         event_format::format_time_span(turn.between_us)
     );
-    Some(create_mtu_candidate(case, &turn, text, old, new))
+    Some(create_mtu_candidate(case, &turn, text, [old, new], false))
 }
 
 fn create_mtu_candidate<T>(
     case: &EventCase,
     turn: &StateChange<T>,
     text: String,
-    old: u32,
-    new: u32,
-) -> CauseCandidate {
-    let mut found = CauseCandidate::new("path_mtu", weight::LINK, turn.between_us, text);
+    [old, new]: [u32; 2],
+    proven: bool,
+) -> ReportFinding {
+    let mut found = case.candidate("path_mtu", weight::LINK, turn.between_us, text);
     let worse = case.is_worse() == Some(true);
-    found.consistency = if turn.lasted && (new < old) == worse { 0.9 } else { 0.0 };
+    found.confidence_ratio *= match turn.lasted && (new < old) == worse {
+        _ if proven => 1.0,
+        true => 0.9,
+        false => 0.0,
+    };
     if worse {
-        found.advice.push(advise_operator(format!(
-            "Find the hop after which packets of {old} B are lost (`longhaul path HOST --mtu`)"
-        )));
+        found.advise(
+            "path",
+            format!(
+                "Find the hop after which packets of {old} B are lost (`longhaul path HOST --mtu`)"
+            ),
+        );
     }
     found
 }
@@ -92,7 +97,7 @@ mod tests {
     fn consistency(before: u32, after: u32) -> Option<f64> {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.mtu(-HOUR, before).mtu(HOUR, after);
-        Some(sketch.run_cause(find_candidate)?.consistency)
+        sketch.consistency(find_candidate, weight::LINK)
     }
 
     #[test]
@@ -111,7 +116,7 @@ mod tests {
             });
         }
         let found = sketch.run_cause(find_candidate).expect("a candidate");
-        assert!((found.consistency - 0.9).abs() < 1e-9);
+        assert!((found.confidence_ratio - 0.9 * weight::LINK).abs() < 1e-9);
         assert!(found.summary.contains("from 1448 B to 1148 B"), "{}", found.summary);
     }
 }

@@ -9,13 +9,13 @@
 //! Source: SLAC to CESNET, June 2003: 8 streams of 1 MiB fitted the old route and not the new one.
 //! Units: bit/s. Wrong when: estimates of available bandwidth are too high by more than stated.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::{MIN_BEST_SCORE, weight};
 use super::event_case::{EventCase, is_window_limiter};
 use super::event_format;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
-use longhaul_model::report::v1::FindingAdvice;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 use longhaul_model::units::{Bytes, count_of};
 
 /// The minimum ratio of available bandwidth, after to before.
@@ -23,7 +23,7 @@ const MIN_AVAILABLE_RATIO: f64 = 0.9;
 /// The maximum fraction of the available bandwidth that the throughput now uses.
 const MAX_USED_RATIO: f64 = 0.8;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_quantity(PathQuantity::Goodput) || !case.has_fallen() {
         return None;
     }
@@ -48,8 +48,8 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_rate(available.after),
         format_run_setting(case).map_or_else(String::new, |setting| format!(" ({setting})")),
     );
-    let mut found = CauseCandidate::new("retune", weight::RETUNE, case.event.between_us, text);
-    found.consistency = rate_limiter_fit(case, &mut found);
+    let mut found = case.candidate("retune", weight::RETUNE, case.event.between_us, text);
+    found.confidence_ratio *= rate_limiter_fit(case, &mut found);
     found.support(format!("runs use {:.0} % of the available bandwidth", used * 100.0));
     found.advice.push(FindingAdvice {
         command: Some(String::from("longhaul tune HOST")),
@@ -60,7 +60,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
 }
 
 /// Returns how well the limiter of the runs can be removed by another setting.
-fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
+fn rate_limiter_fit(case: &EventCase, found: &mut ReportFinding) -> f64 {
     let Some(limiter) = case.frequent_limiter(true) else {
         return 0.8;
     };
@@ -78,8 +78,7 @@ fn rate_limiter_fit(case: &EventCase, found: &mut CauseCandidate) -> f64 {
     }
     let changed =
         [super::test_parameter::find_candidate(case), super::host_setting::find_candidate(case)];
-    let score = |c: &CauseCandidate| c.score(case.event.between_us, case.tau_us());
-    if changed.iter().flatten().any(|c| score(c) >= super::cause_candidate::MIN_BEST_SCORE) {
+    if changed.iter().flatten().any(|c| c.confidence_ratio >= MIN_BEST_SCORE) {
         found.contradict("the setting itself was changed, not the path");
         return fit * 0.5;
     }
@@ -104,7 +103,7 @@ mod tests {
         let mut sketch = event_test_builder::build_goodput_drop();
         sketch.estimate(-HOUR, 622e6, available[0], None).estimate(HOUR, 622e6, available[1], None);
         sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, limiter);
-        Some(sketch.run_cause(find_candidate)?.consistency)
+        sketch.consistency(find_candidate, weight::RETUNE)
     }
 
     #[test]

@@ -9,11 +9,13 @@
 //! Wrong when: a load balancer moved the flow; routes change more often than they matter (the base
 //! rate is always reported).
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::bucket_change;
+use super::cause_selection::weight;
 use super::change_evidence::RouteChangeBaseRate;
-use super::event_case::{EventCase, RouteTransition, advise_operator};
+use super::event_case::{EventCase, RouteTransition};
 use super::event_format;
 use longhaul_analysis::path::path_format::format_hop_change;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::available::TokenBucketKind;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -28,7 +30,7 @@ const MIN_REPORTED_RATIO: f64 = 1.15;
 /// The maximum number of hop names in a sentence.
 const MAX_NAMED_HOPS: usize = 4;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     let (there, back) = (case.nearest_route_change(false), case.nearest_route_change(true));
     let near = |turn: &RouteTransition| case.timing(turn.between_us) * rate_route_fit(case, turn);
     let turn = match (&there, &back) {
@@ -37,13 +39,9 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         (None, Some(b)) => b,
         (None, None) => return None,
     };
-    let mut found = CauseCandidate::new(
-        "route_change",
-        weight::ROUTE,
-        turn.between_us,
-        format_summary(case, turn),
-    );
-    found.consistency = rate_route_fit(case, turn);
+    let mut found =
+        case.candidate("route_change", weight::ROUTE, turn.between_us, format_summary(case, turn));
+    found.confidence_ratio *= rate_route_fit(case, turn);
     add_route_evidence(case, turn, &mut found);
     if !turn.is_return
         && let Some(other) = back.filter(|b| near(b) > 0.0)
@@ -54,9 +52,9 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         ));
     }
     if case.is_worse() == Some(true) {
-        found.advice.push(advise_operator(
+        found.advise("path", 
             "Send both routes to the operators of the hops that differ, and ask whether the new route is intended",
-        ));
+        );
     }
     Some(found)
 }
@@ -127,7 +125,7 @@ pub fn format_base_rate(rate: Option<RouteChangeBaseRate>) -> String {
     }
 }
 
-fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut CauseCandidate) {
+fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut ReportFinding) {
     found.supports.extend(list_new_hops(turn));
     if let Some(step) = case.rtt_step() {
         let way = if step.after > step.before { "rose" } else { "fell" };
@@ -149,14 +147,12 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Caus
             },
         ));
     }
-    for (kind, word) in [(TokenBucketKind::Shaper, "shaper"), (TokenBucketKind::Policer, "policer")]
-    {
-        let appeared = super::bucket_change::find_appeared_bucket(case, kind);
+    for kind in [TokenBucketKind::Shaper, TokenBucketKind::Policer] {
+        let appeared = bucket_change::find_appeared_bucket(case, kind);
         found.supports.extend(appeared.map(|turn| {
-            format!(
-                "on the new route there is a {word}: {}",
-                super::bucket_change::format_bucket(turn.to)
-            )
+            let (word, figures) =
+                (bucket_change::name_bucket(kind), bucket_change::format_bucket(turn.to));
+            format!("on the new route there is a {word}: {figures}")
         }));
     }
     if turn.change.kind <= RouteChangeKind::SameAs {
@@ -213,7 +209,7 @@ mod tests {
         let (event, evidence) = (sketch.event(), sketch.evidence());
         let case = EventCase { event: &event, evidence: &evidence };
         let found = find_candidate(&case);
-        found.map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
+        found.map_or(0.0, |found| found.confidence_ratio)
     }
 
     #[test]

@@ -6,15 +6,16 @@
 //!
 //! Units: us. Wrong when: a standing queue is mistaken for the path's delay; hosts became slow.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::weight;
 use super::event_case::{EventCase, is_window_limiter};
 use super::event_format;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The step must explain at least this fraction of the change, in logarithms.
 const MIN_EXPLAINED_FRACTION: f64 = 0.5;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if case.is_quantity(PathQuantity::RttFloor) {
         return None;
     }
@@ -27,8 +28,8 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         event_format::format_delay_us(step.after),
         event_format::format_time_span(step.between_us),
     );
-    let mut found = CauseCandidate::new("rtt_step", weight::RTT, step.between_us, text);
-    found.consistency = match case.is_worse() {
+    let mut found = case.candidate("rtt_step", weight::RTT, step.between_us, text);
+    found.confidence_ratio *= match case.is_worse() {
         None => 0.8,
         Some(worse) if worse != grew => 0.0,
         Some(_) if case.is_quantity(PathQuantity::Goodput) => {
@@ -46,7 +47,7 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
 }
 
 /// Rates the part of the change that the step alone causes in a window-limited rate.
-fn rate_explained_part(case: &EventCase, rtt_ratio: f64, found: &mut CauseCandidate) -> f64 {
+fn rate_explained_part(case: &EventCase, rtt_ratio: f64, found: &mut ReportFinding) -> f64 {
     let by_rtt = 1.0 / rtt_ratio;
     let share = by_rtt.ln() / case.ratio().ln();
     let told = format!(
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     fn consistency(sketch: &event_test_builder::EvidenceBuilder) -> Option<f64> {
-        Some(sketch.run_cause(find_candidate)?.consistency)
+        sketch.consistency(find_candidate, weight::RTT)
     }
 
     fn step(before_us: f64, after_us: f64) -> Option<f64> {

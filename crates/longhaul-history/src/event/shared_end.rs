@@ -5,14 +5,15 @@
 //! Needs: a mesh of measured paths. To do: check first what they share.
 //! Wrong when: a host has few paths, or two problems begin at the same time.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::weight;
 use super::change_scope::{self, SharedElement};
-use super::event_case::{EventCase, advise_operator};
+use super::event_case::EventCase;
+use longhaul_model::report::v1::ReportFinding;
 
 /// Consistency if the cause is an unknown part of what they share.
 const PARTIAL_CONSISTENCY: f64 = 0.5;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     let scope = change_scope::find_change_scope(case)?;
     let between_us = scope.between_us?;
     let (cause, consistency, look) = match &scope.shared {
@@ -27,10 +28,10 @@ pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
         }
         SharedElement::OnlyThisPath | SharedElement::Nothing => return None,
     };
-    let mut found = CauseCandidate::new(cause, weight::SHARED, between_us, scope.text);
-    found.consistency = consistency;
+    let mut found = case.candidate(cause, weight::SHARED, between_us, scope.text);
+    found.confidence_ratio *= consistency;
     if case.is_worse() == Some(true) {
-        found.advice.push(advise_operator(look));
+        found.advise("path", look);
     }
     Some(found)
 }
@@ -54,7 +55,7 @@ mod tests {
             evidence.unchanged_paths = vec![UnchangedPath { pair: &third, route: None }];
         }
         let case = EventCase { event: &event, evidence: &evidence };
-        find_candidate(&case).map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
+        find_candidate(&case).map_or(0.0, |found| found.confidence_ratio)
     }
 
     #[test]

@@ -2,35 +2,24 @@
 //!
 //! We would see: streams, windows, congestion control, pacing or mode of the runs change at the
 //! time of the event. Refuted by: a change that would move the rate the other way.
-//! Needs: the plans of runs before and after, or changes of the agent's file. To do: compare only
-//! runs with the same parameters. Wrong when: the change was a reaction to the event (a re-tune):
-//! then it comes after it.
+//! Needs: the plans of runs before and after. To do: compare only runs with the same parameters.
+//! Wrong when: the change was a reaction to the event (a re-tune): then it comes after it.
 
-use super::cause_candidate::{CauseCandidate, weight};
+use super::cause_selection::weight;
 use super::change_evidence::EvidenceReport;
 use super::event_case::{EventCase, is_window_limiter};
 use super::event_format;
 use super::state_change::StateReading;
-use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, ThroughputPlan};
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeMap;
 
 /// Parameters and values as printed.
 type RunParameters = BTreeMap<&'static str, String>;
 
-pub fn find_candidate(case: &EventCase) -> Option<CauseCandidate> {
-    let by_runs = find_by_runs(case);
-    let by_file = find_by_config(case);
-    let score = |found: &CauseCandidate| found.score(case.event.between_us, case.tau_us());
-    match (by_runs, by_file) {
-        (Some(runs), Some(file)) if score(&runs) >= score(&file) => Some(runs),
-        (runs, file) => file.or(runs),
-    }
-}
-
-fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
+pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_transfer_quantity() {
         return None;
     }
@@ -41,59 +30,24 @@ fn find_by_runs(case: &EventCase) -> Option<CauseCandidate> {
     let readings = case.evidence.throughput.iter().map(reading).collect();
     let turn = case.nearest_state_change(readings, PartialEq::eq)?;
     let changed = format_changes(&turn.from, &turn.to);
-    let mut found = create_parameter_candidate(turn.between_us, &changed);
-    found.consistency =
-        if turn.lasted { rate_parameter_fit(case, &turn.from, &turn.to) } else { 0.0 };
-    if found.consistency < 0.5 {
+    let text = format!(
+        "The measurement itself changed {}: {}",
+        event_format::format_time_span(turn.between_us),
+        changed.join(", ")
+    );
+    let mut found = case.candidate("test_parameter", weight::TEST_PARAMETER, turn.between_us, text);
+    found.advise(
+        "initiator",
+        "Compare only runs with the same parameters; the path need not have changed",
+    );
+    let fit = if turn.lasted { rate_parameter_fit(case, &turn.from, &turn.to) } else { 0.0 };
+    found.confidence_ratio *= fit;
+    if fit < 0.5 {
         found.contradict(
             "such a change would move the throughput the other way, or the former setting is back",
         );
     }
     Some(found)
-}
-
-fn find_by_config(case: &EventCase) -> Option<CauseCandidate> {
-    let timing = |at_us: i64| case.timing([at_us, at_us]);
-    let nearest = case
-        .evidence
-        .plan_changes
-        .iter()
-        .max_by(|a, b| timing(a.at_us).total_cmp(&timing(b.at_us)))?;
-    let same_time =
-        case.evidence.plan_changes.iter().filter(|change| change.at_us == nearest.at_us);
-    let changed: Vec<String> = same_time
-        .map(|c| {
-            format!(
-                "{} from {} to {}",
-                event_format::sanitize_name(&c.name),
-                event_format::sanitize_name(&c.before),
-                event_format::sanitize_name(&c.after)
-            )
-        })
-        .collect();
-    let mut found = create_parameter_candidate([nearest.at_us; 2], &changed);
-    found.support("the agent's file was changed then");
-    found.consistency = rate_direction_fit(
-        case,
-        &nearest.name,
-        parse_quantity(&nearest.before),
-        parse_quantity(&nearest.after),
-    );
-    Some(found)
-}
-
-fn create_parameter_candidate(between_us: [i64; 2], changed: &[String]) -> CauseCandidate {
-    let text = format!(
-        "The measurement itself changed {}: {}",
-        event_format::format_time_span(between_us),
-        changed.join(", ")
-    );
-    let mut found = CauseCandidate::new("test_parameter", weight::TEST_PARAMETER, between_us, text);
-    found.advise(
-        "initiator",
-        "Compare only runs with the same parameters; the path need not have changed",
-    );
-    found
 }
 
 fn list_parameters(plan: &ThroughputPlan) -> RunParameters {
@@ -186,14 +140,13 @@ fn parse_quantity(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::change_evidence::PlanChange;
-    use super::super::event_test_builder::{self, DAY, HOUR};
+    use super::super::event_test_builder::{self, HOUR};
     use super::*;
 
     fn score(sketch: &event_test_builder::EvidenceBuilder) -> f64 {
         let (event, evidence) = (sketch.event(), sketch.evidence());
         let case = EventCase { event: &event, evidence: &evidence };
-        find_candidate(&case).map_or(0.0, |found| found.score(event.between_us, case.tau_us()))
+        find_candidate(&case).map_or(0.0, |found| found.confidence_ratio)
     }
 
     fn streams(before: u32, after: u32) -> event_test_builder::EvidenceBuilder {
@@ -229,20 +182,5 @@ mod tests {
             });
         }
         assert!((score(&sketch) - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_change_of_the_file_counts_by_its_own_time() {
-        let change = |at_us| PlanChange {
-            at_us,
-            name: String::from("streams"),
-            before: String::from("8"),
-            after: String::from("2"),
-        };
-        let mut sketch = event_test_builder::build_goodput_drop();
-        sketch.plan_changes.push(change(event_test_builder::T0));
-        assert!((score(&sketch) - 1.0).abs() < 1e-9);
-        sketch.plan_changes[0].at_us = event_test_builder::T0 - 3 * DAY;
-        assert!(score(&sketch) < 0.01);
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::change_detection::report_points::extract_points;
 use crate::change_detection::series_sample::median_spacing_us;
-use crate::event::{ChangeEvidence, EvidenceReport, HostAuditEvidence, HostRole};
+use crate::event::{ChangeEvidence, EvidenceReport};
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -145,11 +145,9 @@ impl<'a> ArchivedPath<'a> {
                 AnyReport::Available(report) => {
                     evidence.available.push(EvidenceReport { at_us, report, forward });
                 }
-                AnyReport::Host(report) => evidence.hosts.push(HostAuditEvidence {
-                    at_us,
-                    place: if forward { HostRole::Sender } else { HostRole::Receiver },
-                    report,
-                }),
+                AnyReport::Host(report) => {
+                    evidence.hosts.push(EvidenceReport { at_us, report, forward });
+                }
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use crate::watch::watch_file::WatchFile;
 use jiff::Timestamp;
 use longhaul_history::change_detection::series_sample::median_spacing_us;
 use longhaul_history::event::{
-    ChangeEvidence, EvidenceReport, HostAuditEvidence, HostRole, RouteChangeBaseRate,
+    ChangeEvidence, EvidenceReport, RouteChangeBaseRate,
 };
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -136,30 +136,14 @@ impl EventEvidence {
             paths: borrow_reports(&self.paths),
             throughput: borrow_reports(&self.throughput),
             available: borrow_reports(&self.available),
-            hosts: self
-                .hosts
-                .iter()
-                .map(|it| HostAuditEvidence {
-                    at_us: it.at_us,
-                    place: find_audited_end(it),
-                    report: &it.report,
-                })
-                .collect(),
+            hosts: borrow_reports(&self.hosts),
             rtt: self.rtt.clone(),
             other_path_changes: self.others.elsewhere(),
             unchanged_paths: self.others.steady(),
-            notes: Vec::new(),
-            // Runs store their plans, from which changes of the file are visible.
-            plan_changes: Vec::new(),
             base_rate: self.base_rate,
             open_events: self.earlier.iter().filter(|earlier| earlier.id != event.id).collect(),
         }
     }
-}
-
-/// Audits come from the agent's own host.
-fn find_audited_end(audit: &DatedReport<HostReport>) -> HostRole {
-    if audit.forward { HostRole::Sender } else { HostRole::Receiver }
 }
 
 fn borrow_reports<R>(taken: &[DatedReport<R>]) -> Vec<EvidenceReport<'_, R>> {

@@ -1,7 +1,7 @@
 //! Nothing that strangers or people wrote acts on a terminal or a mail.
 
-use super::super::change_evidence::{HostRole, OperatorNote};
-use super::super::event_test_builder::{HOUR, T0, build_goodput_drop};
+use super::super::change_evidence::HostRole;
+use super::super::event_test_builder::{HOUR, build_goodput_drop};
 use super::super::{explain_event, format_operator_report};
 use longhaul_model::report::v1::ReportFinding;
 
@@ -42,7 +42,6 @@ fn hostile_names_are_made_harmless_everywhere() {
             report.plan.congestion_control = Some(value.to_owned());
         });
     }
-    sketch.notes.push(OperatorNote { at_us: T0, text: EVIL.repeat(200) });
     let (event, evidence) = (sketch.event(), sketch.evidence());
     let explained = explain_event(&event, &evidence);
     assert!(!explained.causes.is_empty());
@@ -72,7 +71,6 @@ fn numbers_without_sense_do_no_harm() {
                 .rtt(-HOUR, before)
                 .rtt(HOUR, after);
             sketch.estimate(-HOUR, before, after, None).estimate(HOUR, after, before, None);
-            sketch.notes.push(OperatorNote { at_us: extreme, text: String::new() });
             let mut event = sketch.event();
             event.before.median = before;
             event.after.median = after;

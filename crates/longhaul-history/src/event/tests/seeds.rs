@@ -3,8 +3,7 @@
 
 use super::super::change_evidence::{OtherPathChange, RouteChangeBaseRate, UnchangedPath};
 use super::super::event_test_builder::{
-    DAY, EvidenceBuilder, HOUR, MINUTE, T0, build_bucket, build_goodput_drop, build_level_step,
-    build_pair,
+    EvidenceBuilder, HOUR, MINUTE, build_bucket, build_goodput_drop, build_level_step, build_pair,
 };
 use super::super::{
     EventExplanation, FollowUpKind, explain_event, format_operator_report, plan_follow_ups,
@@ -218,16 +217,4 @@ fn a_text_without_evidence_says_so() {
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
-}
-
-#[test]
-fn an_event_of_last_week_does_not_take_the_blame() {
-    let mut sketch = cesnet(PathQuantity::Goodput, 250e6, 150e6);
-    sketch.plan_changes.push(super::super::PlanChange {
-        at_us: T0 - 6 * DAY,
-        name: String::from("streams"),
-        before: String::from("16"),
-        after: String::from("8"),
-    });
-    assert_eq!(causes(&sketch), ["route_change", "retune"]);
 }
