@@ -21,13 +21,12 @@ pub mod sudden_change;
 #[cfg(test)]
 mod tests;
 
-use level_shifts::LevelShifts;
-use longhaul_analysis::stats::quantile::median;
+use level_shifts::{LevelShift, LevelShifts};
+use longhaul_analysis::stats::quantile::{median, quantile, sort_finite};
 use longhaul_model::report::v1::event::QuantityLevel;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::SeriesPoint;
 use series_sample::SeriesSample;
-use std::ops::Range;
 
 /// Parameters of the preparation of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,7 +78,7 @@ pub struct LevelChange {
 impl LevelChange {
     /// Returns `after` divided by `before`; absent if `before` is zero.
     pub fn ratio(&self) -> Option<f64> {
-        compute_level_ratio(&self.before, &self.after)
+        (self.before.median > 0.0).then(|| self.after.median / self.before.median)
     }
 }
 
@@ -125,31 +124,43 @@ pub fn analyse_series(
     SeriesLevels { samples, changes, scaled, levels }
 }
 
+/// Returns the changes at the start of every level but the first.
 fn list_level_changes(samples: &[SeriesSample], levels: &LevelShifts) -> Vec<LevelChange> {
     let ranges = levels.ranges(samples.len());
     let sides = ranges.windows(2).zip(&levels.shifts);
     sides
-        .map(|(sides, shift)| LevelChange {
-            sample: shift.at,
-            between_us: [samples[shift.at - 1].last_us, samples[shift.at].first_us],
-            before: compute_level(samples, sides[0].clone()),
-            after: compute_level(samples, sides[1].clone()),
-            score: shift.score,
-            autocorrelation: levels.autocorrelation,
+        .filter_map(|(sides, shift)| {
+            let [before, after] = [&sides[0], &sides[1]].map(|range| &samples[range.clone()]);
+            build_level_change(before, after, shift, levels.autocorrelation)
         })
         .collect()
 }
 
-fn compute_level(samples: &[SeriesSample], range: Range<usize>) -> QuantityLevel {
-    let values = || samples[range.clone()].iter().map(|it| it.value);
-    let middle = median(values()).unwrap_or(0.0);
-    QuantityLevel {
-        median: middle,
-        deviation: median(values().map(|v| (v - middle).abs())).unwrap_or(0.0),
-        samples: range.len() as u32,
-    }
+/// Builds the change between two neighbouring parts of a series; `None` if one is empty.
+fn build_level_change(
+    before: &[SeriesSample],
+    after: &[SeriesSample],
+    shift: &LevelShift,
+    autocorrelation: f64,
+) -> Option<LevelChange> {
+    let level = |side: &[SeriesSample]| compute_level(side.iter().map(|it| it.value));
+    Some(LevelChange {
+        sample: shift.at,
+        between_us: [before.last()?.last_us, after.first()?.first_us],
+        before: level(before)?,
+        after: level(after)?,
+        score: shift.score,
+        autocorrelation,
+    })
 }
 
-fn compute_level_ratio(before: &QuantityLevel, after: &QuantityLevel) -> Option<f64> {
-    (before.median > 0.0).then(|| after.median / before.median)
+/// Returns the level of the finite values; `None` if there are none.
+pub fn compute_level(values: impl Iterator<Item = f64>) -> Option<QuantityLevel> {
+    let finite = sort_finite(values);
+    let middle = quantile(&finite, 0.5)?;
+    Some(QuantityLevel {
+        median: middle,
+        deviation: median(finite.iter().map(|value| (value - middle).abs()))?,
+        samples: u32::try_from(finite.len()).unwrap_or(u32::MAX),
+    })
 }

@@ -14,6 +14,7 @@
 //! Wrong when: the samples differ in scatter more than in level, or vary more slowly than they
 //! last.
 
+use super::mid_ranks::MidRanks;
 use super::quantile::{median, quantile, sort_finite};
 use super::student_distribution::upper_tail;
 
@@ -107,20 +108,19 @@ fn count_orders(n: usize, m: usize) -> f64 {
 }
 
 fn compute_probability(before: &[f64], after: &[f64], law: NullDistribution) -> f64 {
-    let (ranks, ties) = compute_mid_ranks(before, after);
-    let sum: usize = ranks[before.len()..].iter().sum();
-    let (n, m) = (before.len() as f64, after.len() as f64);
+    let ranks = MidRanks::of(&[before, after].concat());
+    let sum: usize = ranks.doubled[before.len()..].iter().sum();
     let p = match law {
         NullDistribution::Exact => {
-            let ways = count_rank_sums(&ranks, after.len());
+            let ways = count_rank_sums(&ranks.doubled, after.len());
             let all: f64 = ways.iter().sum();
             let below: f64 = ways[..=sum].iter().sum();
             let above: f64 = ways[sum..].iter().sum();
             2.0 * below.min(above) / all
         }
         NullDistribution::Normal(wider) => {
-            let all = n + m;
-            let variance = n * m / 12.0 * (all + 1.0 - ties / (all * (all - 1.0)).max(1.0)) * wider;
+            let (m, all) = (after.len() as f64, ranks.doubled.len() as f64);
+            let variance = ranks.rank_sum_variance(before.len()) * wider;
             let off = (sum as f64 / 2.0 - m * (all + 1.0) / 2.0).abs() - 0.5;
             if variance <= 0.0 {
                 return 1.0;
@@ -129,27 +129,6 @@ fn compute_probability(before: &[f64], after: &[f64], law: NullDistribution) -> 
         }
     };
     p.min(1.0)
-}
-
-/// Returns twice the rank of each value among all, those of `before` first, with mid-ranks for
-/// ties; and the sum of t³ − t over groups of t equal values.
-fn compute_mid_ranks(before: &[f64], after: &[f64]) -> (Vec<usize>, f64) {
-    let all: Vec<f64> = before.iter().chain(after).copied().collect();
-    let mut order: Vec<usize> = (0..all.len()).collect();
-    order.sort_by(|a, b| all[*a].total_cmp(&all[*b]));
-    let mut ranks = vec![0; all.len()];
-    let (mut begin, mut ties) = (0, 0.0);
-    for group in order.chunk_by(|a, b| all[*a].total_cmp(&all[*b]).is_eq()) {
-        let size = group.len();
-        // The sum of the first and last rank of the group, from 1, is twice its mid-rank.
-        for place in group {
-            ranks[*place] = 2 * begin + size + 1;
-        }
-        begin += size;
-        let t = size as f64;
-        ties += t * t * t - t;
-    }
-    (ranks, ties)
 }
 
 /// Returns, by sum, the number of ways to choose `count` of these ranks.

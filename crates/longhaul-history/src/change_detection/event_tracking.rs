@@ -8,8 +8,7 @@
 //! Wrong when: earlier events of the series are not passed in: then they are reported again.
 
 use super::{
-    DetectionOptions, LevelChange, SeriesLevels, analyse_series, compute_level_ratio,
-    quantity_scale, sudden_change,
+    DetectionOptions, LevelChange, SeriesLevels, analyse_series, quantity_scale, sudden_change,
 };
 use longhaul_analysis::stats::quantile::median;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
@@ -159,7 +158,7 @@ impl EventRound<'_> {
         event.between_us = change.between_us;
         event.before = change.before;
         event.after = change.after;
-        event.change_ratio = compute_level_ratio(&change.before, &change.after);
+        event.change_ratio = change.ratio();
         event.score = change.score;
         event.autocorrelation = change.autocorrelation;
     }

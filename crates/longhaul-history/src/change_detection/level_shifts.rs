@@ -9,7 +9,8 @@
 //! Units: those of the scale. Error: a position is off by 0 in the median and 2 samples in 9 of 10.
 //! Wrong when: a level lasts fewer than [`MARGIN`] samples, or the series drifts: it gets steps.
 
-use super::rank_split::{DenseRanks, compute_max_z};
+use super::rank_split::{compute_max_z, compute_split_z, find_best_split};
+use longhaul_analysis::stats::quantile::median;
 use std::ops::Range;
 
 /// The minimum number of values in a level.
@@ -71,21 +72,19 @@ impl LevelShifts {
 
 /// Splits values with even noise into levels; differences below `least` are ignored.
 pub fn find_levels(values: &[f64], least: f64) -> LevelShifts {
-    let mut ranks = DenseRanks::new(values);
-    let all = list_candidates(values, &mut ranks);
+    let all = list_candidates(values);
     let mut rule = ChangeRequirements { least, apart: true };
-    let mut cuts = merge_levels(values, &mut ranks, all.clone(), rule).cuts;
+    let mut cuts = merge_levels(values, all.clone(), rule).cuts;
     if cuts.len() > MAX_FEW_CHANGES.max(values.len() / MIN_VALUES_PER_CHANGE) {
         rule.apart = false;
-        cuts = merge_levels(values, &mut ranks, all, rule).cuts;
+        cuts = merge_levels(values, all, rule).cuts;
     }
     // Without the false changes, neighbours are farther apart and positions more exact.
     let placed = place_cuts(values, &cuts, 0..values.len());
-    let merge = merge_levels(values, &mut ranks, placed, rule);
-    let scores = merge.scores();
-    let shifts = merge.cuts.iter().zip(scores);
+    let merge = merge_levels(values, placed, rule);
+    let shifts = merge.cuts.iter().zip(&merge.contrasts);
     LevelShifts {
-        shifts: shifts.map(|(&at, score)| LevelShift { at, score }).collect(),
+        shifts: shifts.map(|(&at, it)| LevelShift { at, score: merge.score(it) }).collect(),
         sigma: merge.noise.sigma,
         autocorrelation: merge.noise.correlation,
     }
@@ -97,11 +96,11 @@ fn split_ranges(cuts: &[usize], count: usize) -> Vec<Range<usize>> {
     starts.zip(ends).map(|(a, b)| a..b).collect()
 }
 
-fn list_candidates(values: &[f64], ranks: &mut DenseRanks) -> Vec<usize> {
+fn list_candidates(values: &[f64]) -> Vec<usize> {
     let all = values.len();
     let mut found = Vec::new();
     for range in std::iter::once(0..all).chain(list_windows(all)) {
-        let splits = find_splits(ranks, range.clone());
+        let splits = find_splits(values, range.clone());
         found.extend(place_cuts(values, &splits, range));
     }
     found.sort_unstable();
@@ -121,13 +120,14 @@ fn list_windows(all: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Splits the range and its parts as long as their halves differ.
-fn find_splits(ranks: &mut DenseRanks, range: Range<usize>) -> Vec<usize> {
+fn find_splits(values: &[f64], range: Range<usize>) -> Vec<usize> {
     let (mut open, mut found) = (vec![range], Vec::new());
     while let Some(part) = open.pop() {
-        let Some((at, z)) = ranks.best_split(part.clone(), MARGIN) else {
+        let Some((left, z)) = find_best_split(&values[part.clone()], MARGIN) else {
             continue;
         };
-        if z >= WEAK_Z.min(WEAK_OF_CAP * compute_max_z(at - part.start, part.end - at)) {
+        if z >= WEAK_Z.min(WEAK_OF_CAP * compute_max_z(left, part.len() - left)) {
+            let at = part.start + left;
             found.push(at);
             open.extend([part.start..at, at..part.end]);
         }
@@ -138,17 +138,16 @@ fn find_splits(ranks: &mut DenseRanks, range: Range<usize>) -> Vec<usize> {
 
 /// Moves each cut to the minimum of the absolute errors around the adjacent levels.
 fn place_cuts(values: &[f64], cuts: &[usize], range: Range<usize>) -> Vec<usize> {
-    let mut room = Vec::new();
     let mut moved: Vec<usize> = Vec::with_capacity(cuts.len());
     for (i, &cut) in cuts.iter().enumerate() {
         let low = moved.last().copied().unwrap_or(range.start);
         let high = cuts.get(i + 1).copied().unwrap_or(range.end);
-        moved.push(place_cut(values, cut, low..high, &mut room));
+        moved.push(place_cut(values, cut, low..high));
     }
     moved
 }
 
-fn place_cut(values: &[f64], cut: usize, between: Range<usize>, room: &mut Vec<f64>) -> usize {
+fn place_cut(values: &[f64], cut: usize, between: Range<usize>) -> usize {
     let low = between.start.max(cut.saturating_sub(LOOK));
     let high = between.end.min(cut + LOOK);
     let first = cut.saturating_sub(REACH).max(low + MARGIN);
@@ -159,8 +158,8 @@ fn place_cut(values: &[f64], cut: usize, between: Range<usize>, room: &mut Vec<f
     let mut cut = cut.clamp(first, last);
     // Levels and position depend on each other; two iterations are enough.
     for _ in 0..2 {
-        let left = compute_median(&values[low..cut], room);
-        let right = compute_median(&values[cut..high], room);
+        let left = compute_median(&values[low..cut]);
+        let right = compute_median(&values[cut..high]);
         let (mut cost, mut best) = (0.0, (0.0, first));
         for (i, value) in values.iter().enumerate().take(last).skip(first) {
             cost += (value - left).abs() - (value - right).abs();
@@ -173,22 +172,8 @@ fn place_cut(values: &[f64], cut: usize, between: Range<usize>, room: &mut Vec<f
     cut
 }
 
-/// Returns the median of a non-empty slice.
-fn compute_median(values: &[f64], room: &mut Vec<f64>) -> f64 {
-    room.clear();
-    room.extend_from_slice(values);
-    compute_median_in_place(room)
-}
-
-fn compute_median_in_place(values: &mut [f64]) -> f64 {
-    let half = values.len() / 2;
-    let odd = values.len() % 2 == 1;
-    let (below, upper, _) = values.select_nth_unstable_by(half, f64::total_cmp);
-    let upper = *upper;
-    if odd {
-        return upper;
-    }
-    f64::midpoint(below.iter().copied().fold(f64::NEG_INFINITY, f64::max), upper)
+fn compute_median(values: &[f64]) -> f64 {
+    median(values.iter().copied()).unwrap_or(0.0)
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -219,87 +204,56 @@ struct LevelMerge<'a> {
     rule: ChangeRequirements,
     cuts: Vec<usize>,
     contrasts: Vec<LevelContrast>,
-    rest: Vec<f64>,
     noise: LevelNoise,
-    room: Vec<f64>,
 }
 
-fn merge_levels<'a>(
-    values: &'a [f64],
-    ranks: &mut DenseRanks,
-    cuts: Vec<usize>,
-    rule: ChangeRequirements,
-) -> LevelMerge<'a> {
-    let mut merge = LevelMerge {
-        values,
-        rule,
-        contrasts: Vec::new(),
-        rest: vec![0.0; values.len()],
-        noise: LevelNoise::default(),
-        room: Vec::new(),
-        cuts,
-    };
-    if values.is_empty() {
-        return merge;
-    }
-    for range in split_ranges(&merge.cuts, values.len()) {
-        merge.update_residuals(range);
-    }
-    for i in 0..merge.cuts.len() {
-        let contrast = merge.contrast(ranks, i);
-        merge.contrasts.push(contrast);
-    }
-    merge.noise = merge.noise();
+fn merge_levels(values: &[f64], cuts: Vec<usize>, rule: ChangeRequirements) -> LevelMerge<'_> {
+    let noise = estimate_noise(values, &cuts);
+    let mut merge = LevelMerge { values, rule, contrasts: Vec::new(), noise, cuts };
+    merge.contrasts = (0..merge.cuts.len()).map(|i| merge.contrast(i)).collect();
     while let Some(weakest) = merge.find_weakest() {
-        merge.remove(ranks, weakest);
+        merge.remove(weakest);
     }
     merge
 }
 
+/// Estimates the noise of the values around the levels between these cuts.
+fn estimate_noise(values: &[f64], cuts: &[usize]) -> LevelNoise {
+    let mut rest = Vec::with_capacity(values.len());
+    for range in split_ranges(cuts, values.len()) {
+        let level = compute_median(&values[range.clone()]);
+        rest.extend(values[range].iter().map(|value| value - level));
+    }
+    let deviation = median(rest.iter().map(|r| r.abs())).unwrap_or(0.0);
+    let clipped = |r: &f64| r.clamp(-CLIP_DEVIATIONS * deviation, CLIP_DEVIATIONS * deviation);
+    let (mut squares, mut products, mut last) = (0.0, 0.0, 0.0);
+    for value in rest.iter().map(clipped) {
+        squares += value * value;
+        products += value * last;
+        last = value;
+    }
+    let correlation =
+        if squares > 0.0 { (products / squares).clamp(0.0, MAX_CORRELATION) } else { 0.0 };
+    LevelNoise { sigma: MAD_TO_SIGMA * deviation, correlation }
+}
+
 impl LevelMerge<'_> {
-    fn update_residuals(&mut self, range: Range<usize>) {
-        let level = compute_median(&self.values[range.clone()], &mut self.room);
-        for (rest, value) in self.rest[range.clone()].iter_mut().zip(&self.values[range]) {
-            *rest = value - level;
-        }
-    }
-
-    fn bounds(&self, i: usize) -> Range<usize> {
+    fn contrast(&self, i: usize) -> LevelContrast {
+        let at = self.cuts[i];
         let before = if i == 0 { 0 } else { self.cuts[i - 1] };
-        before..self.cuts.get(i + 1).copied().unwrap_or(self.values.len())
-    }
-
-    fn contrast(&mut self, ranks: &mut DenseRanks, i: usize) -> LevelContrast {
-        let (at, bounds) = (self.cuts[i], self.bounds(i));
-        let low = bounds.start.max(at.saturating_sub(SIDE));
-        let high = bounds.end.min(at + SIDE);
-        let z = ranks.z(low..high, at).abs();
+        let after = self.cuts.get(i + 1).copied().unwrap_or(self.values.len());
+        let low = before.max(at.saturating_sub(SIDE));
+        let high = after.min(at + SIDE);
+        let z = compute_split_z(&self.values[low..high], at - low);
         if at - low < MARGIN || high - at < MARGIN {
             return LevelContrast { z, cap: 0.0, difference: 0.0 };
         }
-        let left = compute_median(&self.values[low..at], &mut self.room);
-        let right = compute_median(&self.values[at..high], &mut self.room);
+        let (left, right) = self.values[low..high].split_at(at - low);
         LevelContrast {
             z,
-            cap: compute_max_z(at - low, high - at),
-            difference: (right - left).abs(),
+            cap: compute_max_z(left.len(), right.len()),
+            difference: (compute_median(right) - compute_median(left)).abs(),
         }
-    }
-
-    fn noise(&mut self) -> LevelNoise {
-        self.room.clear();
-        self.room.extend(self.rest.iter().map(|r| r.abs()));
-        let deviation = compute_median_in_place(&mut self.room);
-        let clipped = |r: &f64| r.clamp(-CLIP_DEVIATIONS * deviation, CLIP_DEVIATIONS * deviation);
-        let (mut squares, mut products, mut last) = (0.0, 0.0, 0.0);
-        for value in self.rest.iter().map(clipped) {
-            squares += value * value;
-            products += value * last;
-            last = value;
-        }
-        let correlation =
-            if squares > 0.0 { (products / squares).clamp(0.0, MAX_CORRELATION) } else { 0.0 };
-        LevelNoise { sigma: MAD_TO_SIGMA * deviation, correlation }
     }
 
     fn score(&self, contrast: &LevelContrast) -> f64 {
@@ -320,10 +274,6 @@ impl LevelMerge<'_> {
         factor * contrast.z / needed
     }
 
-    fn scores(&self) -> Vec<f64> {
-        self.contrasts.iter().map(|it| self.score(it)).collect()
-    }
-
     /// Returns the next cut to remove; of equal scores the one with the lower z.
     fn find_weakest(&self) -> Option<usize> {
         let scored = self.contrasts.iter().map(|it| (self.score(it), it.z));
@@ -334,15 +284,13 @@ impl LevelMerge<'_> {
             .map(|(i, _)| i)
     }
 
-    fn remove(&mut self, ranks: &mut DenseRanks, i: usize) {
-        let joined = self.bounds(i);
+    fn remove(&mut self, i: usize) {
         self.cuts.remove(i);
         self.contrasts.remove(i);
-        self.update_residuals(joined);
         for near in i.saturating_sub(1)..(i + 1).min(self.cuts.len()) {
-            self.contrasts[near] = self.contrast(ranks, near);
+            self.contrasts[near] = self.contrast(near);
         }
-        self.noise = self.noise();
+        self.noise = estimate_noise(self.values, &self.cuts);
     }
 }
 

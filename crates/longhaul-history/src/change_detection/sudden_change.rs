@@ -6,7 +6,8 @@
 //! Error: up to 0.4 false alarms in 1000 values of synthetic series with busy hours and low values.
 //! Wrong when: low values come in clusters, as with a busy host.
 
-use super::{LevelChange, SeriesLevels, compute_level, quantity_scale};
+use super::level_shifts::LevelShift;
+use super::{LevelChange, SeriesLevels, build_level_change, quantity_scale};
 use longhaul_analysis::stats::quantile::median;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
@@ -47,13 +48,10 @@ pub fn find_sudden_change(course: &SeriesLevels, quantity: PathQuantity) -> Opti
     if at < begin + MIN_VALUES_BEFORE {
         return None;
     }
-    let samples = &course.samples;
-    Some(LevelChange {
-        sample: at,
-        between_us: [samples[at - 1].last_us, samples[at].first_us],
-        before: compute_level(samples, begin..at),
-        after: compute_level(samples, at..samples.len()),
-        score: least / reach,
-        autocorrelation: course.levels.autocorrelation,
-    })
+    build_level_change(
+        &course.samples[begin..at],
+        &course.samples[at..],
+        &LevelShift { at, score: least / reach },
+        course.levels.autocorrelation,
+    )
 }

@@ -9,7 +9,7 @@
 //! its two readings; the longer the time between them, the less it counts.
 //! Wrong when: several turns lie between two readings.
 
-use longhaul_analysis::stats::quantile::median;
+use crate::change_detection::compute_level;
 
 /// The minimum time scale for two times to count as near.
 const NEAR_US: f64 = 30.0 * 60.0 * 1e6;
@@ -134,22 +134,16 @@ pub fn find_level_step(
     let before = &before[before.len().saturating_sub(LEVEL_VALUES)..];
     let after = &after[..after.len().min(LEVEL_VALUES)];
     let between_us = [before.last()?.at_us, after.first()?.at_us];
-    let (low, low_scatter) = compute_level(before)?;
-    let (high, high_scatter) = compute_level(after)?;
-    (low > 0.0 && high > 0.0).then_some(LevelStep {
-        before: low,
-        after: high,
-        scatter: low_scatter.max(high_scatter),
+    let low = compute_level(before.iter().map(|r| r.value))?;
+    let high = compute_level(after.iter().map(|r| r.value))?;
+    (low.median > 0.0 && high.median > 0.0).then_some(LevelStep {
+        before: low.median,
+        after: high.median,
+        scatter: low.deviation.max(high.deviation),
         between_us,
     })
 }
 
-/// Returns the median and the median absolute deviation from it.
-fn compute_level(side: &[&StateReading<f64>]) -> Option<(f64, f64)> {
-    let values = || side.iter().map(|reading| reading.value);
-    let middle = median(values())?;
-    Some((middle, median(values().map(|value| (value - middle).abs()))?))
-}
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,10 +3,9 @@
 //! Rates and RTTs are compared by ratio, shares and counts by difference. The test and the interval
 //! are those of the change test in the statistics module.
 
-use longhaul_analysis::stats::quantile::median;
+use crate::change_detection::compute_level;
 use longhaul_analysis::stats::sample_change::{self, LEVEL, adjust_holm};
 use longhaul_model::report::v1::comparison::{ChangeVerdict, QuantityChange};
-use longhaul_model::report::v1::event::QuantityLevel;
 use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
 use longhaul_model::report::v1::series::HostPair;
 use std::collections::BTreeMap;
@@ -19,7 +18,7 @@ pub fn compare_quantity(
     before: &[f64],
     after: &[f64],
 ) -> Option<QuantityChange> {
-    let levels = [compute_level(before), compute_level(after)];
+    let levels = [before, after].map(|values| compute_level(values.iter().copied()));
     if levels.iter().all(Option::is_none) {
         return None;
     }
@@ -54,16 +53,6 @@ pub fn compare_quantity(
         told.verdict = judge_change(&told);
     }
     Some(told)
-}
-
-fn compute_level(values: &[f64]) -> Option<QuantityLevel> {
-    let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    let middle = median(finite.iter().copied())?;
-    Some(QuantityLevel {
-        median: middle,
-        deviation: median(finite.iter().map(|value| (value - middle).abs()))?,
-        samples: u32::try_from(finite.len()).unwrap_or(u32::MAX),
-    })
 }
 
 fn judge_change(change: &QuantityChange) -> ChangeVerdict {
