@@ -43,8 +43,6 @@ pub struct AuditRule {
     pub title: &'static str,
     /// The document, with its year.
     pub source: &'static str,
-    /// Readings without which the rule cannot be checked.
-    pub needs: &'static [&'static str],
     /// Set if the verdict depends on the path.
     pub by_path: bool,
     judge: JudgeRule,
@@ -58,7 +56,7 @@ impl AuditRule {
 
     /// Creates a rule whose verdict is the same for all paths.
     const fn of_host(name: &'static str, judge: JudgeRule) -> AuditRule {
-        AuditRule { name, title: "", source: "", needs: &[], by_path: false, judge }
+        AuditRule { name, title: "", source: "", by_path: false, judge }
     }
 
     const fn title(self, title: &'static str) -> AuditRule {
@@ -67,10 +65,6 @@ impl AuditRule {
 
     const fn source(self, source: &'static str) -> AuditRule {
         AuditRule { source, ..self }
-    }
-
-    const fn needs(self, needs: &'static [&'static str]) -> AuditRule {
-        AuditRule { needs, ..self }
     }
 }
 
@@ -127,14 +121,9 @@ fn judge_rule(
     paths: &[AuditPath],
 ) -> AuditVerdict {
     let readings = HostReadings::new(observation);
-    let unread = rule.needs.iter().find_map(|name| readings.text(name).err());
     let judge = |path| {
         let case = AuditCase { readings, observation, path };
-        let judged = match &unread {
-            Some(why) => Err(why.clone()),
-            None => (rule.judge)(&case),
-        };
-        (path, judged.unwrap_or_else(judge_unknown))
+        (path, (rule.judge)(&case).unwrap_or_else(judge_unknown))
     };
     let worst = paths.iter().map(judge).min_by_key(|(_, j)| j.grade);
     let (path, judgement) = worst.map_or_else(

@@ -26,12 +26,17 @@ use std::time::Duration;
 /// The knowledge before the first probe.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SearchStart {
-    /// The setting in use now, or the one that an earlier scan of this path recommended.
-    pub present: Option<TransferSetting>,
-    /// `present` comes from an earlier scan of this path: the search starts there.
-    pub remembered: bool,
+    /// The recommendation of an earlier scan of this path: the search starts there.
+    pub remembered: Option<RememberedSetting>,
     /// Measured by a connect.
     pub idle_rtt: Option<Duration>,
+}
+
+/// A setting that an earlier scan recommended, and the rate that it gave then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RememberedSetting {
+    pub setting: TransferSetting,
+    pub goodput_bps: u64,
 }
 
 /// The budget used by the scan so far.

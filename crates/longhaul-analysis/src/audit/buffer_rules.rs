@@ -33,31 +33,25 @@ const SOCKET: &str =
 pub const RULES: &[AuditRule] = &[
     AuditRule::of_path("receive_autotuning", judge_receive_autotuning)
         .title("maximum autotuned receive buffer")
-        .source(ESNET)
-        .needs(&[RMEM]),
+        .source(ESNET),
     AuditRule::of_path("send_autotuning", judge_send_autotuning)
         .title("maximum autotuned send buffer")
-        .source(ESNET)
-        .needs(&[WMEM]),
+        .source(ESNET),
     AuditRule::of_path("receive_buffer_max", |case| {
         judge_requested_buffer(case, RMEM_MAX, "receive")
     })
     .title("maximum receive buffer that a program may request")
-    .source(SOCKET)
-    .needs(&[RMEM_MAX]),
+    .source(SOCKET),
     AuditRule::of_path("send_buffer_max", |case| judge_requested_buffer(case, WMEM_MAX, "send"))
         .title("maximum send buffer that a program may request")
-        .source(SOCKET)
-        .needs(&[WMEM_MAX]),
+        .source(SOCKET),
     // Memory for TCP is taken from everything else, so the user decides.
     AuditRule::of_path("tcp_memory", judge_tcp_memory)
         .title("memory limit of all TCP streams together")
-        .source("Linux ip-sysctl, tcp_mem (2025)")
-        .needs(&["net.ipv4.tcp_mem"]),
+        .source("Linux ip-sysctl, tcp_mem (2025)"),
     AuditRule::of_path("option_memory", judge_option_memory)
         .title("memory for notifications of zero-copy writes")
-        .source("ESnet fasterdata-tuning, 100 Gbit/s (2025)")
-        .needs(&[OPTMEM]),
+        .source("ESnet fasterdata-tuning, 100 Gbit/s (2025)"),
 ];
 
 /// Returns the window that a receive buffer of this size gives, by tcp_adv_win_scale.
@@ -184,6 +178,7 @@ fn find_esnet_size(case: &AuditCase, asked: bool) -> Option<(&'static str, u64)>
 
 /// One stream needs its buffer; above tcp_mem's pressure threshold the kernel stops buffer growth.
 fn judge_tcp_memory(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    case.readings.text("net.ipv4.tcp_mem")?;
     let Some([_, pressure, most]) = case.observation.host.tcp_mem_bytes else {
         return Err(String::from("net.ipv4.tcp_mem could not be converted to bytes"));
     };

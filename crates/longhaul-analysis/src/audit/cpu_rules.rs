@@ -29,29 +29,23 @@ const QUEUES_ENOUGH: u64 = 16;
 pub const RULES: &[AuditRule] = &[
     AuditRule::of_path("governor", judge_governor)
         .title("cores run at full frequency")
-        .source("ESnet fasterdata (2010s); Linux admin-guide/pm/cpufreq (2025)")
-        .needs(&[GOVERNOR]),
+        .source("ESnet fasterdata (2010s); Linux admin-guide/pm/cpufreq (2025)"),
     // Changing it takes the link down.
     AuditRule::of_path("receive_queues", judge_receive_queues)
         .title("queues of the interface")
-        .source("Linux networking/scaling (2025)")
-        .needs(&QUEUES),
+        .source("Linux networking/scaling (2025)"),
     AuditRule::of_path("interrupt_spread", judge_interrupt_spread)
         .title("cores that serve the interface")
-        .source("Linux networking/scaling (2025)")
-        .needs(&[IRQS, IRQ_CORES, ONLINE]),
+        .source("Linux networking/scaling (2025)"),
     AuditRule::of_path("sibling_threads", judge_sibling_threads)
         .title("simultaneous multithreading")
-        .source("Linux networking/scaling (2025): no benefit for interrupts")
-        .needs(&[SMT]),
+        .source("Linux networking/scaling (2025): no benefit for interrupts"),
     AuditRule::of_path("memory_node", judge_memory_node)
         .title("NUMA node of the interface")
-        .source("Linux networking/scaling (2025)")
-        .needs(&[NODE]),
+        .source("Linux networking/scaling (2025)"),
     AuditRule::of_path("iommu", judge_iommu)
         .title("address translation for the interface")
-        .source("Linux kernel-parameters, iommu.strict (2025)")
-        .needs(&[IOMMU]),
+        .source("Linux kernel-parameters, iommu.strict (2025)"),
 ];
 
 fn judge_governor(case: &AuditCase) -> ReadingResult<RuleJudgement> {

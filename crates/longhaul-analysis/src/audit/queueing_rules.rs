@@ -30,25 +30,20 @@ pub const RULES: &[AuditRule] = &[
         .source(
             "ESnet fasterdata-tuning (2025); Linux tc-fq(8) (2015); Linux 4.13, internal \
                  pacing (2017)",
-        )
-        .needs(&[QDISC]),
+        ),
     // It changes no existing interface, so a measurement could not show its effect.
     AuditRule::of_host("default_queueing_discipline", judge_default_queueing_discipline)
         .title("queueing discipline of new interfaces")
-        .source("ESnet fasterdata-tuning (2025)")
-        .needs(&[DEFAULT_QDISC]),
+        .source("ESnet fasterdata-tuning (2025)"),
     AuditRule::of_path("flow_ceiling", judge_flow_ceiling)
         .title("rate limit per stream at the interface")
-        .source("Linux tc-fq(8), maxrate (2015)")
-        .needs(&[QDISC]),
+        .source("Linux tc-fq(8), maxrate (2015)"),
     AuditRule::of_path("transmit_queue", judge_transmit_queue)
         .title("length of the transmit queue")
-        .source("ESnet fasterdata-tuning (2025)")
-        .needs(&[QUEUE]),
+        .source("ESnet fasterdata-tuning (2025)"),
     AuditRule::of_path("receive_backlog", judge_receive_backlog)
         .title("length of the receive backlog")
-        .source("ESnet fasterdata (2010s); Linux sysctl/net, netdev_max_backlog (2025)")
-        .needs(&[BACKLOG]),
+        .source("ESnet fasterdata (2010s); Linux sysctl/net, netdev_max_backlog (2025)"),
 ];
 
 /// Returns the queueing disciplines that hold packets: the leaves, or the root if it has none.
@@ -101,6 +96,7 @@ fn judge_default_queueing_discipline(case: &AuditCase) -> ReadingResult<RuleJudg
 }
 
 fn judge_flow_ceiling(case: &AuditCase) -> ReadingResult<RuleJudgement> {
+    case.readings.text(QDISC)?;
     if case.readings.text(MAXRATE).is_err() {
         return Ok(judge_good("no limit is set"));
     }

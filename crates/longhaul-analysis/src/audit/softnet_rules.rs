@@ -27,12 +27,10 @@ const SQUEEZED_RATIO: f64 = 1e-4;
 pub const RULES: &[AuditRule] = &[
     AuditRule::of_host("softnet_drops", judge_softnet_drops)
         .title("packets dropped between interface and TCP")
-        .source("Linux sysctl/net, netdev_max_backlog (2025)")
-        .needs(&[DROPPED, PROCESSED]),
+        .source("Linux sysctl/net, netdev_max_backlog (2025)"),
     AuditRule::of_host("softnet_squeezed", judge_softnet_squeezed)
         .title("softirq rounds that were cut short")
-        .source("Linux sysctl/net, netdev_budget (2025)")
-        .needs(&[SQUEEZED, PROCESSED]),
+        .source("Linux sysctl/net, netdev_budget (2025)"),
 ];
 
 fn judge_softnet_drops(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -83,12 +81,10 @@ const NEARLY_FULL_RATIO: f64 = 0.8;
 pub const CONNTRACK_RULES: &[AuditRule] = &[
     AuditRule::of_path("connection_tracking", judge_connection_tracking)
         .title("packets bypass connection tracking")
-        .source("Linux networking/nf_conntrack-sysctl (2025)")
-        .needs(&[TRACKING]),
+        .source("Linux networking/nf_conntrack-sysctl (2025)"),
     AuditRule::of_host("connection_table", judge_connection_table)
         .title("free space in the connection table")
-        .source("Linux networking/nf_conntrack-sysctl (2025)")
-        .needs(&TABLE),
+        .source("Linux networking/nf_conntrack-sysctl (2025)"),
 ];
 
 fn judge_connection_tracking(case: &AuditCase) -> ReadingResult<RuleJudgement> {

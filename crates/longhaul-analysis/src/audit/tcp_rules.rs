@@ -39,36 +39,28 @@ const LONG_FAT: u64 = 1 << 20;
 pub const RULES: &[AuditRule] = &[
     AuditRule::of_path("receive_moderation", judge_receive_moderation)
         .title("autotuning of receive buffers")
-        .source("Linux ip-sysctl, tcp_moderate_rcvbuf (2025)")
-        .needs(&[MODERATE, "net.ipv4.tcp_rmem"]),
+        .source("Linux ip-sysctl, tcp_moderate_rcvbuf (2025)"),
     AuditRule::of_path("window_scaling", judge_window_scaling)
         .title("windows beyond 64 KiB")
-        .source("RFC 7323 (2014)")
-        .needs(&[SCALING]),
+        .source("RFC 7323 (2014)"),
     AuditRule::of_host("timestamps", judge_timestamps)
         .title("RTT measured on every segment")
-        .source("RFC 7323 (2014); ESnet fasterdata (2010s)")
-        .needs(&[TIMESTAMPS]),
+        .source("RFC 7323 (2014); ESnet fasterdata (2010s)"),
     AuditRule::of_path("selective_acknowledgement", judge_selective_acknowledgement)
         .title("several losses repaired in one round trip")
-        .source("RFC 2018 (1996); ESnet fasterdata (2010s)")
-        .needs(&[SACK]),
+        .source("RFC 2018 (1996); ESnet fasterdata (2010s)"),
     AuditRule::of_host("duplicate_acknowledgement", judge_duplicate_acknowledgement)
         .title("spurious retransmissions detected and undone")
-        .source("RFC 2883 (2000)")
-        .needs(&[DSACK]),
+        .source("RFC 2883 (2000)"),
     AuditRule::of_host("loss_by_time", judge_loss_by_time)
         .title("time-based loss detection (RACK)")
-        .source("RFC 8985, RACK (2021)")
-        .needs(&[RECOVERY]),
+        .source("RFC 8985, RACK (2021)"),
     AuditRule::of_path("idle_restart", judge_idle_restart)
         .title("no new slow start after an idle period")
-        .source("Linux ip-sysctl, tcp_slow_start_after_idle (2025); RFC 2861 (2000)")
-        .needs(&[AFTER_IDLE]),
+        .source("Linux ip-sysctl, tcp_slow_start_after_idle (2025); RFC 2861 (2000)"),
     AuditRule::of_host("saved_metrics", judge_saved_metrics)
         .title("no metrics cached from earlier connections")
-        .source("ESnet fasterdata-tuning (2025)")
-        .needs(&[NO_METRICS]),
+        .source("ESnet fasterdata-tuning (2025)"),
 ];
 
 fn judge_switch(case: &AuditCase, name: &str, trouble: &str) -> ReadingResult<RuleJudgement> {
@@ -184,8 +176,7 @@ const FEW_SEGMENTS: u64 = 100;
 pub const CONGESTION_RULES: &[AuditRule] =
     &[AuditRule::of_path("congestion_control", judge_congestion_control)
         .title("congestion control suited to long fat paths")
-        .source("RFC 9438 (2023); Cardwell et al., BBR (2016)")
-        .needs(&[CONTROL])];
+        .source("RFC 9438 (2023); Cardwell et al., BBR (2016)")];
 
 fn judge_congestion_control(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let routed = case.readings.text("route.congestion_control").ok();

@@ -3,9 +3,8 @@
 //! Source: the files named in [`super`]. Units: as named by the fields. Error: intervals given.
 //! Wrong when: the path changed within the run; the idle phases between the loads then differ.
 
-use super::flow_rates::{KeptShare, MeanRate};
+use super::flow_rates::MeanRate;
 use super::phase_probes::{PhaseProbes, RunPhases};
-use super::scavenger_verdict::StepRates;
 use super::{flow_rates, load_caveats, load_findings, phase_probes, rtt_rise, scavenger_verdict};
 use crate::stats::quantile::median;
 use crate::{RunConclusion, VERSION};
@@ -36,12 +35,12 @@ pub fn conclude_load(
         rtt_us,
         alone: flow_rates::compute_baseline_rate(plan, observation, rtt_us),
     };
-    let (steps, tried): (Vec<_>, Vec<_>) =
-        (0..stretches.all.len()).filter_map(|place| context.step(place)).unzip();
+    let steps: Vec<LoadStepResult> =
+        (0..stretches.all.len()).filter_map(|place| context.step(place)).collect();
     let analysis = LoadAnalysis {
         version: VERSION,
         idle: phase_probes::summarize_delays(&idle, stretches.drift),
-        scavenger: scavenger_verdict::judge_scavenger(plan, &tried),
+        scavenger: scavenger_verdict::judge_scavenger(plan, &steps),
         steps,
     };
     let findings = load_findings::list_load_findings(plan, observation, &analysis);
@@ -61,46 +60,23 @@ struct LoadContext<'a> {
 
 impl LoadContext<'_> {
     /// Returns the result of the phase with that index; `None` if it is idle.
-    fn step(&self, place: usize) -> Option<(LoadStepResult, StepRates)> {
+    fn step(&self, place: usize) -> Option<LoadStepResult> {
         let stretch = &self.stretches.all[place];
         let phase = stretch.phase;
         let step = phase.step?;
         let asked = self.plan.steps.get(step as usize)?;
+        let drift = self.stretches.drift;
         let goodput = self.mean(phase.load.as_ref());
         let competitor = self.mean(phase.competitor.as_ref());
         let beside = competitor.filter(|_| asked.competitor && !asked.baseline);
         let kept = beside
             .zip(self.alone)
             .map(|(beside, alone)| flow_rates::compute_kept_share(beside, alone));
-        let result = self.result(step, place, goodput, competitor, kept);
-        let tried = StepRates {
-            step,
-            goodput_bps: goodput.map(|m| m.bps),
-            competitor_bps: competitor.map(|m| m.bps),
-            kept,
-        };
-        Some((result, tried))
-    }
-
-    fn mean(&self, flow: Option<&LoadFlow>) -> Option<MeanRate> {
-        flow_rates::compute_mean_rate(flow?, self.rtt_us)
-    }
-
-    fn result(
-        &self,
-        step: u32,
-        place: usize,
-        goodput: Option<MeanRate>,
-        competitor: Option<MeanRate>,
-        kept: Option<KeptShare>,
-    ) -> LoadStepResult {
-        let stretch = &self.stretches.all[place];
-        let drift = self.stretches.drift;
         let rise = rtt_rise::measure_rtt_rise(self.idle, stretch, drift);
         let bps = |mean: Option<MeanRate>| mean.map(|m| m.bps.round() as u64);
         let whole = |ns: f64| ns.round() as u64;
-        let carried = compute_wire_rate_bps(stretch.phase, goodput, competitor);
-        LoadStepResult {
+        let carried = compute_wire_rate_bps(phase, goodput, competitor);
+        Some(LoadStepResult {
             step,
             delays: phase_probes::summarize_delays(stretch.kept, drift),
             goodput_bps: bps(goodput),
@@ -116,7 +92,11 @@ impl LoadContext<'_> {
             competitor_bps: bps(competitor),
             competitor_kept_ratio: kept.map(|k| k.ratio),
             competitor_kept_interval_ratio: kept.and_then(|k| k.interval),
-        }
+        })
+    }
+
+    fn mean(&self, flow: Option<&LoadFlow>) -> Option<MeanRate> {
+        flow_rates::compute_mean_rate(flow?, self.rtt_us)
     }
 
     /// Returns the time from the end of the load to the first probe that is back at the idle level.

@@ -7,36 +7,28 @@
 //! Source: the criterion of SLAC's scavenger tests (the best-effort flow is hardly slower). Units:
 //! shares. Error: that of the shares kept. Wrong when: the competitor does not fill the path.
 
-use super::flow_rates::KeptShare;
-use longhaul_model::report::v1::load::{LoadPlan, LoadStep, ScavengerResult};
+use longhaul_model::report::v1::load::{LoadPlan, LoadStep, LoadStepResult, ScavengerResult};
 
 /// The minimum share of its baseline rate that a competitor must keep.
 pub const MIN_KEPT_RATIO: f64 = 0.9;
 /// The minimum share left over for which the used share is computed.
 const MIN_LEFT_RATIO: f64 = 0.02;
 
-/// The measured rates of one step.
-pub struct StepRates {
-    pub step: u32,
-    pub goodput_bps: Option<f64>,
-    pub competitor_bps: Option<f64>,
-    pub kept: Option<KeptShare>,
-}
-
-pub fn judge_scavenger(plan: &LoadPlan, tried: &[StepRates]) -> Option<ScavengerResult> {
-    let loads: Vec<(&StepRates, &LoadStep)> = tried
+pub fn judge_scavenger(plan: &LoadPlan, tried: &[LoadStepResult]) -> Option<ScavengerResult> {
+    let loads: Vec<(&LoadStepResult, &LoadStep)> = tried
         .iter()
         .filter_map(|t| Some((t, plan.steps.get(t.step as usize)?)))
         .filter(|(_, step)| !step.baseline)
         .collect();
     let beside = |scavenger: bool, streams: Option<u32>| {
         let fits = move |s: &LoadStep| s.scavenger == scavenger && s.competitor;
-        loads
-            .iter()
-            .find(|(t, s)| fits(s) && t.kept.is_some() && streams.is_none_or(|n| n == s.streams))
+        loads.iter().find(|(t, s)| {
+            let like = streams.is_none_or(|n| n == s.streams);
+            fits(s) && t.competitor_kept_ratio.is_some() && like
+        })
     };
     let (yielding, like) = beside(true, None)?;
-    let kept = yielding.kept?;
+    let kept = yielding.competitor_kept_ratio?;
     let plain = beside(false, Some(like.streams)).map(|(tried, _)| *tried);
     let alone = |scavenger: bool| {
         let fits =
@@ -44,37 +36,35 @@ pub fn judge_scavenger(plan: &LoadPlan, tried: &[StepRates]) -> Option<Scavenger
         let mut fitting = loads.iter().filter(|(_, s)| fits(s));
         fitting.find_map(|(t, _)| t.goodput_bps)
     };
-    let most = tried
-        .iter()
-        .map(|t| t.goodput_bps.unwrap_or(0.0) + t.competitor_bps.unwrap_or(0.0))
-        .fold(0.0, f64::max);
-    let left = most - yielding.competitor_bps.unwrap_or(0.0);
-    let used = yielding.goodput_bps.unwrap_or(0.0) / left;
-    let alone_ratio = alone(true).zip(alone(false)).map(|(s, p)| s / p);
-    let plain_kept = plain.and_then(|t| t.kept);
+    let bps = |rate: Option<u64>| rate.unwrap_or(0) as f64;
+    let most = tried.iter().map(|t| bps(t.goodput_bps) + bps(t.competitor_bps)).fold(0.0, f64::max);
+    let left = most - bps(yielding.competitor_bps);
+    let used = bps(yielding.goodput_bps) / left;
+    let alone_ratio = alone(true).zip(alone(false)).map(|(s, p)| s as f64 / p as f64);
+    let plain_kept = plain.and_then(|t| t.competitor_kept_ratio);
     Some(ScavengerResult {
         plain_step: plain.map(|t| t.step),
         yielding_step: yielding.step,
-        competitor_kept_plain_ratio: plain_kept.map(|k| k.ratio),
-        competitor_kept_yielding_ratio: kept.ratio,
-        competitor_kept_yielding_interval_ratio: kept.interval,
+        competitor_kept_plain_ratio: plain_kept,
+        competitor_kept_yielding_ratio: kept,
+        competitor_kept_yielding_interval_ratio: yielding.competitor_kept_interval_ratio,
         used_ratio: (left > MIN_LEFT_RATIO * most).then(|| used.clamp(0.0, 1.0)),
         alone_ratio,
-        yields: kept.ratio >= MIN_KEPT_RATIO,
+        yields: kept >= MIN_KEPT_RATIO,
         text: format_scavenger_text(kept, plain_kept, alone_ratio),
     })
 }
 
-fn format_scavenger_text(kept: KeptShare, plain: Option<KeptShare>, alone: Option<f64>) -> String {
+fn format_scavenger_text(kept: f64, plain: Option<f64>, alone: Option<f64>) -> String {
     let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
-    let beside_plain = plain.map(|k| format!(", under a normal load {}", percent(k.ratio)));
+    let beside_plain = plain.map(|k| format!(", under a normal load {}", percent(k)));
     let alone = alone.map(|ratio| {
         let share = percent(ratio);
         format!("; alone, the scavenger gets {share} of the rate of a normal load")
     });
     format!(
         "Under the scavenger another flow keeps {} of the rate it has alone{}{}",
-        percent(kept.ratio),
+        percent(kept),
         beside_plain.unwrap_or_default(),
         alone.unwrap_or_default()
     )

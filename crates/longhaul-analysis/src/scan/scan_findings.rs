@@ -1,8 +1,8 @@
 //! Findings and advice from the scan as a whole.
 //!
 //! First the findings from all cells (the path changed, streams compensate for a clipped window,
-//! the present setting is too small, settings do not matter, many streams), then those of the runs
-//! of the recommended, the best and the default setting.
+//! settings do not matter, many streams), then those of the runs of the recommended, the best and the
+//! default setting.
 //!
 //! Source: the conclusions; the runs' findings. Units: as printed. Error: that of the goodputs.
 //! Wrong when: the runs' reports are missing; then only the first kind is reported.
@@ -11,16 +11,12 @@ use super::kernel_needs::ClippedWindow;
 use super::scan_cells::{SettingGroup, estimate_noise, group_by_setting};
 use super::scan_setting_text::{format_setting_phrase, name_direction};
 use crate::stats::robust_scale::mean_and_deviation;
-use crate::throughput::limiter_text::{format_whole_percent, name_limiter, to_rate};
-use longhaul_model::report::v1::scan::{
-    NeededSysctl, PathRegime, ScanCell, ScanConclusion, SettingChoice,
-};
+use crate::throughput::limiter_text::{name_limiter, to_rate};
+use longhaul_model::report::v1::scan::{NeededSysctl, PathRegime, ScanCell, ScanConclusion};
 use longhaul_model::report::v1::{FindingAdvice, ReportFinding, ThroughputReport};
 use longhaul_model::units::{Bytes, count_of, format_duration};
 use std::time::Duration;
 
-/// The present setting is too small below this share of the best.
-const PRESENT_RATIO: f64 = 0.9;
 /// More streams than this take more than a fair share.
 const FAIR_STREAMS: u32 = 8;
 /// The minimum number of settings for the finding that none matters.
@@ -43,7 +39,6 @@ pub struct ScanCase<'a> {
 pub fn list_scan_findings(case: &ScanCase) -> Vec<ReportFinding> {
     let mut all: Vec<ReportFinding> = [
         case.gap.and_then(|gap| report_clipped_window(case, gap)),
-        find_small_present(case),
         find_no_effect(case),
         find_many_streams(case),
     ]
@@ -141,38 +136,6 @@ fn advise_raise(need: &NeededSysctl, gap: &ClippedWindow, case: &ScanCase) -> Fi
             format!("On {}: allow {} per stream", gap.host, Bytes(gap.wanted_bytes)),
         )
     }
-}
-
-fn find_small_present(case: &ScanCase) -> Option<ReportFinding> {
-    let (present, best) = (case.found.present.as_ref()?, case.found.best.as_ref()?);
-    let recommended = case.found.recommended.as_ref()?;
-    let ratio = present.goodput_bps as f64 / best.goodput_bps.max(1) as f64;
-    if ratio >= PRESENT_RATIO || intervals_overlap(present, best) {
-        return None;
-    }
-    let summary = format!(
-        "The current setting, {}, gives {}: {} of the {} of {}. It is limited by {}",
-        format_setting_phrase(&present.setting),
-        to_rate(present.goodput_bps),
-        format_whole_percent(ratio),
-        to_rate(best.goodput_bps),
-        format_setting_phrase(&best.setting),
-        name_limiter(present.limited_by)
-    );
-    let mut found = ReportFinding::new("present_too_small", 0.9, summary);
-    found.advice.push(FindingAdvice {
-        expected_bps: Some(recommended.goodput_bps),
-        ..FindingAdvice::new(
-            "initiator",
-            format!("Use {}", format_setting_phrase(&recommended.setting)),
-        )
-    });
-    Some(found)
-}
-
-fn intervals_overlap(lower: &SettingChoice, upper: &SettingChoice) -> bool {
-    let bounds = lower.goodput_interval_bps.zip(upper.goodput_interval_bps);
-    bounds.is_some_and(|(lower, upper)| lower[1] >= upper[0])
 }
 
 fn find_no_effect(case: &ScanCase) -> Option<ReportFinding> {

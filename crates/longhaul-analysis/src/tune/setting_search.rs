@@ -11,8 +11,8 @@ use super::allowed_settings::AllowedSettings;
 use super::next_setting::{NextSetting, SearchView};
 use super::setting_aggregate::{aggregate_trials, choose_smallest};
 use super::{
-    ProbeTrial, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop, choice_refinement,
-    next_setting, probe_trial, setting_aggregate,
+    ProbeTrial, RememberedSetting, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop,
+    choice_refinement, next_setting, probe_trial, setting_aggregate,
 };
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{ScanPlan, TransferSetting};
@@ -41,19 +41,12 @@ const HOLDS_RATIO: f64 = 0.9;
 pub struct SettingSearch {
     plan: ScanPlan,
     start: SearchStart,
-    expected_bps: Option<u64>,
     trials: Vec<ProbeTrial>,
 }
 
 impl SettingSearch {
     pub fn new(plan: &ScanPlan, start: SearchStart) -> SettingSearch {
-        SettingSearch { plan: plan.clone(), start, expected_bps: None, trials: Vec::new() }
-    }
-
-    /// Sets the rate that the remembered setting gave when it was found.
-    #[must_use]
-    pub fn expecting(self, goodput_bps: u64) -> SettingSearch {
-        SettingSearch { expected_bps: Some(goodput_bps), ..self }
+        SettingSearch { plan: plan.clone(), start, trials: Vec::new() }
     }
 
     /// Returns the next measurement, or the reason to stop. Pure: repeated calls give the same.
@@ -75,12 +68,6 @@ impl SettingSearch {
 
     pub fn trials(&self) -> &[ProbeTrial] {
         &self.trials
-    }
-
-    /// Returns the smallest setting within 3 % of the best so far.
-    pub fn choice(&self) -> Option<&TransferSetting> {
-        let tallies = aggregate_trials(&self.trials);
-        choose_smallest(&tallies).map(|t| t.setting)
     }
 
     fn decide(&self) -> Result<NextSetting, SearchStop> {
@@ -114,7 +101,7 @@ impl SettingSearch {
         }
     }
 
-    /// Returns the default or the present setting if it is permitted and untried; a first probe
+    /// Returns the remembered or the default setting if it is permitted and untried; a first probe
     /// that failed is repeated once.
     fn opening_probe(&self, allowed: &AllowedSettings) -> Option<NextSetting> {
         let default = allowed.first_setting().map(|setting| NextSetting {
@@ -125,52 +112,38 @@ impl SettingSearch {
             },
             setting,
         });
-        let present = self.start.present.clone();
-        let present = present.filter(|s| allowed.permits(s)).map(|setting| NextSetting {
-            why: String::from(if self.start.remembered {
-                "recommended by an earlier scan of this path"
-            } else {
-                "the current setting"
-            }),
-            setting,
+        let remembered = self.start.remembered.as_ref().map(|found| &found.setting);
+        let remembered = remembered.filter(|s| allowed.permits(s)).map(|setting| NextSetting {
+            why: String::from("recommended by an earlier scan of this path"),
+            setting: setting.clone(),
         });
-        let mut openings = [default, present];
-        if self.start.remembered {
-            openings.reverse();
-        }
         let untried = |m: &NextSetting| {
             let tries = self.trials.iter().filter(|t| t.setting == m.setting);
             let failed = tries.clone().all(|t| t.goodput_bps.is_none());
             failed && tries.count() < 2
         };
-        openings.into_iter().flatten().find(untried)
+        [remembered, default].into_iter().flatten().find(untried)
     }
 
     /// Returns true if nothing has changed since the earlier scan; two probes suffice for that.
     fn still_holds(&self) -> bool {
-        let Some(setting) = self.start.present.as_ref().filter(|_| self.start.remembered) else {
+        let Some(RememberedSetting { setting, goodput_bps: then }) = &self.start.remembered else {
             return false;
         };
         let mut probes = self.trials.iter().filter(|t| t.setting == *setting);
-        let Some(trial) = probes.next() else {
+        let Some((trial, now)) = probes.next().and_then(|t| Some((t, t.goodput_bps?))) else {
             return false;
         };
-        let (Some(now), only_opened) = (trial.goodput_bps, self.trials.len() <= 2) else {
-            return false;
-        };
-        let most = self.trials.iter().filter_map(|t| t.goodput_bps).max();
-        let best = now as f64 >= setting_aggregate::AS_GOOD_RATIO * most.unwrap_or(0) as f64;
+        let only_opened = self.trials.len() <= 2;
+        let best = now as f64 >= setting_aggregate::AS_GOOD_RATIO * self.best_bps();
         let fine = matches!(
             trial.limiter,
             Limiter::PathCapacity | Limiter::Pacing | Limiter::Policer | Limiter::Shaper
         );
         let high = trial.interval_bps.map_or(now, |i| i[1]) as f64;
-        let as_then = self.expected_bps.map(|then| {
-            // Much faster than before, and not limited by the path: the rest may be possible too.
-            let same = now as f64 <= then as f64 / HOLDS_RATIO || fine;
-            same && high >= HOLDS_RATIO * then as f64
-        });
-        only_opened && best && as_then.unwrap_or(fine)
+        // Much faster than before, and not limited by the path: the rest may be possible too.
+        let same = now as f64 <= *then as f64 / HOLDS_RATIO || fine;
+        only_opened && best && same && high >= HOLDS_RATIO * *then as f64
     }
 
     /// Repeats the last probe once for longer, if it ended before its rate could settle.

@@ -27,10 +27,11 @@ use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::scan::{conclude_scan, order_cells};
 use longhaul_analysis::tune::{
-    ProbeTrial, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop, SettingSearch,
+    ProbeTrial, RememberedSetting, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop,
+    SettingSearch,
 };
 use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
-use longhaul_model::report::v1::scan::{ScanBudget, ScanCell, ScanPlan, SearchMode};
+use longhaul_model::report::v1::scan::{ScanBudget, ScanCell, ScanPlan, SearchMode, SettingChoice};
 use longhaul_model::report::v1::{Report, RunInfo, ScanReport};
 use longhaul_probe::{plan_limits, throughput};
 use longhaul_report::number_format::count_of;
@@ -260,15 +261,11 @@ fn search_direction(
 ) -> Result<SearchStop, ScanHalt> {
     let plan = direction_budget(&course.plan, course.budget_spent(!forward), ways_left);
     let remembered = scan_history::recall_setting(course.args, &plan, forward, idle_rtt);
-    let start = SearchStart {
-        remembered: remembered.is_some(),
-        present: remembered.as_ref().map(|found| found.setting.clone()),
-        idle_rtt: Some(idle_rtt),
-    };
+    let remembered = remembered.map(|SettingChoice { setting, goodput_bps, .. }| {
+        RememberedSetting { setting, goodput_bps }
+    });
+    let start = SearchStart { remembered, idle_rtt: Some(idle_rtt) };
     let mut search = SettingSearch::new(&plan, start);
-    if let Some(found) = remembered {
-        search = search.expecting(found.goodput_bps);
-    }
     replay_probes(course, &mut search, forward);
     course.progress.print_direction_budget(&plan.budget, forward);
     loop {

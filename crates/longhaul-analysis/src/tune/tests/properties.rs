@@ -81,11 +81,14 @@ proptest! {
     fn whatever_comes_it_ends_in_budget_and_asks_only_what_it_may(
         plan in any_plan(),
         trials in proptest::collection::vec(any_trial(), 24),
-        remembered in any::<bool>(),
+        goodput_bps in any::<u64>(),
         streams in proptest::option::of(0u32..200),
     ) {
-        let present = streams.map(|streams| TransferSetting { streams, ..TransferSetting::default() });
-        let mut search = SettingSearch::new(&plan, SearchStart { present, remembered, idle_rtt: None });
+        let remembered = streams.map(|streams| RememberedSetting {
+            setting: TransferSetting { streams, ..TransferSetting::default() },
+            goodput_bps,
+        });
+        let mut search = SettingSearch::new(&plan, SearchStart { remembered, idle_rtt: None });
         let mut spent = SearchSpent::default();
         while let SearchStep::Probe(probe) = search.next(spent) {
             prop_assert!(permitted(&plan, &probe.setting), "{:?}", probe.setting);
