@@ -16,9 +16,9 @@ use crate::limit::limiter_verdict::RunVerdict;
 use crate::limit::run_view::RunView;
 use crate::limit::{limit_bounds, window_range};
 use crate::throughput::limiter_text::{format_whole_percent, name_limiter, to_rate};
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{EndObservation, HostFacts};
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use std::time::Duration;
 
@@ -29,34 +29,39 @@ pub struct DiagnosisCase<'a> {
     pub analysis: &'a ThroughputAnalysis,
 }
 
-/// The limiters come first, then other problems.
-const CAUSES: [fn(&DiagnosisCase) -> Option<ReportFinding>; 22] = [
-    program_causes::diagnose_short_run,
-    tcp_option_causes::diagnose_window_scaling,
-    receive_window::diagnose_clipped_window,
-    receive_window::diagnose_autotuning,
-    receive_window::diagnose_window_size,
-    send_buffer_limit::diagnose_send_buffer,
-    program_causes::diagnose_sender_application,
-    program_causes::diagnose_receiver_application,
-    cpu_limit::diagnose_sender_cpu,
-    cpu_limit::diagnose_receiver_cpu,
-    program_causes::diagnose_pacing,
-    token_bucket_causes::diagnose_policer,
-    token_bucket_causes::diagnose_shaper,
-    loss_causes::diagnose_random_loss,
-    bottleneck_queue::diagnose_full_path,
-    two_limiters::diagnose_two_limiters,
-    bottleneck_queue::diagnose_deep_queue,
-    bottleneck_queue::diagnose_shallow_buffer,
-    loss_causes::diagnose_host_drops,
-    loss_causes::diagnose_reordering,
-    loss_causes::diagnose_timeouts,
-    tcp_option_causes::diagnose_stripped_options,
+type DiagnoseCause = fn(&DiagnosisCase) -> Option<ReportFinding>;
+
+/// The causes, each with the limiter without which it is out of the question. The limiters come
+/// first, then other problems.
+const CAUSES: [(Option<Limiter>, DiagnoseCause); 22] = [
+    (None, program_causes::diagnose_short_run),
+    (None, tcp_option_causes::diagnose_window_scaling),
+    (Some(Limiter::ReceiveWindow), receive_window::diagnose_clipped_window),
+    (Some(Limiter::ReceiveWindow), receive_window::diagnose_autotuning),
+    (Some(Limiter::ReceiveWindow), receive_window::diagnose_window_size),
+    (Some(Limiter::SendBuffer), send_buffer_limit::diagnose_send_buffer),
+    (Some(Limiter::Application), program_causes::diagnose_sender_application),
+    (Some(Limiter::Application), program_causes::diagnose_receiver_application),
+    (Some(Limiter::CpuSender), cpu_limit::diagnose_sender_cpu),
+    (Some(Limiter::CpuReceiver), cpu_limit::diagnose_receiver_cpu),
+    (Some(Limiter::Pacing), program_causes::diagnose_pacing),
+    (None, token_bucket_causes::diagnose_policer),
+    (None, token_bucket_causes::diagnose_shaper),
+    (Some(Limiter::Loss), loss_causes::diagnose_random_loss),
+    (Some(Limiter::PathCapacity), bottleneck_queue::diagnose_full_path),
+    (None, two_limiters::diagnose_two_limiters),
+    (None, bottleneck_queue::diagnose_deep_queue),
+    (Some(Limiter::PathCapacity), bottleneck_queue::diagnose_shallow_buffer),
+    (None, loss_causes::diagnose_host_drops),
+    (None, loss_causes::diagnose_reordering),
+    (None, loss_causes::diagnose_timeouts),
+    (None, tcp_option_causes::diagnose_stripped_options),
 ];
 
 pub fn diagnose_run(case: &DiagnosisCase) -> Vec<ReportFinding> {
-    CAUSES.iter().filter_map(|cause| cause(case)).collect()
+    let possible =
+        CAUSES.iter().filter(|(limiter, _)| limiter.is_none_or(|it| case.is_limited_by(it)));
+    possible.filter_map(|(_, cause)| cause(case)).collect()
 }
 
 impl DiagnosisCase<'_> {

@@ -24,7 +24,7 @@ mod tests;
 pub use goodput_asymmetry::build_histogram;
 pub use scan_conclusion::conclude_scan;
 pub use scan_order::{MAX_SLOTS, order_cells};
-pub use scan_probe::{build_cell, build_probe_plan};
+pub use scan_probe::{build_cell, build_probe_plan, find_min_granted};
 pub use top_tenth::compute_top_tenth;
 
 use longhaul_model::report::v1::scan::TransferSetting;

@@ -5,5 +5,6 @@ pub mod mid_ranks;
 pub mod quantile;
 pub mod robust_scale;
 pub mod sample_change;
+pub mod sample_mode;
 pub mod sign_test;
 pub mod student_distribution;

@@ -144,18 +144,15 @@ impl TuningPath {
         let permitted: &[&str] = if self.bbr_permitted { &["cubic", "bbr"] } else { &["cubic"] };
         let granted = setting.window_bytes.map(|w| w.min(self.explicit_cap_bytes as u64));
         ProbeTrial {
-            receiver_bytes: (goodput * 10.0 / 8.0) as u64,
             goodput_bps: Some(goodput as u64),
             interval_bps: Some([(goodput - half).max(0.0) as u64, (goodput + half) as u64]),
             limiter,
-            confidence_ratio: 0.8,
             next_limit: self.next_limit(setting, limiter),
             bucket_bps: matches!(limiter, Limiter::Policer | Limiter::Shaper)
                 .then_some(goodput as u64),
             idle_rtt: Some(Duration::from_secs_f64(self.rtt_s)),
             loaded_rtt: Some(Duration::from_secs_f64(truth.loaded_rtt_s)),
             loss_ratio: Some(self.loss_ratio),
-            mss_bytes: Some(MSS_BYTES as u64),
             granted_send_bytes: granted,
             granted_receive_bytes: granted,
             sender: host(self.explicit_cap_bytes, self.automatic_cap_bytes),

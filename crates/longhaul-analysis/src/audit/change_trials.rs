@@ -12,6 +12,7 @@
 //! Wrong when: the path itself changes between the runs by more than they scatter.
 
 use crate::stats::mean_interval::student_t_975;
+use crate::stats::sample_mode::find_mode;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::host::{ChangeEffect, ChangeProof, ProofTrial};
 use longhaul_model::units::Rate;
@@ -141,13 +142,9 @@ fn compute_gain_interval(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
     bounds.iter().all(|b| b.is_finite()).then_some(bounds)
 }
 
-/// Returns the most frequent limiter; in a tie, the one that came first.
 fn find_common_limiter(trials: &[&ProofTrial]) -> Limiter {
     let named: Vec<Limiter> = trials.iter().filter_map(|t| t.limited_by).collect();
-    let count = |limiter: Limiter| named.iter().filter(|l| **l == limiter).count();
-    let most = named.iter().map(|l| count(*l)).max().unwrap_or(0);
-    let first = named.iter().find(|l| count(**l) == most);
-    first.copied().unwrap_or(Limiter::Unknown)
+    find_mode(&named).unwrap_or(Limiter::Unknown)
 }
 
 fn describe_effect(effect: &ChangeEffect) -> String {

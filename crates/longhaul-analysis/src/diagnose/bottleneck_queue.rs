@@ -27,9 +27,7 @@
 //!
 //! Units: bit/s. Wrong when: other traffic shares the path; then this is only the free part of it.
 
-use super::{
-    DiagnosisCase, FindingAdvice, build_finding, format_whole_percent, repeat_command, to_rate,
-};
+use super::{DiagnosisCase, build_finding, format_whole_percent, repeat_command, to_rate};
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limiter_verdict::PRIMARY_RATIO;
 use longhaul_model::report::v1::ReportFinding;
@@ -64,11 +62,9 @@ pub fn diagnose_deep_queue(case: &DiagnosisCase) -> Option<ReportFinding> {
     ));
     let each = (case.goodput_bps() as f64 * PACE_RATIO) as u64 / case.streams();
     found.advise("path", "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay");
-    found.advice.push(FindingAdvice {
-        command: Some(repeat_command(&format!("--pacing {each}"))),
-        expected_bps: Some(each.saturating_mul(case.streams())),
-        ..FindingAdvice::new("sender", format!("Or pace each stream to {}", to_rate(each)))
-    });
+    let advice = found.advise("sender", format!("Or pace each stream to {}", to_rate(each)));
+    advice.command = Some(repeat_command(&format!("--pacing {each}")));
+    advice.expected_bps = Some(each.saturating_mul(case.streams()));
     Some(found)
 }
 
@@ -82,7 +78,7 @@ pub fn diagnose_shallow_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     let highest = trips.max()?.saturating_sub(idle);
     let lost = case.scene.retransmitted_segments;
     let shallow = (highest as f64) < SHALLOW_RATIO * idle as f64;
-    if !case.is_limited_by(Limiter::PathCapacity) || lost < MIN_LOST_SEGMENTS || !shallow {
+    if lost < MIN_LOST_SEGMENTS || !shallow {
         return None;
     }
     let queue = case.goodput().bytes_in(Duration::from_micros(highest));
@@ -108,7 +104,7 @@ pub fn diagnose_full_path(case: &DiagnosisCase) -> Option<ReportFinding> {
     let share = case.verdict.shares.limiter(Limiter::PathCapacity);
     let near = case.goodput_bps() as f64 >= NEAR_RATIO * case.scene.level_bps;
     let bucket = case.scene.policer.is_some() || case.scene.bucket.is_some();
-    if !case.is_limited_by(Limiter::PathCapacity) || share < PRIMARY_RATIO || !near || bucket {
+    if share < PRIMARY_RATIO || !near || bucket {
         return None;
     }
     // A full path with a deep queue is not healthy.

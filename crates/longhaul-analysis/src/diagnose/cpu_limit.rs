@@ -14,7 +14,6 @@ use super::{
 use crate::limit::interval_state::IntervalState;
 use crate::limit::stream_intervals::{SampleInterval, ThreadActivity};
 use longhaul_model::report::v1::ReportFinding;
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{CoreUsage, EndObservation};
 
 /// The ratio of core wait to CPU time above which other work is the cause.
@@ -23,16 +22,10 @@ const CROWDED_RATIO: f64 = 1.0;
 const SOFTIRQ_RATIO: f64 = 0.5;
 
 pub fn diagnose_sender_cpu(case: &DiagnosisCase) -> Option<ReportFinding> {
-    if !case.is_limited_by(Limiter::CpuSender) {
-        return None;
-    }
     diagnose_cpu(case, case.sender(), "sender", IntervalState::SenderCpu, |i| i.sender)
 }
 
 pub fn diagnose_receiver_cpu(case: &DiagnosisCase) -> Option<ReportFinding> {
-    if !case.is_limited_by(Limiter::CpuReceiver) {
-        return None;
-    }
     diagnose_cpu(case, case.receiver(), "receiver", IntervalState::ReceiverCpu, |i| i.receiver)
 }
 

@@ -42,8 +42,8 @@
 //! Units: packets or events. Wrong when: other traffic of the host is the one dropped.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, format_whole_percent,
-    name_of_host, read_protocol_counter, repeat_command, to_rate,
+    DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host,
+    read_protocol_counter, repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::run_view::is_drop_counter;
@@ -58,9 +58,6 @@ const NEAR_BOUND: std::ops::RangeInclusive<f64> = 0.3..=2.5;
 const MIN_REPORTED_SHARE: f64 = 0.01;
 
 pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
-    if !case.is_limited_by(Limiter::Loss) {
-        return None;
-    }
     let lost = case.scene.retransmitted_segments;
     let loss = case.scene.loss_ratio.or(case.analysis.totals.loss_ratio)?;
     let bound = case.analysis.bounds.iter().find(|b| b.limiter == Limiter::Loss);
@@ -88,31 +85,18 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
             found.contradict(text);
         }
     }
-    found.advice = list_loss_advice(case);
+    add_loss_advice(case, &mut found);
     Some(found)
 }
 
-fn list_loss_advice(case: &DiagnosisCase) -> Vec<FindingAdvice> {
-    let mut all = vec![
-        FindingAdvice::new(
-            "path",
-            "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device",
-        ),
-        FindingAdvice {
-            command: Some(String::from("ethtool -S <interface> | grep -iE 'err|drop|crc|miss'")),
-            ..FindingAdvice::new("receiver", "Check the receiver's own interface first")
-        },
-    ];
+fn add_loss_advice(case: &DiagnosisCase, found: &mut ReportFinding) {
+    found.advise("path", "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device");
+    found.advise("receiver", "Check the receiver's own interface first").command =
+        Some(String::from("ethtool -S <interface> | grep -iE 'err|drop|crc|miss'"));
     if !case.scene.bbr {
-        all.push(FindingAdvice {
-            command: Some(repeat_command("-C bbr")),
-            ..FindingAdvice::new(
-                "sender",
-                "As a workaround, use BBR: it does not slow down for random loss",
-            )
-        });
+        let text = "As a workaround, use BBR: it does not slow down for random loss";
+        found.advise("sender", text).command = Some(repeat_command("-C bbr"));
     }
-    all
 }
 
 /// The minimum share of spurious retransmits.
@@ -211,7 +195,7 @@ pub fn diagnose_host_drops(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "host_drops", summary);
     found.confidence_ratio = if case.scene.is_dropped_by_hosts() { 0.9 } else { 0.5 };
     found.support(format!("{} segments retransmitted in total", case.scene.retransmitted_segments));
-    found.advice = list_drop_advice(end, place);
+    add_drop_advice(end, place, &mut found);
     Some(found)
 }
 
@@ -222,32 +206,22 @@ fn list_drop_counters(end: &EndObservation) -> Vec<String> {
     all.filter(|(_, grown)| *grown > 0).map(|(name, grown)| format!("{name} {grown}")).collect()
 }
 
-fn list_drop_advice(end: &EndObservation, place: &str) -> Vec<FindingAdvice> {
+fn add_drop_advice(end: &EndObservation, place: &str, found: &mut ReportFinding) {
     let memory = read_protocol_counter(end, "TCPMemoryPressures") > 0
         || read_protocol_counter(end, "PruneCalled") > 0;
     let device = end.host.interface.as_ref().map_or("<interface>", |i| i.name.as_str());
     let dropped = end.interface.iter().any(|(name, grown)| *grown > 0 && is_drop_counter(name));
-    let mut all = Vec::new();
     if memory {
-        all.push(FindingAdvice {
-            command: Some(String::from("sysctl net.ipv4.tcp_mem")),
-            ..FindingAdvice::new(place, "The kernel is short of TCP memory: raise net.ipv4.tcp_mem (in pages), or request smaller buffers")
-        });
+        found
+            .advise(place, "The kernel is short of TCP memory: raise net.ipv4.tcp_mem (in pages), or request smaller buffers")
+            .command = Some(String::from("sysctl net.ipv4.tcp_mem"));
     }
     if dropped {
-        all.push(FindingAdvice {
-            command: Some(format!("ethtool -G {device} rx 8192 tx 8192")),
-            ..FindingAdvice::new(
-                place,
-                "Use larger rings; on a virtual device, a longer txqueuelen",
-            )
-        });
+        let text = "Use larger rings; on a virtual device, a longer txqueuelen";
+        found.advise(place, text).command = Some(format!("ethtool -G {device} rx 8192 tx 8192"));
     }
-    if all.is_empty() {
-        all.push(FindingAdvice {
-            command: Some(String::from("sysctl -w net.core.netdev_max_backlog=30000")),
-            ..FindingAdvice::new(place, "Raise the backlog between interface and TCP")
-        });
+    if !memory && !dropped {
+        found.advise(place, "Raise the backlog between interface and TCP").command =
+            Some(String::from("sysctl -w net.core.netdev_max_backlog=30000"));
     }
-    all
 }

@@ -29,8 +29,8 @@
 //! Units: seconds. Wrong when: the receive window, not the path, ends the doubling sooner.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_finding, format_duration, format_whole_percent,
-    name_of_host, repeat_command, to_rate,
+    DiagnosisCase, build_finding, format_duration, format_whole_percent, name_of_host,
+    repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limiter_verdict::SHORT_TRIPS;
@@ -45,7 +45,7 @@ const MIN_STATE_SHARE: f64 = 0.3;
 
 pub fn diagnose_sender_application(case: &DiagnosisCase) -> Option<ReportFinding> {
     let share = case.verdict.shares.state(IntervalState::SenderApp);
-    if !case.is_limited_by(Limiter::Application) || share < MIN_STATE_SHARE {
+    if share < MIN_STATE_SHARE {
         return None;
     }
     let host = name_of_host(&case.sender().host, "the sender");
@@ -68,13 +68,13 @@ pub fn diagnose_sender_application(case: &DiagnosisCase) -> Option<ReportFinding
     } else {
         "No network change helps: the application must supply data faster"
     };
-    found.advise("sender", String::from(text));
+    found.advise("sender", text);
     Some(found)
 }
 
 pub fn diagnose_receiver_application(case: &DiagnosisCase) -> Option<ReportFinding> {
     let share = case.verdict.shares.state(IntervalState::ReceiverApp);
-    if !case.is_limited_by(Limiter::Application) || share < MIN_STATE_SHARE {
+    if share < MIN_STATE_SHARE {
         return None;
     }
     let host = name_of_host(&case.receiver().host, "the receiver");
@@ -101,7 +101,7 @@ fn describe_requested_rate(rate_bps: Option<u64>, verb: &str) -> String {
 }
 
 pub fn diagnose_pacing(case: &DiagnosisCase) -> Option<ReportFinding> {
-    let asked = case.scene.plan.pacing_bps.filter(|_| case.is_limited_by(Limiter::Pacing))?;
+    let asked = case.scene.plan.pacing_bps?;
     let summary = format!(
         "Limited by the requested pacing: {} streams at {} each give {}{}",
         case.streams(),
@@ -141,10 +141,8 @@ pub fn diagnose_short_run(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "short_run", summary);
     found.confidence_ratio = if is_ramp { case.analysis.confidence_ratio } else { 0.6 };
     let seconds = needed.as_secs_f64().max(elapsed.as_secs_f64() * 2.0).ceil().max(1.0);
-    found.advice.push(FindingAdvice {
-        command: Some(repeat_command(&format!("-t {seconds}"))),
-        ..FindingAdvice::new("initiator", format!("Run for {seconds} s or longer"))
-    });
+    found.advise("initiator", format!("Run for {seconds} s or longer")).command =
+        Some(repeat_command(&format!("-t {seconds}")));
     Some(found)
 }
 

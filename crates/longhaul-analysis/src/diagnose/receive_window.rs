@@ -30,22 +30,18 @@
 //! Wrong when: a middlebox rewrites windows.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, format_whole_percent,
-    name_of_host, repeat_command, to_rate,
+    DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host,
+    repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limit_bounds;
 use longhaul_model::report::v1::ReportFinding;
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::units::Bytes;
 
 /// The maximum relative distance from window / RTT at which the rate confirms the window.
 const NEAR_RATIO: f64 = 0.25;
 
 pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
-    if !case.is_limited_by(Limiter::ReceiveWindow) {
-        return None;
-    }
     let clip = case.scene.receive_clip?;
     let (asked, granted) = (clip.requested_bytes, clip.granted_bytes);
     let host = name_of_host(&case.receiver().host, "the receiver");
@@ -72,36 +68,28 @@ pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
     } else {
         found.contradict(measured);
     }
-    found.advice = list_window_advice(case, host, asked);
+    add_window_advice(case, host, asked, &mut found);
     Some(found)
 }
 
-fn list_window_advice(case: &DiagnosisCase, host: &str, asked: u64) -> Vec<FindingAdvice> {
+fn add_window_advice(case: &DiagnosisCase, host: &str, asked: u64, found: &mut ReportFinding) {
     let wanted = case.window_to_grant(asked);
     let most = case
         .receiver()
         .host
         .tcp_rmem_bytes
         .map_or(String::new(), |r| format!(" (tcp_rmem max is {})", Bytes(r[2])));
-    vec![
-        FindingAdvice {
-            command: Some(format!("sysctl -w net.core.rmem_max={wanted}")),
-            expected_bps: case.expected_bps(case.allowed_bps(wanted)),
-            ..FindingAdvice::new(
-                "receiver",
-                format!("On {host}: raise net.core.rmem_max to {}", Bytes(wanted)),
-            )
-        },
-        FindingAdvice::new(
-            "initiator",
-            format!("Or request no buffer and let {host} autotune it{most}"),
-        ),
-    ]
+    let text = format!("On {host}: raise net.core.rmem_max to {}", Bytes(wanted));
+    let advice = found.advise("receiver", text);
+    advice.command = Some(format!("sysctl -w net.core.rmem_max={wanted}"));
+    advice.expected_bps = case.expected_bps(case.allowed_bps(wanted));
+    let text = format!("Or request no buffer and let {host} autotune it{most}");
+    found.advise("initiator", text);
 }
 
 pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
     let asked = case.scene.plan.receive_buffer_bytes?;
-    if !case.is_limited_by(Limiter::ReceiveWindow) || case.scene.receive_clip.is_some() {
+    if case.scene.receive_clip.is_some() {
         return None;
     }
     let window =
@@ -118,14 +106,10 @@ pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.support(describe_state_share(case, IntervalState::WindowClip));
     found.supports.extend(super::describe_in_flight(case));
     let wanted = case.better_window(asked);
-    found.advice.push(FindingAdvice {
-        command: Some(repeat_command(&format!("--receive-buffer {wanted}"))),
-        expected_bps: case.expected_bps(case.allowed_bps(wanted)),
-        ..FindingAdvice::new(
-            "initiator",
-            format!("Request {} or more, or leave it to autotuning", Bytes(wanted)),
-        )
-    });
+    let text = format!("Request {} or more, or leave it to autotuning", Bytes(wanted));
+    let advice = found.advise("initiator", text);
+    advice.command = Some(repeat_command(&format!("--receive-buffer {wanted}")));
+    advice.expected_bps = case.expected_bps(case.allowed_bps(wanted));
     Some(found)
 }
 
@@ -133,8 +117,7 @@ pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
 const REACHED_RATIO: f64 = 0.4;
 
 pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
-    if !case.is_limited_by(Limiter::ReceiveWindow) || case.scene.plan.receive_buffer_bytes.is_some()
-    {
+    if case.scene.plan.receive_buffer_bytes.is_some() {
         return None;
     }
     let window = limit_bounds::sum_advertised_windows(&case.scene)? / case.streams();
@@ -159,52 +142,32 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
             found.contradict(text);
         }
     }
-    found.advice = list_autotuning_advice(case, window, most.unwrap_or(window.saturating_mul(2)));
+    add_autotuning_advice(case, window, most.unwrap_or(window.saturating_mul(2)), &mut found);
     Some(found)
 }
 
-fn list_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64) -> Vec<FindingAdvice> {
+fn add_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64, found: &mut ReportFinding) {
     let wanted = case.better_window(window).saturating_mul(2).max(most);
-    let [receive, send] = [case.receiver(), case.sender()];
+    let [receive, send] = [&case.receiver().host, &case.sender().host];
     let triple = |now: Option<[u64; 3]>, default: [u64; 2]| {
         let [least, usual] = now.map_or(default, |v| [v[0], v[1]]);
         format!("{least} {usual} {wanted}")
     };
-    let rmem = triple(receive.host.tcp_rmem_bytes, [4096, 131_072]);
-    let wmem = triple(send.host.tcp_wmem_bytes, [4096, 16_384]);
     let expected_bps = case.expected_bps(case.allowed_bps(wanted / 2));
-    let mut all = vec![FindingAdvice {
-        command: Some(format!("sysctl -w net.ipv4.tcp_rmem=\"{rmem}\"")),
-        expected_bps,
-        ..FindingAdvice::new(
-            "receiver",
-            format!(
-                "On {}: raise tcp_rmem max to {}",
-                name_of_host(&receive.host, "the receiver"),
-                Bytes(wanted)
-            ),
-        )
-    }];
-    if send.host.tcp_wmem_bytes.is_none_or(|w| w[2] < wanted) {
-        all.push(FindingAdvice {
-            command: Some(format!("sysctl -w net.ipv4.tcp_wmem=\"{wmem}\"")),
-            expected_bps,
-            ..FindingAdvice::new(
-                "sender",
-                format!(
-                    "On {}: raise tcp_wmem max likewise",
-                    name_of_host(&send.host, "the sender")
-                ),
-            )
-        });
+    let host = name_of_host(receive, "the receiver");
+    let text = format!("On {host}: raise tcp_rmem max to {}", Bytes(wanted));
+    let advice = found.advise("receiver", text);
+    let rmem = triple(receive.tcp_rmem_bytes, [4096, 131_072]);
+    advice.command = Some(format!("sysctl -w net.ipv4.tcp_rmem=\"{rmem}\""));
+    advice.expected_bps = expected_bps;
+    if send.tcp_wmem_bytes.is_none_or(|w| w[2] < wanted) {
+        let host = name_of_host(send, "the sender");
+        let advice = found.advise("sender", format!("On {host}: raise tcp_wmem max likewise"));
+        let wmem = triple(send.tcp_wmem_bytes, [4096, 16_384]);
+        advice.command = Some(format!("sysctl -w net.ipv4.tcp_wmem=\"{wmem}\""));
+        advice.expected_bps = expected_bps;
     }
     let streams = (wanted / 2).div_ceil(window.max(1)).clamp(2, 64).saturating_mul(case.streams());
-    all.push(FindingAdvice {
-        command: Some(repeat_command(&format!("-P {streams}"))),
-        ..FindingAdvice::new(
-            "initiator",
-            format!("Or use {streams} parallel streams (same total window)"),
-        )
-    });
-    all
+    let text = format!("Or use {streams} parallel streams (same total window)");
+    found.advise("initiator", text).command = Some(repeat_command(&format!("-P {streams}")));
 }

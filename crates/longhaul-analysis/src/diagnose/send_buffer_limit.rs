@@ -8,8 +8,7 @@
 //! sender all of the time. Units: bytes. Wrong when: the far kernel acknowledges late.
 
 use super::{
-    DiagnosisCase, FindingAdvice, build_finding, describe_state_share, name_of_host,
-    repeat_command, to_rate,
+    DiagnosisCase, build_finding, describe_state_share, name_of_host, repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limit_bounds;
@@ -19,9 +18,6 @@ use longhaul_model::report::v1::observation::SocketBuffer;
 use longhaul_model::units::Bytes;
 
 pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
-    if !case.is_limited_by(Limiter::SendBuffer) {
-        return None;
-    }
     let host = name_of_host(&case.sender().host, "the sender");
     let mut streams = case.scene.observation.streams.iter();
     let buffer = streams.find_map(|s| s.sender.send_buffer);
@@ -39,7 +35,7 @@ pub fn diagnose_send_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.supports.extend(super::describe_in_flight(case));
     found.support("the sender blocked in write with no unsent data in the kernel");
     let chosen = buffer.is_some_and(|b| b.asked_bytes.is_some());
-    found.advice.extend(advise_larger_buffer(case, host, chosen));
+    add_buffer_advice(case, host, chosen, &mut found);
     Some(found)
 }
 
@@ -55,38 +51,36 @@ fn describe_granted_buffer(case: &DiagnosisCase, buffer: SocketBuffer) -> String
     }
 }
 
-fn advise_larger_buffer(case: &DiagnosisCase, host: &str, chosen: bool) -> Option<FindingAdvice> {
+fn add_buffer_advice(case: &DiagnosisCase, host: &str, chosen: bool, found: &mut ReportFinding) {
     let asked = case.scene.plan.send_buffer_bytes;
-    let present = asked.map_or_else(|| limit_bounds::sum_median_outstanding(&case.scene), Some)?;
-    let wanted = case.better_window(present);
-    let (command, text, wanted) = match (case.scene.send_clip, chosen) {
-        (Some(clip), _) => {
-            let wanted = case.window_to_grant(clip.requested_bytes);
-            (
-                format!("sysctl -w net.core.wmem_max={wanted}"),
-                format!("On {host}: raise net.core.wmem_max to {}", Bytes(wanted)),
-                wanted,
-            )
-        }
-        (None, true) => (
+    let Some(present) = asked.or_else(|| limit_bounds::sum_median_outstanding(&case.scene)) else {
+        return;
+    };
+    let clip = case.scene.send_clip;
+    let wanted = clip.map_or_else(
+        || case.better_window(present),
+        |clip| case.window_to_grant(clip.requested_bytes),
+    );
+    let (command, text) = if clip.is_some() {
+        (
+            format!("sysctl -w net.core.wmem_max={wanted}"),
+            format!("On {host}: raise net.core.wmem_max to {}", Bytes(wanted)),
+        )
+    } else if chosen {
+        (
             repeat_command(&format!("--send-buffer {wanted}")),
             format!("Request {} or more, or leave it to autotuning", Bytes(wanted)),
-            wanted,
-        ),
-        (None, false) => {
-            let host_now = case.sender().host.tcp_wmem_bytes;
-            let [least, usual, _] = host_now.unwrap_or([4096, 16_384, 0]);
-            let most = wanted.saturating_mul(2);
-            (
-                format!("sysctl -w net.ipv4.tcp_wmem=\"{least} {usual} {most}\""),
-                format!("On {host}: raise tcp_wmem max to {}", Bytes(most)),
-                wanted,
-            )
-        }
+        )
+    } else {
+        let host_now = case.sender().host.tcp_wmem_bytes;
+        let [least, usual, _] = host_now.unwrap_or([4096, 16_384, 0]);
+        let most = wanted.saturating_mul(2);
+        (
+            format!("sysctl -w net.ipv4.tcp_wmem=\"{least} {usual} {most}\""),
+            format!("On {host}: raise tcp_wmem max to {}", Bytes(most)),
+        )
     };
-    Some(FindingAdvice {
-        command: Some(command),
-        expected_bps: case.expected_bps(case.allowed_bps(wanted)),
-        ..FindingAdvice::new("sender", text)
-    })
+    let advice = found.advise("sender", text);
+    advice.command = Some(command);
+    advice.expected_bps = case.expected_bps(case.allowed_bps(wanted));
 }

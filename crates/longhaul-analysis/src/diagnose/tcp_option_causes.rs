@@ -16,9 +16,9 @@
 //! Source: RFC 7323, section 2. Units: bytes. Wrong when: the buffer itself is below 64 KiB, where
 //! scaling changes nothing.
 
-use super::{DiagnosisCase, FindingAdvice, build_finding, name_of_host, to_rate};
+use super::{DiagnosisCase, build_finding, name_of_host, to_rate};
 use longhaul_model::report::v1::ReportFinding;
-use longhaul_model::report::v1::observation::{HostFacts, ObservedStream};
+use longhaul_model::report::v1::observation::ObservedStream;
 
 pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> {
     let streams = &case.scene.observation.streams;
@@ -35,32 +35,39 @@ pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> 
         ),
         (false, false) => return None,
     };
-    let off = [(case.sender(), "sender"), (case.receiver(), "receiver")]
-        .into_iter()
-        .find(|(end, _)| end.host.sysctl.get(sysctl).is_some_and(|v| v.trim() == "0"));
-    let known = [case.sender(), case.receiver()].iter().all(|e| e.host.sysctl.contains_key(sysctl));
-    let culprit = match off {
-        Some((end, place)) => format!("it is disabled on {}", name_of_host(&end.host, place)),
-        None if known => String::from("both ends offer it: a middlebox strips the option"),
-        None => String::from("a host or a middlebox is the cause"),
-    };
+    let (off, culprit) = find_disabled_end(case, sysctl);
     let mut found = build_finding(
         case,
         "options_stripped",
         format!("Not negotiated: {name} ({cost}); {culprit}"),
     );
     found.confidence_ratio = 1.0;
-    found.advice.push(match off {
-        Some((_, place)) => FindingAdvice {
-            command: Some(format!("sysctl -w {sysctl}=1")),
-            ..FindingAdvice::new(place, format!("Enable {sysctl}"))
-        },
-        None => FindingAdvice::new(
-            "path",
-            "Look for a firewall or WAN accelerator that normalises TCP options",
-        ),
-    });
+    match off {
+        Some(place) => {
+            found.advise(place, format!("Enable {sysctl}")).command =
+                Some(format!("sysctl -w {sysctl}=1"));
+        }
+        None => {
+            let text = "Look for a firewall or WAN accelerator that normalises TCP options";
+            found.advise("path", text);
+        }
+    }
     Some(found)
+}
+
+/// Returns the end at which the option is disabled, if any, and who is to blame for its absence.
+fn find_disabled_end(case: &DiagnosisCase, sysctl: &str) -> (Option<&'static str>, String) {
+    let ends = [(case.sender(), "sender"), (case.receiver(), "receiver")];
+    let settings = ends.map(|(end, _)| end.host.sysctl.get(sysctl));
+    let off = settings.iter().position(|value| value.is_some_and(|value| value.trim() == "0"));
+    let culprit = match off.map(|i| ends[i]) {
+        Some((end, place)) => format!("it is disabled on {}", name_of_host(&end.host, place)),
+        None if settings.iter().all(Option::is_some) => {
+            String::from("both ends offer it: a middlebox strips the option")
+        }
+        None => String::from("a host or a middlebox is the cause"),
+    };
+    (off.map(|i| ends[i].1), culprit)
 }
 
 /// The maximum window in 16 bits.
@@ -78,13 +85,7 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
         return None;
     }
     let allowed = case.allowed_bps(UNSCALED_BYTES)?;
-    let off = [(case.sender(), "sender"), (case.receiver(), "receiver")]
-        .into_iter()
-        .find(|(end, _)| is_scaling_off(&end.host));
-    let culprit = off.map_or_else(
-        || String::from("both ends offer it: a middlebox strips the option"),
-        |(end, place)| format!("it is disabled on {}", name_of_host(&end.host, place)),
-    );
+    let (off, culprit) = find_disabled_end(case, "net.ipv4.tcp_window_scaling");
     let summary = format!(
         "Window scaling not negotiated: at most 64 KiB / {} RTT per stream, {} in total; {culprit}",
         case.rtt_text(),
@@ -92,19 +93,16 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
     );
     let mut found = build_finding(case, "no_window_scaling", summary);
     found.support(format!("no window exceeded {UNSCALED_BYTES} B"));
-    found.advice.push(match off {
-        Some((_, place)) => FindingAdvice {
-            command: Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1")),
-            ..FindingAdvice::new(place, "Enable window scaling")
-        },
-        None => FindingAdvice::new(
-            "path",
-            "Find the middlebox that strips TCP options; until then use parallel streams",
-        ),
-    });
+    match off {
+        Some(place) => {
+            found.advise(place, "Enable window scaling").command =
+                Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1"));
+        }
+        None => {
+            let text =
+                "Find the middlebox that strips TCP options; until then use parallel streams";
+            found.advise("path", text);
+        }
+    }
     Some(found)
-}
-
-fn is_scaling_off(host: &HostFacts) -> bool {
-    host.sysctl.get("net.ipv4.tcp_window_scaling").is_some_and(|value| value.trim() == "0")
 }

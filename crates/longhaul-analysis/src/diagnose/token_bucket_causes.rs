@@ -18,7 +18,7 @@
 //! Source: the shaper test in `limit`. Units: bit/s, bytes. Error: burst accurate to 2 %.
 //! Wrong when: competing traffic starts once and continues.
 
-use super::{DiagnosisCase, FindingAdvice, build_finding, repeat_command, to_rate};
+use super::{DiagnosisCase, build_finding, repeat_command, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
@@ -63,11 +63,9 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     };
     let all_bps = (policed.rate_bps * share) as u64;
     let each = all_bps / case.streams();
-    found.advice.push(FindingAdvice {
-        command: Some(repeat_command(&format!("--pacing {each}"))),
-        expected_bps: Some(all_bps),
-        ..FindingAdvice::new("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", to_rate(each)))
-    });
+    let advice = found.advise("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", to_rate(each)));
+    advice.command = Some(repeat_command(&format!("--pacing {each}")));
+    advice.expected_bps = Some(all_bps);
     found.advise("path", "Ask the operator for the contracted rate and burst; a shaper would queue packets instead of dropping them");
     Some(found)
 }

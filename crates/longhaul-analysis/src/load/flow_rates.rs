@@ -12,6 +12,7 @@
 
 use crate::stats::mean_interval::mean_half_width;
 use crate::stats::robust_scale::mean_and_deviation;
+use crate::throughput::arrival_timeline::interpolate_count;
 use longhaul_model::report::v1::load::{LoadFlow, LoadObservation, LoadPhase, LoadPlan, LoadPoint};
 
 const STEP_US: u64 = 200_000;
@@ -62,22 +63,10 @@ fn list_steady_rates(flow: &LoadFlow, rtt_us: u64) -> Vec<f64> {
 /// Returns the rates in whole steps of the span.
 pub fn list_rates(series: &[LoadPoint], from_us: u64, until_us: u64) -> Vec<f64> {
     let steps = until_us.saturating_sub(from_us) / STEP_US;
-    let at = |step: u64| interpolate_bytes(series, from_us + step * STEP_US);
+    let count = |point: &LoadPoint| (point.at_us, point.bytes);
+    let at = |step: u64| interpolate_count(series, count, from_us + step * STEP_US);
     let rate = |step| (at(step + 1) - at(step)) * 8e6 / STEP_US as f64;
     (0..steps).map(rate).collect()
-}
-
-/// Interpolates linearly between two counts.
-fn interpolate_bytes(series: &[LoadPoint], at_us: u64) -> f64 {
-    let after = series.partition_point(|p| p.at_us <= at_us);
-    let Some(low) = after.checked_sub(1).and_then(|i| series.get(i)) else {
-        return 0.0;
-    };
-    let Some(high) = series.get(after) else {
-        return low.bytes as f64;
-    };
-    let part = (at_us - low.at_us) as f64 / (high.at_us - low.at_us) as f64;
-    low.bytes as f64 + (high.bytes as f64 - low.bytes as f64) * part
 }
 
 /// Returns the competitor's rate without load: the mean over the baselines of the run.

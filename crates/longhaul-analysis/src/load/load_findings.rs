@@ -6,12 +6,12 @@
 use super::rtt_rise::is_significant_rise;
 use super::scavenger_verdict::MIN_KEPT_RATIO;
 use crate::throughput::limiter_text::{name_limiter, to_rate};
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
     LoadAnalysis, LoadObservation, LoadPhase, LoadPlan, LoadStep, LoadStepResult, ProbeDelays,
     ScavengerResult,
 };
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 use longhaul_model::units::{Bytes, count_of, format_duration};
 use std::time::Duration;
 
@@ -114,8 +114,7 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     if let Some(bps) = case.result.goodput_bps.map(|bps| bps / 20 * 19) {
         let rate = to_rate(bps);
         let text = format!("Or limit the load to {rate}, just below the rate that fills the queue");
-        let advice = FindingAdvice::new("sender", text);
-        found.advice.push(FindingAdvice { expected_bps: Some(bps), ..advice });
+        found.advise("sender", text).expected_bps = Some(bps);
     }
     found.advise(
         "sender",

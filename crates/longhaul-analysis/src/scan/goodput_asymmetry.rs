@@ -9,11 +9,11 @@
 use super::kernel_needs::{DirectionHosts, ScanEnd};
 use super::scan_cells::{SettingGroup, group_by_setting};
 use crate::stats::quantile::median;
+use crate::stats::sample_mode::find_mode;
 use crate::throughput::limiter_text::{format_whole_percent, name_limiter};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{AsymmetryCell, HistogramBin, ScanAsymmetry, ScanCell};
 use longhaul_model::units::Bytes;
-use std::collections::BTreeMap;
 
 const BINS: u32 = 20;
 /// The minimum asymmetry for which a cause is named.
@@ -81,11 +81,7 @@ fn explain_asymmetry(
     let (faster, slower) =
         if median > 0.0 { ("Forward", "reverse") } else { ("Reverse", "forward") };
     let most = |limiter: fn(&AsymmetryCell) -> Limiter| {
-        let mut votes: BTreeMap<Limiter, usize> = BTreeMap::new();
-        for pair in pairs {
-            *votes.entry(limiter(pair)).or_default() += 1;
-        }
-        votes.into_iter().max_by_key(|(_, count)| *count).map(|(l, _)| l)
+        find_mode(&pairs.iter().map(limiter).collect::<Vec<_>>())
     };
     let held = |limiter: Option<Limiter>, forward: bool, hosts: DirectionHosts| {
         let end = match limiter {

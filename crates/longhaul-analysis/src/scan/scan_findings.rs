@@ -12,8 +12,8 @@ use super::scan_cells::{SettingGroup, estimate_noise, group_by_setting};
 use super::scan_setting_text::{format_setting_phrase, name_direction};
 use crate::stats::robust_scale::mean_and_deviation;
 use crate::throughput::limiter_text::{name_limiter, to_rate};
-use longhaul_model::report::v1::scan::{NeededSysctl, PathRegime, ScanCell, ScanConclusion};
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding, ThroughputReport};
+use longhaul_model::report::v1::scan::{PathRegime, ScanCell, ScanConclusion};
+use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use longhaul_model::units::{Bytes, count_of, format_duration};
 use std::time::Duration;
 
@@ -113,29 +113,18 @@ fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportF
         to_rate(recommended.goodput_bps)
     );
     let mut found = ReportFinding::new("window_clipped", 0.9, summary);
-    let needs = case.found.needs.iter().filter(|n| n.place == gap.end.place());
-    found.advice = needs.map(|n| advise_raise(n, gap, case)).collect();
+    let text = format!("On {}: allow {} per stream", gap.host, Bytes(gap.wanted_bytes));
+    for need in case.found.needs.iter().filter(|n| n.place == gap.end.place()) {
+        let quote = if need.wanted.contains(' ') { "\"" } else { "" };
+        let advice = found.advise(gap.end.place(), text.clone());
+        advice.command = Some(format!("sysctl -w {}={quote}{}{quote}", need.name, need.wanted));
+        advice.expected_bps = case.found.best.as_ref().map(|b| b.goodput_bps);
+    }
     found.advise(
         "initiator",
         format!("Until then, use {}", format_setting_phrase(&recommended.setting)),
     );
     Some(found)
-}
-
-fn advise_raise(need: &NeededSysctl, gap: &ClippedWindow, case: &ScanCase) -> FindingAdvice {
-    let value = if need.wanted.contains(' ') {
-        format!("\"{}\"", need.wanted)
-    } else {
-        need.wanted.clone()
-    };
-    FindingAdvice {
-        command: Some(format!("sysctl -w {}={value}", need.name)),
-        expected_bps: case.found.best.as_ref().map(|b| b.goodput_bps),
-        ..FindingAdvice::new(
-            gap.end.place(),
-            format!("On {}: allow {} per stream", gap.host, Bytes(gap.wanted_bytes)),
-        )
-    }
 }
 
 fn find_no_effect(case: &ScanCase) -> Option<ReportFinding> {

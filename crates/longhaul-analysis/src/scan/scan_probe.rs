@@ -75,6 +75,7 @@ fn find_failure_reason(report: &ThroughputReport) -> Option<String> {
     Some(reason.unwrap_or_else(|| String::from("no payload arrived")))
 }
 
-fn find_min_granted(buffers: impl Iterator<Item = Option<SocketBuffer>>) -> Option<u64> {
+/// Returns the minimum that a kernel granted to any stream.
+pub fn find_min_granted(buffers: impl Iterator<Item = Option<SocketBuffer>>) -> Option<u64> {
     buffers.flatten().map(|b| b.granted_bytes).min()
 }

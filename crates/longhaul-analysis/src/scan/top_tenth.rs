@@ -10,6 +10,7 @@
 
 use super::scan_cells::cell_goodput;
 use crate::stats::quantile::{quantile, sort_finite};
+use crate::stats::sign_test::cumulative_binomial;
 use longhaul_model::report::v1::scan::{ScanCell, TopTenth};
 
 /// Share of the measurements below it.
@@ -48,26 +49,12 @@ fn find_interval_ranks(count: usize) -> Option<(usize, usize)> {
         let centre = count as f64 * SHARE;
         return Some(((centre - spread) as usize, (centre + spread).ceil() as usize));
     }
-    let below = compute_cumulative(count);
+    let below = cumulative_binomial(count, SHARE);
     let tail = (1.0 - COVERAGE) / 2.0;
     // Rank h bounds it from above if fewer than h measurements are below the quantile.
     let high = (1..=count).find(|h| below[h - 1] >= 1.0 - tail).unwrap_or(count);
     let low = (1..high).rev().find(|l| below[high - 1] - below[l - 1] >= COVERAGE)?;
     Some((low, high))
-}
-
-/// Returns P(at most k of `count` are below the quantile), for k from 0.
-fn compute_cumulative(count: usize) -> Vec<f64> {
-    let odds = (SHARE / (1.0 - SHARE)).ln();
-    let mut logarithm = count as f64 * (1.0 - SHARE).ln();
-    let mut sum = logarithm.exp();
-    let mut below = vec![sum];
-    for k in 1..=count {
-        logarithm += ((count - k + 1) as f64 / k as f64).ln() + odds;
-        sum += logarithm.exp();
-        below.push(sum.min(1.0));
-    }
-    below
 }
 
 #[cfg(test)]
@@ -79,7 +66,7 @@ mod tests {
         // Binomial(50, 0.9): P(B <= 40) = 0.0245, P(B <= 48) = 0.9662, P(B <= 49) = 0.9948.
         assert_eq!(find_interval_ranks(50), Some((41, 50)));
         assert_eq!(find_interval_ranks(20), None, "0.9^20 of the truth lies above all of them");
-        let below = compute_cumulative(50);
+        let below = cumulative_binomial(50, SHARE);
         assert!((below[40] - 0.0245).abs() < 5e-4 && (below[48] - 0.9662).abs() < 5e-4);
     }
 

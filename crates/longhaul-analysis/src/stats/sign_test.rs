@@ -32,7 +32,7 @@ pub fn median_interval(ascending: &[f64]) -> Option<[f64; 2]> {
     let cut = if count > MAX_EXACT {
         (count as f64 / 2.0 - 1.959_964 * (count as f64).sqrt() / 2.0).max(0.0) as usize
     } else {
-        (0..count).take_while(|k| cumulative_binomial(count, *k) <= LEVEL / 2.0).count()
+        cumulative_binomial(count, 0.5).into_iter().take_while(|p| *p <= LEVEL / 2.0).count()
     };
     let low = cut.checked_sub(1)?;
     Some([ascending[low], ascending[count - cut]])
@@ -52,20 +52,23 @@ pub fn sign_test_probability(values: &[f64]) -> Option<f64> {
         let off = (count as f64 / 2.0 - fewer as f64 - 0.5).max(0.0);
         super::student_distribution::upper_tail(off / ((count as f64).sqrt() / 2.0))
     } else {
-        cumulative_binomial(count, fewer)
+        cumulative_binomial(count, 0.5)[fewer]
     };
     Some((2.0 * tail).min(1.0))
 }
 
-/// Returns P(at most `k` heads of `count` fair coins).
-fn cumulative_binomial(count: usize, k: usize) -> f64 {
-    let mut term = 0.5f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
-    let mut sum = term;
-    for head in 1..=k {
-        term *= (count - head + 1) as f64 / head as f64;
-        sum += term;
+/// Returns P(at most k of `count` values lie below the `share` quantile), for k from 0.
+pub fn cumulative_binomial(count: usize, share: f64) -> Vec<f64> {
+    let odds = (share / (1.0 - share)).ln();
+    let mut logarithm = count as f64 * (1.0 - share).ln();
+    let mut sum = logarithm.exp();
+    let mut below = vec![sum];
+    for k in 1..=count {
+        logarithm += ((count - k + 1) as f64 / k as f64).ln() + odds;
+        sum += logarithm.exp();
+        below.push(sum.min(1.0));
     }
-    sum.min(1.0)
+    below
 }
 
 /// Returns the probability that `higher` exceeds `lower` as much if both are from the same

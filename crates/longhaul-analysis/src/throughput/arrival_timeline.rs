@@ -55,15 +55,7 @@ impl ByteTrack {
 
     /// Returns the bytes counted by `at_us`, interpolated linearly between samples.
     pub fn at(&self, at_us: u64) -> f64 {
-        let after = self.points.partition_point(|(at, _)| *at <= at_us);
-        let Some((from, low)) = after.checked_sub(1).map(|i| self.points[i]) else {
-            return 0.0;
-        };
-        let Some((to, high)) = self.points.get(after).copied() else {
-            return low as f64;
-        };
-        let part = (at_us - from) as f64 / (to - from) as f64;
-        low as f64 + (high - low) as f64 * part
+        interpolate_count(&self.points, |point| *point, at_us)
     }
 
     fn first_us(&self) -> u64 {
@@ -73,6 +65,19 @@ impl ByteTrack {
     fn last_us(&self) -> u64 {
         self.points.last().map_or(0, |p| p.0)
     }
+}
+
+/// Returns the count at `at_us`, interpolated linearly between points of time and count.
+pub fn interpolate_count<T>(points: &[T], read: impl Fn(&T) -> (u64, u64), at_us: u64) -> f64 {
+    let after = points.partition_point(|point| read(point).0 <= at_us);
+    let Some((from, low)) = after.checked_sub(1).map(|i| read(&points[i])) else {
+        return 0.0;
+    };
+    let Some((to, high)) = points.get(after).map(read) else {
+        return low as f64;
+    };
+    let part = (at_us - from) as f64 / (to - from) as f64;
+    low as f64 + (high as f64 - low as f64) * part
 }
 
 /// Bytes that arrived in one time span.

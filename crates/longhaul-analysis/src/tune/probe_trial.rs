@@ -12,12 +12,11 @@
 //! Wrong when: `tcp_adv_win_scale` or the memory of all sockets together limits earlier.
 
 use crate::limit::window_range;
+use crate::scan::find_min_granted;
 use crate::throughput::run_totals;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
-use longhaul_model::report::v1::observation::{
-    HostFacts, SocketBuffer, StreamEnd, ThroughputObservation,
-};
+use longhaul_model::report::v1::observation::HostFacts;
 use longhaul_model::report::v1::scan::TransferSetting;
 use std::time::Duration;
 
@@ -26,13 +25,10 @@ use std::time::Duration;
 pub struct ProbeTrial {
     /// The requested setting.
     pub setting: TransferSetting,
-    /// Payload that the receiver read, ramp included.
-    pub receiver_bytes: u64,
     /// `None` if the probe failed.
     pub goodput_bps: Option<u64>,
     pub interval_bps: Option<[u64; 2]>,
     pub limiter: Limiter,
-    pub confidence_ratio: f64,
     pub next_limit: Option<RateBound>,
     /// The rate of the policer or shaper that was found.
     pub bucket_bps: Option<u64>,
@@ -40,8 +36,7 @@ pub struct ProbeTrial {
     pub loaded_rtt: Option<Duration>,
     /// Segments retransmitted over data segments sent.
     pub loss_ratio: Option<f64>,
-    pub mss_bytes: Option<u64>,
-    /// The minimum that each end's kernel granted to any stream, if a window was requested.
+    /// The minimum that each end's kernel granted to any stream.
     pub granted_send_bytes: Option<u64>,
     pub granted_receive_bytes: Option<u64>,
     pub sender: HostLimits,
@@ -75,19 +70,18 @@ impl ProbeTrial {
         let lost = totals.retransmitted_segments.zip(totals.data_segments_sent);
         ProbeTrial {
             setting,
-            receiver_bytes: totals.receiver_bytes,
             goodput_bps: analysis.goodput_bps,
             interval_bps: analysis.goodput_interval_bps,
             limiter: analysis.limited_by,
-            confidence_ratio: analysis.confidence_ratio,
             next_limit: analysis.next_limit.clone(),
             bucket_bps: analysis.bounds.iter().find(bucket).map(|b| b.rate_bps),
             idle_rtt: run_totals::find_idle_rtt_us(seen).map(Duration::from_micros),
             loaded_rtt: analysis.rtt_us.map(|rtt| Duration::from_micros(rtt.mean)),
             loss_ratio: lost.and_then(|(lost, sent)| (sent > 0).then(|| lost as f64 / sent as f64)),
-            mss_bytes: seen.streams.iter().find_map(|s| s.sender.mss_bytes.map(u64::from)),
-            granted_send_bytes: find_min_granted(seen, |s| s.send_buffer, true),
-            granted_receive_bytes: find_min_granted(seen, |s| s.receive_buffer, false),
+            granted_send_bytes: find_min_granted(seen.streams.iter().map(|s| s.sender.send_buffer)),
+            granted_receive_bytes: find_min_granted(
+                seen.streams.iter().map(|s| s.receiver.receive_buffer),
+            ),
             sender: HostLimits {
                 explicit_bytes: ends.0.wmem_max_bytes,
                 automatic_bytes: ends.0.tcp_wmem_bytes.map(|m| m[2]),
@@ -110,16 +104,6 @@ impl ProbeTrial {
     pub fn failed(setting: TransferSetting) -> ProbeTrial {
         ProbeTrial { setting, ..ProbeTrial::default() }
     }
-}
-
-fn find_min_granted(
-    seen: &ThroughputObservation,
-    of: fn(&StreamEnd) -> Option<SocketBuffer>,
-    at_sender: bool,
-) -> Option<u64> {
-    let ends = seen.streams.iter().map(|s| if at_sender { &s.sender } else { &s.receiver });
-    let asked = ends.filter_map(of).filter(|b| b.asked_bytes.is_some());
-    asked.map(|b| b.granted_bytes).min()
 }
 
 fn read_cores(host: &HostFacts) -> Option<u32> {

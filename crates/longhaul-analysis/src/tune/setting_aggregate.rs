@@ -19,6 +19,7 @@
 
 use super::ProbeTrial;
 use crate::stats::quantile::median;
+use crate::stats::sample_mode::find_mode;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
 
@@ -66,9 +67,8 @@ impl<'t> SettingAggregate<'t> {
 
     /// Returns the most frequent limiter; of equals, the latest.
     pub fn limiter(&self) -> Limiter {
-        let votes = |of: Limiter| self.trials.iter().filter(|t| t.limiter == of).count();
-        let named = self.trials.iter().map(|t| t.limiter);
-        named.max_by_key(|l| votes(*l)).unwrap_or(Limiter::Unknown)
+        let named: Vec<Limiter> = self.trials.iter().map(|t| t.limiter).collect();
+        find_mode(&named).unwrap_or(Limiter::Unknown)
     }
 
     pub fn latest(&self) -> &ProbeTrial {

@@ -12,10 +12,10 @@ use super::change_evidence::EvidenceReport;
 use super::event_case::EventCase;
 use super::event_format;
 use super::state_change::{StateChange, StateReading};
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 use longhaul_model::units::Bytes;
 
 /// The range of level over sustained rate in which a bucket explains the level after the event
@@ -261,16 +261,9 @@ fn add_advice(
     if let (Some(bucket), TokenBucketKind::Policer) = (bucket, kind) {
         // Just under the rate: Flach et al. saw almost no losses at 95 %.
         let paced = (bucket.sustained_bps as f64 * 0.95) as u64;
-        found.advice.push(FindingAdvice {
-            expected_bps: Some(paced),
-            ..FindingAdvice::new(
-                "sender",
-                format!(
-                    "Until then pace all streams together to {}",
-                    event_format::format_rate(paced as f64)
-                ),
-            )
-        });
+        let rate = event_format::format_rate(paced as f64);
+        let text = format!("Until then pace all streams together to {rate}");
+        found.advise("sender", text).expected_bps = Some(paced);
     }
 }
 

@@ -7,6 +7,7 @@ use super::event_format;
 use super::state_change::{self, LevelStep, StateChange, StateReading};
 use longhaul_analysis::path::compare_routes;
 use longhaul_analysis::stats::quantile::median;
+use longhaul_analysis::stats::sample_mode::find_mode;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, TokenBucketEstimate, TokenBucketKind,
@@ -178,10 +179,9 @@ impl<'a> EventCase<'a> {
         back: bool,
     ) -> (Option<StateReading<&'a ObservedRoute>>, Option<StateReading<&'a ObservedRoute>>) {
         let routes = self.routes(back);
-        let [begin, end] = self.event.between_us;
-        let before = routes.iter().filter(|r| r.at_us <= begin).max_by_key(|r| r.at_us).copied();
-        let after = routes.iter().filter(|r| r.at_us >= end).min_by_key(|r| r.at_us).copied();
-        (before, after)
+        let on_side =
+            |after| routes.iter().copied().filter(move |r| self.is_on_side(r.at_us, after));
+        (on_side(false).max_by_key(|r| r.at_us), on_side(true).min_by_key(|r| r.at_us))
     }
 
     /// Returns the step of the minimum RTT, in us, from any source.
@@ -291,18 +291,16 @@ impl<'a> EventCase<'a> {
     pub fn frequent_limiter(&self, after: bool) -> Option<Limiter> {
         const RUNS: usize = 5;
         let mut readings = self.limiters();
-        readings.retain(|r| {
-            if after {
-                r.at_us >= self.event.between_us[1]
-            } else {
-                r.at_us <= self.event.between_us[0]
-            }
-        });
+        readings.retain(|r| self.is_on_side(r.at_us, after));
         readings.sort_by_key(|r| if after { r.at_us } else { -r.at_us });
         readings.truncate(RUNS);
-        let times = |of: Limiter| readings.iter().filter(|r| r.value == of).count();
-        let nearest_first = readings.iter().rev().map(|r| r.value);
-        nearest_first.max_by_key(|limiter| times(*limiter))
+        let nearest_last: Vec<Limiter> = readings.iter().rev().map(|r| r.value).collect();
+        find_mode(&nearest_last)
+    }
+
+    fn is_on_side(&self, at_us: i64, after: bool) -> bool {
+        let [begin, end] = self.event.between_us;
+        if after { at_us >= end } else { at_us <= begin }
     }
 
     /// Returns true if goodput changed, and the runs of the lower level fill the path.
@@ -313,13 +311,9 @@ impl<'a> EventCase<'a> {
 
     /// Returns the bulk run nearest to the event, on the given side, that measured its direction.
     pub fn nearest_run(&self, after: bool) -> Option<&'a EvidenceReport<'a, ThroughputReport>> {
-        let [begin, end] = self.event.between_us;
         let runs = self.evidence.throughput.iter().filter(|seen| seen.direction().is_some());
-        if after {
-            runs.filter(|seen| seen.at_us >= end).min_by_key(|seen| seen.at_us)
-        } else {
-            runs.filter(|seen| seen.at_us <= begin).max_by_key(|seen| seen.at_us)
-        }
+        let runs = runs.filter(|seen| self.is_on_side(seen.at_us, after));
+        runs.min_by_key(|seen| seen.at_us.abs_diff(self.event.between_us[usize::from(after)]))
     }
 }
 

@@ -14,7 +14,7 @@ use super::event_format;
 use super::host_facts::{self, HostFactChange};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding, ThroughputReport};
+use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 
 /// The maximum number of settings in the sentence.
 const MAX_NAMED_SETTINGS: usize = 4;
@@ -48,7 +48,7 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     let mut found = case.candidate("host_setting", weight::HOST, first.change.between_us, text);
     found.confidence_ratio *= rate_setting_fit(case, first);
     add_limiter_evidence(case, first, &mut found);
-    found.advice.extend(advise_restore(case, first));
+    add_restore_advice(case, first, &mut found);
     Some(found)
 }
 
@@ -173,27 +173,22 @@ fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut Re
     }
 }
 
-/// Creates the advice to restore the old value.
-fn advise_restore(case: &EventCase, changed: &HostFactChange) -> Option<FindingAdvice> {
+/// Adds the advice to restore the old value.
+fn add_restore_advice(case: &EventCase, changed: &HostFactChange, found: &mut ReportFinding) {
     if case.is_worse() != Some(true) || !changed.name.starts_with("net.") {
-        return None;
+        return;
     }
-    let safe = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || " ._-".contains(c));
     let old = &changed.change.from;
-    Some(FindingAdvice {
-        // Values from another host become part of a shell command only if they are plain.
-        command: (safe(old) && safe(&changed.name))
-            .then(|| format!("sysctl -w {}=\"{old}\"", changed.name)),
-        ..FindingAdvice::new(
-            changed.role.word(),
-            format!(
-                "If that was not intended, set {} of {} back to {}",
-                event_format::sanitize_name(&changed.name),
-                case.host(changed.role),
-                event_format::sanitize_name(old)
-            ),
-        )
-    })
+    let text = format!(
+        "If that was not intended, set {} of {} back to {}",
+        event_format::sanitize_name(&changed.name),
+        case.host(changed.role),
+        event_format::sanitize_name(old)
+    );
+    // Values from another host become part of a shell command only if they are plain.
+    let safe = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || " ._-".contains(c));
+    found.advise(changed.role.word(), text).command =
+        (safe(old) && safe(&changed.name)).then(|| format!("sysctl -w {}=\"{old}\"", changed.name));
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use super::cause_selection::{MIN_BEST_SCORE, weight};
 use super::event_case::{EventCase, is_window_limiter};
 use super::event_format;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 use longhaul_model::units::{Bytes, count_of};
 
 /// The minimum ratio of available bandwidth, after to before.
@@ -51,11 +51,9 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     let mut found = case.candidate("retune", weight::RETUNE, case.event.between_us, text);
     found.confidence_ratio *= rate_limiter_fit(case, &mut found);
     found.support(format!("runs use {:.0} % of the available bandwidth", used * 100.0));
-    found.advice.push(FindingAdvice {
-        command: Some(String::from("longhaul tune HOST")),
-        expected_bps: Some(available.after as u64),
-        ..FindingAdvice::new("initiator", "Find windows and streams that fit the path now")
-    });
+    let advice = found.advise("initiator", "Find windows and streams that fit the path now");
+    advice.command = Some(String::from("longhaul tune HOST"));
+    advice.expected_bps = Some(available.after as u64);
     Some(found)
 }
 

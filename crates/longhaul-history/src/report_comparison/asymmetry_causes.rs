@@ -12,7 +12,7 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::observation::SocketBuffer;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, FindingAdvice, ReportFinding};
+use longhaul_model::report::v1::{AnyReport, ReportFinding};
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeSet;
 
@@ -66,10 +66,8 @@ fn find_different_settings(
     let summary = "The two directions were measured with different settings, so their ratio \
                    says nothing about the path";
     let mut found = ReportFinding::new("different_settings", 0.9, summary);
-    found.advice.push(FindingAdvice {
-        command: Some(String::from("longhaul test HOST --bidir")),
-        ..FindingAdvice::new("initiator", "Measure both directions with the same setting")
-    });
+    found.advise("initiator", "Measure both directions with the same setting").command =
+        Some(String::from("longhaul test HOST --bidir"));
     Some(found)
 }
 

@@ -2,6 +2,7 @@
 
 use super::archived_path::{ArchivedBulkRun, ArchivedPath};
 use longhaul_analysis::stats::quantile::median;
+use longhaul_analysis::stats::sample_mode::find_mode;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::case::SettingCase;
@@ -93,13 +94,9 @@ fn compute_median_goodput(runs: &[ArchivedBulkRun]) -> Option<u64> {
 
 /// Returns the most frequent limiter; unknown ones do not count.
 pub fn find_common_limiter(runs: &[ArchivedBulkRun]) -> Option<Limiter> {
-    let mut votes: BTreeMap<Limiter, usize> = BTreeMap::new();
-    for run in runs {
-        *votes.entry(run.analysis.limited_by).or_default() += 1;
-    }
-    votes.remove(&Limiter::Unknown);
-    let most = votes.into_iter().max_by_key(|(_, count)| *count);
-    most.map(|(limiter, _)| limiter)
+    let mut limiters: Vec<Limiter> = runs.iter().map(|run| run.analysis.limited_by).collect();
+    limiters.retain(|limiter| *limiter != Limiter::Unknown);
+    find_mode(&limiters)
 }
 
 /// Returns the recommendation of the latest scan in a period for this direction.

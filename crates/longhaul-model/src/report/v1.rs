@@ -163,9 +163,9 @@ impl ReportFinding {
         self.contradicts.push(text.into());
     }
 
-    /// Adds advice without a command.
-    pub fn advise(&mut self, place: &str, text: impl Into<String>) {
-        self.advice.push(FindingAdvice::new(place, text));
+    /// Adds advice and returns it, so that a command or an expected rate can be set.
+    pub fn advise(&mut self, place: &str, text: impl Into<String>) -> &mut FindingAdvice {
+        self.advice.push_mut(FindingAdvice::new(place, text))
     }
 }
 

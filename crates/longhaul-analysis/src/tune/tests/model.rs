@@ -91,7 +91,6 @@ impl Model {
             goodput_bps: Some(bps),
             interval_bps: Some([bps - bps / 100, bps + bps / 100]),
             limiter,
-            confidence_ratio: 0.9,
             bucket_bps: (limiter == Limiter::Policer).then_some(self.policed_bps as u64),
             idle_rtt: Some(Duration::from_secs_f64(self.rtt_s)),
             loaded_rtt: Some(Duration::from_secs_f64(self.rtt_s)),
