@@ -9,6 +9,7 @@
 
 pub mod allowed_settings;
 pub mod choice_refinement;
+pub mod expected_goodput;
 pub mod next_setting;
 pub mod probe_trial;
 pub mod setting_aggregate;

@@ -71,8 +71,7 @@ pub fn find_affected_direction(name: &str) -> AffectedDirection {
 pub fn has_helped(effect: &ChangeEffect) -> bool {
     let gain = compute_gain_ratio(effect);
     let beyond_noise = effect.gain_interval_ratio.is_some_and(|[low, _]| low >= MIN_GAIN_RATIO);
-    let by_host = |limiter| matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer);
-    let freed = by_host(effect.limited_by_before) && !by_host(effect.limited_by_after);
+    let freed = effect.limited_by_before.is_window() && !effect.limited_by_after.is_window();
     beyond_noise || (freed && gain >= 1.0)
 }
 

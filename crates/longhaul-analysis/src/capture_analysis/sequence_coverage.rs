@@ -55,7 +55,6 @@ pub(super) struct SequenceCoverage {
     origin: Option<u32>,
     highest: u64,
     holes: VecDeque<SequenceHole>,
-    pub unique: u64,
 }
 
 /// The position of the first byte, which leaves room for earlier ones.
@@ -107,7 +106,6 @@ impl SequenceCoverage {
         }
         brought.again = length - brought.fresh - brought.filled;
         self.highest = self.highest.max(to);
-        self.unique += brought.fresh + brought.filled;
         brought
     }
 
@@ -199,7 +197,6 @@ mod tests {
         assert_eq!(take(50, 100), (0, 50, 50), "half of it is new");
         assert_eq!(take(0, 400), (0, 100, 300));
         assert_eq!(take(390, 20), (10, 0, 10));
-        assert_eq!(covered.unique, 410);
         let highest = covered.highest().expect("seen");
         assert_eq!(covered.unseen_below(highest + 5), 5);
     }

@@ -54,10 +54,7 @@ pub fn find_clipped_window(
     if fewer.clone().any(|c| c.limited_by == Some(Limiter::Loss)) {
         return None;
     }
-    let by_window = |c: &&&ScanCell| {
-        let window = [Limiter::ReceiveWindow, Limiter::SendBuffer];
-        c.limited_by.is_some_and(|limiter| window.contains(&limiter))
-    };
+    let by_window = |c: &&&ScanCell| c.limited_by.is_some_and(Limiter::is_window);
     let held =
         fewer.filter(by_window).max_by(|a, b| cell_goodput(a).total_cmp(&cell_goodput(b)))?;
     let end = match held.limited_by? {

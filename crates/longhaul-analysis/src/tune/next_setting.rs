@@ -147,9 +147,7 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
     let lost = last.loss_ratio.filter(|r| *r >= OVERSHOT_LOSS_RATIO)?;
     let calmer = view.trials.iter().filter(|t| {
         let alike = TransferSetting { window_bytes: Some(asked), ..t.setting.clone() };
-        alike == last.setting
-            && is_window_limited(t.limiter)
-            && t.loss_ratio.unwrap_or(0.0) < lost / 10.0
+        alike == last.setting && t.limiter.is_window() && t.loss_ratio.unwrap_or(0.0) < lost / 10.0
     });
     let below = calmer.max_by_key(|t| t.setting.window_bytes)?;
     let wanted = (MARGIN * view.path_bytes()? / f64::from(last.setting.streams)) as u64;
@@ -242,17 +240,13 @@ fn try_more_streams(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
 /// than all of them together can use.
 fn compute_shared_window(view: &SearchView, from: &SettingAggregate, streams: u32) -> Option<u64> {
     let asked = from.setting.window_bytes?;
-    let path = view.path_bytes().filter(|_| !is_window_limited(from.limiter()));
+    let path = view.path_bytes().filter(|_| !from.limiter().is_window());
     let enough = path.map_or(asked, |path| {
         let each = (MAX_BDP_RATIO * path / f64::from(streams)) as u64;
         window_range::round_window(each)
     });
     let narrower = Some(asked.min(enough)).filter(|bytes| view.allowed.allows_window(Some(*bytes)));
     narrower.or(Some(asked))
-}
-
-fn is_window_limited(limiter: Limiter) -> bool {
-    matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer)
 }
 
 /// Returns the lowest number of streams above `present` that failed: an end that refuses so many.

@@ -13,7 +13,7 @@
 //! them differently.
 
 use longhaul_model::report::v1::available::{AvailableEstimate, EstimateVerdict};
-use longhaul_model::report::v1::path::{ObservedRoute, PathRtt};
+use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
@@ -32,18 +32,19 @@ pub fn extract_points(
     near: Option<&str>,
     far: Option<&str>,
 ) -> Vec<ReportPoint> {
-    let begun = |run: &RunInfo| SeriesEnds::new(run, near, far);
+    let Some(ends) = SeriesEnds::new(report.run(), near, far) else {
+        return Vec::new();
+    };
     match report {
-        AnyReport::Throughput(it) => begun(&it.run).map(|ends| list_throughput_points(it, &ends)),
-        AnyReport::Available(it) => begun(&it.run).map(|ends| list_available_points(it, &ends)),
-        AnyReport::Path(it) => begun(&it.run).map(|ends| list_path_points(it, &ends)),
-        AnyReport::Load(it) => begun(&it.run).map(|ends| list_load_points(it, &ends)),
-        AnyReport::Imported(it) => begun(&it.run).map(|ends| list_imported_points(it, &ends)),
+        AnyReport::Throughput(it) => list_throughput_points(it, &ends),
+        AnyReport::Available(it) => list_available_points(it, &ends),
+        AnyReport::Path(it) => list_path_points(it, &ends),
+        AnyReport::Load(it) => list_load_points(it, &ends),
+        AnyReport::Imported(it) => list_imported_points(it, &ends),
         AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Copy(_) => {
-            None
+            Vec::new()
         }
     }
-    .unwrap_or_default()
 }
 
 struct SeriesEnds {
@@ -61,7 +62,7 @@ impl SeriesEnds {
         Some(SeriesEnds {
             near: near.unwrap_or(&run.initiator.host).to_owned(),
             far: far.unwrap_or(&run.responder.host).to_owned(),
-            at_us: parse_unix_us(&run.started_at)?,
+            at_us: run.started_at.parse::<jiff::Timestamp>().ok()?.as_microsecond(),
         })
     }
 
@@ -71,11 +72,6 @@ impl SeriesEnds {
         let at_us = self.at_us;
         (pair, quantity, SeriesPoint { at_us, value })
     }
-}
-
-/// Parses a UTC time such as `2026-01-31T12:00:00.25Z` into microseconds since 1970.
-fn parse_unix_us(rfc3339: &str) -> Option<i64> {
-    Some(rfc3339.parse::<jiff::Timestamp>().ok()?.as_microsecond())
 }
 
 fn list_throughput_points(report: &ThroughputReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
@@ -93,11 +89,12 @@ fn list_transfer_points(
     forward: bool,
 ) -> Vec<ReportPoint> {
     let totals = &analysis.totals;
-    let again = totals.retransmitted_segments.zip(totals.data_segments_sent);
+    let sent = totals.data_segments_sent.filter(|segments| *segments > 0);
+    let again = totals.retransmitted_segments.zip(sent);
     let readings = [
         // A transfer without payload failed; it is not a value of the path.
         (PathQuantity::Goodput, positive_bps(analysis.goodput_bps)),
-        (PathQuantity::Retransmits, again.and_then(|(part, all)| compute_share(part, all))),
+        (PathQuantity::Retransmits, again.map(|(part, all)| (part as f64 / all as f64).min(1.0))),
         (PathQuantity::Loss, totals.loss_ratio),
     ];
     build_points(ends, forward, readings)
@@ -145,9 +142,11 @@ fn list_path_points(report: &PathReport, ends: &SeriesEnds) -> Vec<ReportPoint> 
         (false, report.analysis.rtt_reverse.as_ref(), seen.route_reverse.as_ref()),
     ];
     for (forward, rtt, route) in directions {
+        // A host that answers no probe may just not reply to them, so it has no loss either.
+        let rtt = rtt.filter(|rtt| rtt.answered > 0);
         let readings = [
-            (PathQuantity::RttFloor, rtt.and_then(rtt_floor_us)),
-            (PathQuantity::Loss, rtt.and_then(rtt_loss_ratio)),
+            (PathQuantity::RttFloor, rtt.map(|rtt| rtt.min_ns as f64 / 1e3)),
+            (PathQuantity::Loss, rtt.map(|rtt| rtt.loss_ratio)),
             (PathQuantity::Hops, route.and_then(count_hops)),
         ];
         found.extend(build_points(ends, forward, readings));
@@ -178,19 +177,6 @@ fn build_points<const N: usize>(
 
 fn positive_bps(bps: Option<u64>) -> Option<f64> {
     bps.filter(|bps| *bps > 0).map(|bps| bps as f64)
-}
-
-fn compute_share(part: u64, all: u64) -> Option<f64> {
-    (all > 0).then(|| (part as f64 / all as f64).min(1.0))
-}
-
-fn rtt_floor_us(rtt: &PathRtt) -> Option<f64> {
-    (rtt.answered > 0).then_some(rtt.min_ns as f64 / 1e3)
-}
-
-/// Returns the loss ratio; a host that answers no probe may just not reply to them.
-fn rtt_loss_ratio(rtt: &PathRtt) -> Option<f64> {
-    (rtt.answered > 0).then_some(rtt.loss_ratio)
 }
 
 /// Returns the number of hops, if the trace reached the end.

@@ -14,8 +14,7 @@ use super::event_format;
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::units::count_of;
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 
 /// The minimum timing score of simultaneous changes.
 const MIN_TIMING: f64 = 0.3;
@@ -110,14 +109,14 @@ fn describe_common_changes(
     );
     let common: Vec<&str> =
         own.into_iter().filter(|end| changed.iter().all(|pair| pair.contains(end))).collect();
-    let (segment, network) = (find_shared_segment(case), describe_shared_prefix(case));
+    let segment = find_shared_segment(case);
     let [end] = common[..] else {
         let shared = segment.map_or(SharedElement::Nothing, SharedElement::Segment);
         let text = match &shared {
             SharedElement::Segment(hop) => format!(
                 "{begin}; all pass {hop}, and no unchanged path does: the cause is that segment"
             ),
-            _ => format!("{begin}; no shared segment is known{network}"),
+            _ => format!("{begin}; no shared segment is known"),
         };
         return (shared, text);
     };
@@ -138,22 +137,9 @@ fn describe_common_changes(
         );
         return (SharedElement::Segment(hop), text);
     }
-    let text = format!(
-        "{begin}: the cause is not {host} as a whole, but a shared part of the path{network}"
-    );
+    let text =
+        format!("{begin}: the cause is not {host} as a whole, but a shared part of the path");
     (SharedElement::PartOfHost(host), text)
-}
-
-/// Returns the addresses of a route between its ends, with the names to show.
-fn list_transit_hops(route: &ObservedRoute) -> BTreeMap<&str, String> {
-    let answers = route.hops.iter().filter_map(|hop| hop.answers.first());
-    answers
-        .filter(|answer| answer.address != route.to && answer.address != route.from)
-        .map(|answer| {
-            let shown = answer.name.as_ref().unwrap_or(&answer.address);
-            (answer.address.as_str(), event_format::sanitize_name(shown))
-        })
-        .collect()
 }
 
 /// Returns the first hop that all changed paths have after the event, and no unchanged one has.
@@ -161,40 +147,19 @@ fn find_shared_segment(case: &EventCase) -> Option<String> {
     let own = case.routes_around_event(false).1?.value;
     let near = list_near_changes(case);
     let others: Vec<&ObservedRoute> = near.map(|e| e.route).collect::<Option<_>>()?;
-    let names = list_transit_hops(own);
     let on = |route: &ObservedRoute, address: &str| {
         route.hops.iter().any(|hop| hop.answers.iter().any(|a| a.address == address))
     };
-    let steady = || case.evidence.unchanged_paths.iter().filter_map(|s| s.route);
-    let spared = |address: &str| !steady().any(|route| on(route, address));
+    let steady = case.evidence.unchanged_paths.iter().filter_map(|s| s.route);
     let mut in_order = own.hops.iter().filter_map(|hop| hop.answers.first());
     let found = in_order.find(|answer| {
-        let address = answer.address.as_str();
-        names.contains_key(address)
+        let address = &answer.address;
+        *address != own.to
+            && *address != own.from
             && others.iter().all(|route| on(route, address))
-            && spared(address)
+            && !steady.clone().any(|route| on(route, address))
     })?;
-    names.get(found.address.as_str()).cloned()
-}
-
-/// Returns `; their far ends are in one network` if that is so.
-fn describe_shared_prefix(case: &EventCase) -> &'static str {
-    let own = case.routes_around_event(false).1.and_then(|r| find_address_prefix(&r.value.to));
-    let near = list_near_changes(case);
-    let mut others = near.map(|e| e.route.and_then(|route| find_address_prefix(&route.to)));
-    if own.is_some() && others.all(|other| other == own) {
-        "; their far ends are in one network"
-    } else {
-        ""
-    }
-}
-
-/// Returns the leading octets of an address: its /24 or /48.
-fn find_address_prefix(address: &str) -> Option<Vec<u8>> {
-    Some(match address.split('%').next()?.parse().ok()? {
-        IpAddr::V4(v4) => v4.octets()[..3].to_vec(),
-        IpAddr::V6(v6) => v6.octets()[..6].to_vec(),
-    })
+    Some(event_format::sanitize_name(found.name.as_ref().unwrap_or(&found.address)))
 }
 
 #[cfg(test)]

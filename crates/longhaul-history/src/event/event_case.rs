@@ -317,11 +317,6 @@ impl<'a> EventCase<'a> {
     }
 }
 
-/// Returns true for the windows of either host.
-pub fn is_window_limiter(limiter: Limiter) -> bool {
-    matches!(limiter, Limiter::ReceiveWindow | Limiter::SendBuffer)
-}
-
 /// A trace takes seconds. One made during a change shows the first hops of one route and the last
 /// hops of another, and resembles neither neighbour.
 fn is_traced_during_change(routes: &[StateReading<&ObservedRoute>], i: usize) -> bool {

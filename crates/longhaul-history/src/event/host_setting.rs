@@ -9,7 +9,7 @@
 
 use super::cause_selection::weight;
 use super::change_evidence::HostRole;
-use super::event_case::{EventCase, is_window_limiter};
+use super::event_case::EventCase;
 use super::event_format;
 use super::host_facts::{self, HostFactChange};
 use longhaul_model::report::v1::analysis::Limiter;
@@ -125,9 +125,7 @@ fn rate_buffer_fit(case: &EventCase, changed: &HostFactChange) -> f64 {
     }
     let way = rate_numeric_direction(case, changed);
     match case.frequent_limiter(true) {
-        Some(limiter)
-            if case.has_fallen() && !is_window_limiter(limiter) && limiter != Limiter::Ramp =>
-        {
+        Some(limiter) if case.has_fallen() && !limiter.is_window() && limiter != Limiter::Ramp => {
             way * 0.4
         }
         _ => way,
@@ -158,9 +156,9 @@ fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut Re
             "runs have been limited by {} since",
             longhaul_analysis::throughput::limiter_text::name_limiter(after)
         );
-        if is_window_limiter(after) && before != Some(after) {
+        if after.is_window() && before != Some(after) {
             found.support(told);
-        } else if !is_window_limiter(after) {
+        } else if !after.is_window() {
             found.contradict(told);
         }
     }

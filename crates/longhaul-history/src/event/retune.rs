@@ -10,7 +10,7 @@
 //! Units: bit/s. Wrong when: estimates of available bandwidth are too high by more than stated.
 
 use super::cause_selection::{MIN_BEST_SCORE, weight};
-use super::event_case::{EventCase, is_window_limiter};
+use super::event_case::EventCase;
 use super::event_format;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::ReportFinding;
@@ -64,7 +64,7 @@ fn rate_limiter_fit(case: &EventCase, found: &mut ReportFinding) -> f64 {
     };
     let told = format!("runs have been limited by {} since", name_limiter(limiter));
     let fit = match limiter {
-        _ if is_window_limiter(limiter) => 1.0,
+        _ if limiter.is_window() => 1.0,
         Limiter::Loss | Limiter::Ramp => 0.85,
         Limiter::Unknown => 0.8,
         _ => 0.0,

@@ -7,9 +7,10 @@
 //! Units: us. Wrong when: a standing queue is mistaken for the path's delay; hosts became slow.
 
 use super::cause_selection::weight;
-use super::event_case::{EventCase, is_window_limiter};
+use super::event_case::EventCase;
 use super::event_format;
 use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The step must explain at least this fraction of the change, in logarithms.
@@ -37,7 +38,8 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
         }
         Some(_) => 0.5,
     };
-    if case.is_worse() == Some(true) && case.frequent_limiter(true).is_some_and(is_window_limiter) {
+    if case.is_worse() == Some(true) && case.frequent_limiter(true).is_some_and(Limiter::is_window)
+    {
         found.advise(
             "initiator",
             "Request windows of twice the new bandwidth-delay product, or leave them to autotuning",

@@ -7,7 +7,7 @@
 
 use super::cause_selection::weight;
 use super::change_evidence::EvidenceReport;
-use super::event_case::{EventCase, is_window_limiter};
+use super::event_case::EventCase;
 use super::event_format;
 use super::state_change::StateReading;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, ThroughputPlan};
@@ -125,7 +125,7 @@ fn rate_direction_fit(case: &EventCase, name: &str, old: Option<f64>, new: Optio
     match (less == case.has_fallen(), case.frequent_limiter(true)) {
         (true, _) => 1.0,
         // More streams or larger windows may also overrun a queue, unless windows limit now.
-        (false, Some(limiter)) if !is_window_limiter(limiter) && case.has_fallen() => 0.5,
+        (false, Some(limiter)) if !limiter.is_window() && case.has_fallen() => 0.5,
         (false, _) => 0.0,
     }
 }

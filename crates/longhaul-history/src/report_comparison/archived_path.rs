@@ -8,7 +8,6 @@ use crate::change_detection::report_points::extract_points;
 use crate::change_detection::series_sample::median_spacing_us;
 use crate::event::{ChangeEvidence, EvidenceReport};
 use longhaul_model::report::v1::comparison::TimePeriod;
-use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ThroughputReport, analysis, observation};
@@ -178,16 +177,10 @@ impl<'a> ArchivedBulkRun<'a> {
         let AnyReport::Throughput(report) = &run.report else {
             return None;
         };
-        // True if the requested payload went from initiator to responder.
         let forward = run.near == pair.from && run.far == pair.to;
-        let first = report.plan.direction != RunDirection::Reverse;
-        let (seen, judged) = if first == forward {
-            (&report.observation, &report.analysis)
-        } else {
-            let reverse = report.observation.reverse.as_deref();
-            reverse.zip(report.analysis.reverse.as_deref())?
-        };
-        Some(ArchivedBulkRun { at_us: run.at_us, report, observation: seen, analysis: judged })
+        let seen = EvidenceReport { at_us: run.at_us, report: &**report, forward };
+        let (observation, analysis) = seen.direction()?;
+        Some(ArchivedBulkRun { at_us: run.at_us, report, observation, analysis })
     }
 
     /// Returns whether it is a run by itself rather than a probe of a scan.

@@ -260,7 +260,7 @@ fn search_direction(
     idle_rtt: Duration,
 ) -> Result<SearchStop, ScanHalt> {
     let plan = direction_budget(&course.plan, course.budget_spent(!forward), ways_left);
-    let remembered = scan_history::recall_setting(course.args, &plan, forward, idle_rtt);
+    let remembered = scan_history::recall_setting(course.args, forward, idle_rtt);
     let remembered = remembered.map(|SettingChoice { setting, goodput_bps, .. }| {
         RememberedSetting { setting, goodput_bps }
     });

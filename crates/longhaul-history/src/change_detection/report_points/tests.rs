@@ -6,6 +6,7 @@ use longhaul_model::report::v1::analysis::{Limiter, RunTotals, ThroughputAnalysi
 use longhaul_model::report::v1::observation::{
     BothEnds as Hosts, EndObservation, ThroughputObservation,
 };
+use longhaul_model::report::v1::path::PathRtt;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{
     ParentRun, Report, ReportKind, RunParty, SCHEMA, available, load,

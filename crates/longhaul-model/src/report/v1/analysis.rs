@@ -73,6 +73,11 @@ impl Limiter {
         Limiter::Unknown,
     ];
 
+    /// Returns true for the windows of either host.
+    pub const fn is_window(self) -> bool {
+        matches!(self, Limiter::ReceiveWindow | Limiter::SendBuffer)
+    }
+
     /// Returns the word used in JSON and in text.
     pub const fn word(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use crate::cli::args::{ArchiveArgs, TuneArgs};
 use crate::cli::{command_output, report_archiving};
 use crate::command_failure::CommandFailure;
 use jiff::{SignedDuration, Timestamp};
-use longhaul_model::report::v1::scan::{ScanPlan, SettingChoice, TransferSetting};
+use longhaul_model::report::v1::scan::{ScanPlan, SettingChoice};
 use longhaul_model::report::v1::{ReportCaveat, ScanReport, ThroughputReport};
 use longhaul_store::{Archive, UnfinishedScan};
 use std::time::Duration;
@@ -81,16 +81,10 @@ fn is_same_rtt(one: Duration, other: Duration) -> bool {
     apart <= RTT_TOLERANCE || apart <= one.max(other).mul_f64(RTT_TOLERANCE_RATIO)
 }
 
-/// Returns the setting that the latest scan of this path recommends in this direction, if allowed.
-pub fn recall_setting(
-    args: &TuneArgs,
-    plan: &ScanPlan,
-    forward: bool,
-    idle_rtt: Duration,
-) -> Option<SettingChoice> {
+/// Returns the setting that the latest scan of this path recommends in this direction.
+pub fn recall_setting(args: &TuneArgs, forward: bool, idle_rtt: Duration) -> Option<SettingChoice> {
     let scans = recent_scans(&args.output.archive, &args.peer.host);
     recommended_setting(&scans, forward, idle_rtt)
-        .filter(|found| is_allowed_setting(plan, &found.setting))
 }
 
 /// Returns the scans of this host whose results still count, newest first. Without an archive, or
@@ -121,15 +115,6 @@ fn scan_has_rtt(scan: &ScanReport, idle_rtt: Duration) -> bool {
     let cells = scan.observation.cells.iter();
     let least = cells.filter_map(|cell| cell.idle_rtt_us).min();
     least.is_none_or(|us| is_same_rtt(Duration::from_micros(us), idle_rtt))
-}
-
-fn is_allowed_setting(plan: &ScanPlan, setting: &TransferSetting) -> bool {
-    fn within<T: PartialEq>(list: &[T], value: &T) -> bool {
-        list.is_empty() || list.contains(value)
-    }
-    within(&plan.windows_bytes, &setting.window_bytes)
-        && within(&plan.streams, &setting.streams)
-        && within(&plan.congestion_controls, &setting.congestion_control)
 }
 
 #[cfg(test)]
