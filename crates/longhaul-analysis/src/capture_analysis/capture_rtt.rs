@@ -1,10 +1,9 @@
 //! RTTs of a direction, measured at the capture point.
 //!
-//! By acknowledgements: from a packet to the first acknowledgement of its end. Retransmitted
-//! packets are excluded, since it is unknown which copy was acknowledged (Karn). By timestamps:
-//! from the first packet with a value to the first echo of it.
+//! From a packet to the first acknowledgement of its end. Retransmitted packets are excluded, since it
+//! is unknown which copy was acknowledged (Karn).
 //!
-//! Source: Karn and Partridge 1987; RFC 7323, section 4. Units: us in the report, ns here.
+//! Source: Karn and Partridge 1987. Units: us in the report, ns here.
 //! Error: delayed acknowledgements are included, up to 40 ms on Linux; the median uses at most 4096
 //! evenly spread samples.
 //! Wrong when: the capture is from the receiver: then only that host's response time is measured.
@@ -89,37 +88,6 @@ impl AckRtt {
         }
         if let Some(sent_ns) = last {
             self.samples.add(at_ns.saturating_sub(sent_ns));
-        }
-    }
-}
-
-/// RTTs from timestamps.
-#[derive(Debug, Clone, Default)]
-pub(super) struct TimestampRtt {
-    waiting: VecDeque<(u32, u64)>,
-    pub samples: RttSamples,
-}
-
-impl TimestampRtt {
-    pub fn sent(&mut self, stamp: u32, at_ns: u64) {
-        let newer = self.waiting.back().is_none_or(|(last, _)| is_later_timestamp(stamp, *last));
-        if newer {
-            if self.waiting.len() >= MAX_PENDING_PACKETS {
-                self.waiting.pop_front();
-            }
-            self.waiting.push_back((stamp, at_ns));
-        }
-    }
-
-    pub fn echoed(&mut self, stamp: u32, at_ns: u64) {
-        while let Some((front, sent_ns)) = self.waiting.front().copied() {
-            if is_later_timestamp(front, stamp) {
-                return;
-            }
-            self.waiting.pop_front();
-            if front == stamp {
-                self.samples.add(at_ns.saturating_sub(sent_ns));
-            }
         }
     }
 }

@@ -15,7 +15,7 @@
 //! Source: RFC 9293. Units: us. Error: none.
 //! Wrong when: neither end's first packet was captured; then the first sender counts as the opener.
 
-use super::capture_rtt::{AckRtt, TimestampRtt, is_later_timestamp};
+use super::capture_rtt::{AckRtt, is_later_timestamp};
 use super::sequence_coverage::{SegmentCoverage, SequenceCoverage};
 use super::tcp_handshake;
 use longhaul_model::decoded_packet::{DecodedPacket, PacketTransport, TcpFlags, TcpHeader};
@@ -30,7 +30,6 @@ pub(super) struct TrackedDirection {
     is_tcp: bool,
     covered: SequenceCoverage,
     by_ack: AckRtt,
-    by_stamp: TimestampRtt,
     /// The position that the peer acknowledged last, and that packet's number and window.
     acknowledged: Option<u64>,
     last_ack: Option<(u32, u16)>,
@@ -73,10 +72,6 @@ impl TrackedDirection {
             // A bare acknowledgement shows the position of the direction before its first byte.
             self.covered.position(segment.sequence);
             return false;
-        }
-        // The timestamp of a bare acknowledgement may be echoed much later.
-        if let Some(stamp) = stamp {
-            self.by_stamp.sent(stamp, packet.at_ns);
         }
         let brought = self.covered.add_segment(segment.sequence, length, packet.at_ns, stamp);
         self.tcp.unique_bytes += (brought.fresh + brought.filled).saturating_sub(extra);
@@ -124,9 +119,6 @@ impl TrackedDirection {
 
     /// Adds a packet of the other direction, which acknowledges this one.
     pub fn add_peer_segment(&mut self, packet: &DecodedPacket, segment: &TcpHeader) {
-        if let Some((_, echoed)) = segment.options.timestamps {
-            self.by_stamp.echoed(echoed, packet.at_ns);
-        }
         if !segment.flags.has(TcpFlags::ACK) || segment.flags.has(TcpFlags::RST) {
             return;
         }
@@ -170,7 +162,6 @@ impl TrackedDirection {
         let first = self.first_window.map(u64::from);
         let tcp = TcpFlowDirection {
             rtt: self.by_ack.samples.finish(),
-            timestamp_rtt: self.by_stamp.samples.finish(),
             largest_window_bytes: windows
                 .map(|(shift, (_, most))| scaled(most, shift))
                 .max(first.filter(|_| shift.is_some())),

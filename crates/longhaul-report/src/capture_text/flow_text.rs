@@ -88,9 +88,7 @@ fn write_flow_direction(page: &mut ReportDocument, label: &str, way: &FlowDirect
     if let Some(tcp) = &way.tcp {
         page.fact("", describe_retransmits(tcp));
         page.fact("", describe_windows(tcp));
-        for (how, rtt) in [("", tcp.rtt), (" by timestamps", tcp.timestamp_rtt)] {
-            page.facts("", rtt.map(|rtt| describe_rtt(how, &rtt)));
-        }
+        page.facts("", tcp.rtt.map(|rtt| describe_rtt(&rtt)));
     }
 }
 
@@ -124,9 +122,9 @@ fn describe_windows(tcp: &TcpFlowDirection) -> String {
     text
 }
 
-fn describe_rtt(how: &str, rtt: &CapturedRtt) -> String {
+fn describe_rtt(rtt: &CapturedRtt) -> String {
     format!(
-        "RTT{how} {} / {} / {} ms (min, median, max; n = {})",
+        "RTT {} / {} / {} ms (min, median, max; n = {})",
         format_millis(rtt.least_us),
         format_millis(rtt.median_us),
         format_millis(rtt.most_us),

@@ -188,8 +188,6 @@ pub struct TcpFlowDirection {
     pub unseen_bytes: u64,
     /// RTT from a packet of this direction to its acknowledgement, at the capture point.
     pub rtt: Option<CapturedRtt>,
-    /// RTT by timestamps: from a value to its first echo.
-    pub timestamp_rtt: Option<CapturedRtt>,
     /// Largest and smallest window advertised by the sender of this direction, scaling applied.
     /// Absent: the scale is unknown.
     pub largest_window_bytes: Option<u64>,
