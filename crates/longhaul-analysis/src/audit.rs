@@ -33,7 +33,7 @@ use longhaul_model::report::v1::host::{
 use longhaul_model::report::v1::{FindingAdvice, ReportCaveat, ReportFinding};
 use rule_judgement::{JudgeRule, RuleJudgement, judge_unknown};
 
-pub use change_trials::{AffectedDirection, evaluate_trials, find_affected_direction, has_helped};
+pub use change_trials::{affects_direction, evaluate_trials, has_helped};
 
 /// A rule of the host audit.
 pub struct AuditRule {

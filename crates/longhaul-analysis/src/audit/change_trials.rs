@@ -22,36 +22,15 @@ const MIN_GAIN_RATIO: f64 = 1.03;
 /// The minimum number of runs of each kind needed to estimate their scatter.
 const MIN_RUNS: usize = 2;
 
-/// The direction of transfer that a setting of this host affects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AffectedDirection {
-    /// Affects transfers that this host sends.
-    Forward,
-    /// Affects transfers that this host receives.
-    Reverse,
-    Both,
-}
-
-impl AffectedDirection {
-    /// Returns whether the setting affects runs in this direction.
-    pub fn covers(self, forward: bool) -> bool {
-        match self {
-            AffectedDirection::Forward => forward,
-            AffectedDirection::Reverse => !forward,
-            AffectedDirection::Both => true,
-        }
-    }
-}
-
-/// Returns the direction that this setting affects.
-pub fn find_affected_direction(name: &str) -> AffectedDirection {
+/// Returns whether the setting affects transfers that this host sends (forward) or receives.
+pub fn affects_direction(name: &str, forward: bool) -> bool {
     match name {
         "net.core.rmem_max"
         | "net.ipv4.tcp_rmem"
         | "net.ipv4.tcp_moderate_rcvbuf"
         | "net.core.netdev_max_backlog"
         | "net.core.netdev_budget"
-        | "interface.ring.rx" => AffectedDirection::Reverse,
+        | "interface.ring.rx" => !forward,
         "net.core.wmem_max"
         | "net.core.optmem_max"
         | "net.core.default_qdisc"
@@ -62,8 +41,8 @@ pub fn find_affected_direction(name: &str) -> AffectedDirection {
         | "net.ipv4.tcp_mtu_probing"
         | "net.ipv4.tcp_recovery"
         | "interface.txqueuelen"
-        | "interface.ring.tx" => AffectedDirection::Forward,
-        _ => AffectedDirection::Both,
+        | "interface.ring.tx" => forward,
+        _ => true,
     }
 }
 

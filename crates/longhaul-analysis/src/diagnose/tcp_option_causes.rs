@@ -42,15 +42,11 @@ pub fn diagnose_stripped_options(case: &DiagnosisCase) -> Option<ReportFinding> 
         format!("Not negotiated: {name} ({cost}); {culprit}"),
     );
     found.confidence_ratio = 1.0;
-    match off {
-        Some(place) => {
-            found.advise(place, format!("Enable {sysctl}")).command =
-                Some(format!("sysctl -w {sysctl}=1"));
-        }
-        None => {
-            let text = "Look for a firewall or WAN accelerator that normalises TCP options";
-            found.advise("path", text);
-        }
+    if let Some(place) = off {
+        found.advise(place, format!("Enable {sysctl}")).command =
+            Some(format!("sysctl -w {sysctl}=1"));
+    } else {
+        found.advise("path", "Look for a firewall or WAN accelerator that normalises TCP options");
     }
     Some(found)
 }
@@ -93,16 +89,14 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
     );
     let mut found = build_finding(case, "no_window_scaling", summary);
     found.support(format!("no window exceeded {UNSCALED_BYTES} B"));
-    match off {
-        Some(place) => {
-            found.advise(place, "Enable window scaling").command =
-                Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1"));
-        }
-        None => {
-            let text =
-                "Find the middlebox that strips TCP options; until then use parallel streams";
-            found.advise("path", text);
-        }
+    if let Some(place) = off {
+        found.advise(place, "Enable window scaling").command =
+            Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1"));
+    } else {
+        found.advise(
+            "path",
+            "Find the middlebox that strips TCP options; until then use parallel streams",
+        );
     }
     Some(found)
 }

@@ -59,12 +59,6 @@ pub struct PhaseProbes<'a> {
     pub kept: &'a [LoadProbe],
 }
 
-impl PhaseProbes<'_> {
-    pub fn round_trips(&self) -> Vec<f64> {
-        list_round_trips(self.kept)
-    }
-}
-
 /// The phases of a run.
 pub struct RunPhases<'a> {
     pub all: Vec<PhaseProbes<'a>>,
@@ -208,7 +202,7 @@ pub struct IdleRttLevel {
 
 impl IdleRttLevel {
     pub fn of(idle: &[LoadProbe]) -> Option<IdleRttLevel> {
-        let trips = super::phase_probes::list_round_trips(idle);
+        let trips = list_round_trips(idle);
         if trips.len() < MIN_IDLE_PROBES {
             return None;
         }

@@ -44,7 +44,7 @@ pub fn measure_rtt_rise(
     drift: ClockDrift,
 ) -> Option<RttRise> {
     let before = super::phase_probes::list_round_trips(idle);
-    let under = loaded.round_trips();
+    let under = super::phase_probes::list_round_trips(loaded.kept);
     let quiet = median(before.iter().copied())?;
     let middle = median(under.iter().copied())?;
     let fullest = quantile(&sort_finite(under.iter().copied()), QUEUE_QUANTILE)?;

@@ -133,32 +133,24 @@ fn is_available_known_since(case: &EventCase) -> bool {
     case.median_available_since().is_some()
 }
 
-/// A changed route gives the location, not the fault.
-fn is_route_change_named(explained: &EventExplanation) -> bool {
-    explained.causes.iter().any(|f| f.cause == "route_change")
-}
-
 fn needs_shaper_run(case: &EventCase, explained: &EventExplanation) -> bool {
+    let named = |cause: &str| explained.causes.iter().any(|f| f.cause == cause);
     let end = case.event.between_us[1];
     let mut since = case.evidence.available.iter().filter(|seen| seen.at_us >= end);
     let looked = since.any(|seen| {
         let found = seen.estimate().is_some_and(|e| e.bucket.is_some());
         found || seen.report.plan.shaper_time_us.is_some()
     });
-    if looked
-        || !case.is_rate_quantity()
-        || !case.has_fallen()
-        || explained.causes.iter().any(|f| f.cause == "retune")
-    {
+    if looked || !case.is_rate_quantity() || !case.has_fallen() || named("retune") {
         return false;
     }
-    let link = ["capacity_change", "cross_traffic", "shaper_appeared", "policer_appeared"];
     // A slower link alone may still be a token bucket; if no available bandwidth is known, that is
     // measured first.
-    explained.causes.iter().any(|f| link.contains(&f.cause.as_str()))
+    ["capacity_change", "cross_traffic", "shaper_appeared", "policer_appeared"].map(named).contains(&true)
         || (explained.causes.len() != 1
             && (case.available().is_some() || is_available_known_since(case)))
-        || (is_route_change_named(explained) && is_available_known_since(case))
+        // A changed route gives the location, not the fault.
+        || (named("route_change") && is_available_known_since(case))
 }
 
 #[cfg(test)]

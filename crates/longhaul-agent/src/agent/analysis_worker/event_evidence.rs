@@ -4,9 +4,7 @@ use super::other_paths::{self, OtherPaths};
 use crate::watch::watch_file::WatchFile;
 use jiff::Timestamp;
 use longhaul_history::change_detection::series_sample::median_spacing_us;
-use longhaul_history::event::{
-    ChangeEvidence, EvidenceReport, RouteChangeBaseRate,
-};
+use longhaul_history::event::{ChangeEvidence, EvidenceReport, RouteChangeBaseRate};
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};

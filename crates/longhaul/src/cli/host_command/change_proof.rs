@@ -9,7 +9,7 @@ use crate::cli::{interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use longhaul_analysis::audit::{evaluate_trials, find_affected_direction, has_helped};
+use longhaul_analysis::audit::{affects_direction, evaluate_trials, has_helped};
 use longhaul_model::report::v1::host::{AuditAnalysis, AuditGrade, ProofTrial, SettingChange};
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 use longhaul_model::report::v1::{ParentRun, RunParty};
@@ -108,9 +108,8 @@ impl ProofRun<'_> {
     /// Measures before, after, after, before, …, so that a drifting path favours neither.
     fn measure(&mut self, guard: &mut RevertGuard) -> Result<(), CommandFailure> {
         let settings = self.wanted_of(is_setting_written);
-        let covers = |forward: &bool| {
-            settings.iter().any(|(name, _)| find_affected_direction(name).covers(*forward))
-        };
+        let covers =
+            |forward: &bool| settings.iter().any(|(name, _)| affects_direction(name, *forward));
         let ways: Vec<bool> = [true, false].into_iter().filter(covers).collect();
         let mut in_force = false;
         for state in trial_order(self.args.pairs) {
@@ -198,8 +197,7 @@ impl ProofRun<'_> {
         let helped = proof.directions.iter().filter(|effect| has_helped(effect));
         let helped: Vec<bool> = helped.map(|effect| effect.forward).collect();
         let stays = |change: &SettingChange| {
-            let bearing = find_affected_direction(&change.name);
-            helped.iter().any(|forward| bearing.covers(*forward))
+            helped.iter().any(|forward| affects_direction(&change.name, *forward))
         };
         let kept = self.wanted_of(|change| is_setting_written(change) && stays(change));
         if !kept.is_empty() {
