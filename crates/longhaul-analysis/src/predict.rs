@@ -1,6 +1,6 @@
 //! Predicts goodput for windows and streams on a path, from theory and a round model.
 //!
-//! - [`closed_forms`]: closed forms, and the bounds that hold regardless of the streams
+//! - [`closed_forms`]: the bounds that hold regardless of the streams
 //! - [`round_model`]: streams of one kind over one drop-tail queue, one step per round trip; [`stream_model`],
 //!   [`cubic_model`] and [`bbr_model`] model a single stream
 //! - [`measured_comparison`]: interpretation of the differences from a measured scan
@@ -18,7 +18,7 @@ pub mod round_model;
 pub mod scan_derivation;
 pub mod stream_model;
 
-pub use scan_derivation::{PlanDerivationError, derive_plan_from_scan};
+pub use scan_derivation::derive_plan_from_scan;
 
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::predict::{
@@ -44,28 +44,14 @@ pub const MAX_LOSS_RATIO: f64 = 0.5;
 /// A goodput at or above this ratio of a bound is limited by it.
 const AT_BOUND_RATIO: f64 = 0.97;
 
-/// A plan that cannot be predicted: names the value and the allowed range.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnpredictablePlan(pub String);
-
-impl std::fmt::Display for UnpredictablePlan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UnpredictablePlan {}
-
-/// Checks that the plan can be predicted.
-pub fn check_plan(plan: &PredictionPlan) -> Result<(), UnpredictablePlan> {
+/// Checks that the plan can be predicted; the error names the value and the allowed range.
+pub fn check_plan(plan: &PredictionPlan) -> Result<(), String> {
     let within = |name: &str, value: u64, range: std::ops::RangeInclusive<u64>| {
         if range.contains(&value) {
             return Ok(());
         }
         let (least, most) = range.into_inner();
-        Err(UnpredictablePlan(format!(
-            "{name} {value} is outside what is modelled ({least} to {most})"
-        )))
+        Err(format!("{name} {value} is outside what is modelled ({least} to {most})"))
     };
     within("capacity_bps", plan.path.capacity_bps, CAPACITY_BPS)?;
     within("rtt_us", plan.path.rtt_us, RTT_US)?;
@@ -89,12 +75,10 @@ pub fn check_plan(plan: &PredictionPlan) -> Result<(), UnpredictablePlan> {
     }
     if let Some(name) = find_unmodelled(plan) {
         let known = MODELLED.join(", ");
-        return Err(UnpredictablePlan(format!("{name} is not modelled ({known} are)")));
+        return Err(format!("{name} is not modelled ({known} are)"));
     }
     match plan.loss_ratios.iter().find(|p| !(0.0..=MAX_LOSS_RATIO).contains(*p)) {
-        Some(p) => {
-            Err(UnpredictablePlan(format!("loss_ratio {p} is outside 0 to {MAX_LOSS_RATIO}")))
-        }
+        Some(p) => Err(format!("loss_ratio {p} is outside 0 to {MAX_LOSS_RATIO}")),
         None => Ok(()),
     }
 }
@@ -148,7 +132,6 @@ fn predict_cell(
     buffer_bytes: u64,
 ) -> PredictionCell {
     let bounds = closed_forms::predict_bounds(plan, &setting, loss_ratio);
-    let formulas = closed_forms::compute_formulas(plan, &setting, loss_ratio, buffer_bytes);
     let course = round_model::simulate_setting(
         &ModelPath::of(plan, loss_ratio, buffer_bytes),
         plan,
@@ -165,7 +148,6 @@ fn predict_cell(
         queue_bytes: course.queue_bytes as u64,
         made_loss_ratio: course.made_loss_ratio,
         bounds,
-        formulas,
         measured_bps: None,
         disagreement_ratio: None,
         meaning: None,

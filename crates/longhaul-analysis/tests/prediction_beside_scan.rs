@@ -1,6 +1,6 @@
 //! A scan of a known path: what is derived from it, and what disagreements are said to mean.
 
-use longhaul_analysis::predict::{PlanDerivationError, derive_plan_from_scan, predict_goodput};
+use longhaul_analysis::predict::{derive_plan_from_scan, predict_goodput};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan as Probe};
 use longhaul_model::report::v1::scan::{
@@ -169,20 +169,17 @@ fn a_path_that_no_cell_filled_has_a_capacity_of_at_least_the_best() {
 #[test]
 fn a_scan_that_tells_nothing_is_refused_with_the_reason() {
     let refused = |cells| derive_plan_from_scan(&scan(cells), &[], true).unwrap_err();
-    assert_eq!(refused(Vec::new()), PlanDerivationError::NoCells);
+    assert!(refused(Vec::new()).contains("goodput in this direction"));
     let mut cells = grid();
     for cell in &mut cells {
         cell.idle_rtt_us = None;
     }
-    assert_eq!(refused(cells), PlanDerivationError::NoRoundTrip);
+    assert!(refused(cells).contains("idle round-trip time"));
     let mut cells = grid();
     for cell in &mut cells {
         cell.congestion_control = Some(String::from("vegas"));
     }
-    assert_eq!(refused(cells), PlanDerivationError::NotModelled);
-    assert_eq!(
-        derive_plan_from_scan(&scan(grid()), &[], false).unwrap_err(),
-        PlanDerivationError::NoCells,
-        "nothing was measured in the other direction"
-    );
+    assert!(refused(cells).contains("congestion control"));
+    let other = derive_plan_from_scan(&scan(grid()), &[], false).unwrap_err();
+    assert!(other.contains("goodput in this direction"), "nothing was measured that way: {other}");
 }

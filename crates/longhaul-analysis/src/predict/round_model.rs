@@ -61,7 +61,7 @@ impl ModelPath {
     pub fn of(plan: &PredictionPlan, loss_ratio: f64, buffer_bytes: u64) -> ModelPath {
         let mss_bytes = f64::from(plan.path.mss_bytes);
         let segment_bytes = mss_bytes + f64::from(plan.path.header_bytes);
-        let per_s = link_bps(plan) / (8.0 * mss_bytes);
+        let per_s = link_bps(&plan.path) / (8.0 * mss_bytes);
         let processor = plan.hosts.processor_bps.map(|bps| bps as f64 / (8.0 * mss_bytes));
         ModelPath {
             per_s,

@@ -8,6 +8,7 @@
 //! Error: the capacity's is that of the goodput; a mean RTT shows less than the whole queue.
 //! Wrong when: no cell filled the path: then the capacity is a lower bound, and `origin` says so.
 
+use super::closed_forms::link_bps;
 use crate::stats::quantile::{median, quantile, sort_finite};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::StopCondition;
@@ -35,36 +36,13 @@ const QUEUED_RATIO: f64 = 1.1;
 /// The quantile of the cells that filled the path that gives the capacity.
 const TOP_QUANTILE: f64 = 0.9;
 
-/// The reason why no plan follows from a scan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanDerivationError {
-    NoCells,
-    NoRoundTrip,
-    /// None of its congestion controls is modelled.
-    NotModelled,
-}
-
-impl std::fmt::Display for PlanDerivationError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            PlanDerivationError::NoCells => "no cell of the scan has a goodput in this direction",
-            PlanDerivationError::NoRoundTrip => "no cell of the scan has an idle round-trip time",
-            PlanDerivationError::NotModelled => {
-                "no cell of the scan used a congestion control that is modelled"
-            }
-        })
-    }
-}
-
-impl std::error::Error for PlanDerivationError {}
-
-/// Creates the plan that predicts the cells of one direction; `runs` are the available reports of
-/// the scan's probes.
+/// Creates the plan that predicts the cells of one direction, or returns why none follows; `runs`
+/// are the available reports of the scan's probes.
 pub fn derive_plan_from_scan(
     scan: &ScanReport,
     runs: &[ThroughputReport],
     forward: bool,
-) -> Result<(PredictionPlan, PredictionObservation), PlanDerivationError> {
+) -> Result<(PredictionPlan, PredictionObservation), &'static str> {
     let cells: Vec<&ScanCell> = scan
         .observation
         .cells
@@ -72,17 +50,18 @@ pub fn derive_plan_from_scan(
         .filter(|c| c.forward == forward && c.goodput_bps.is_some_and(|bps| bps > 0))
         .collect();
     if cells.is_empty() {
-        return Err(PlanDerivationError::NoCells);
+        return Err("no cell of the scan has a goodput in this direction");
     }
     let rtt_us = cells.iter().filter_map(|c| c.idle_rtt_us).min();
-    let rtt_us = rtt_us.filter(|us| *us > 0).ok_or(PlanDerivationError::NoRoundTrip)?;
+    let rtt_us =
+        rtt_us.filter(|us| *us > 0).ok_or("no cell of the scan has an idle round-trip time")?;
     let path = derive_path(scan, &cells, rtt_us);
     let measured: Vec<MeasuredSetting> = cells.iter().map(|c| convert_measured(c)).collect();
     let known = |name: &String| super::MODELLED.contains(&name.as_str());
     let controls = measured.iter().filter_map(|m| m.setting.congestion_control.clone());
     let congestion_controls = collect_distinct(controls.filter(known));
     if congestion_controls.is_empty() {
-        return Err(PlanDerivationError::NotModelled);
+        return Err("no cell of the scan used a congestion control that is modelled");
     }
     let plan = PredictionPlan {
         windows_bytes: collect_distinct(measured.iter().map(|m| m.setting.window_bytes)),
@@ -146,10 +125,8 @@ fn derive_path(scan: &ScanReport, cells: &[&ScanCell], rtt_us: u64) -> Predictio
 /// segments, since the slow starts of many streams may overflow a short queue in some cells.
 fn derive_loss(cells: &[&ScanCell], path: &PredictionPath) -> f64 {
     let quiet = |c: &&&ScanCell| {
-        let payload = f64::from(path.mss_bytes);
-        let link_bps =
-            path.capacity_bps as f64 * payload / (payload + f64::from(path.header_bytes));
-        let unfilled = c.goodput_bps.is_some_and(|bps| (bps as f64) < UNFILLED_RATIO * link_bps);
+        let most = UNFILLED_RATIO * link_bps(path);
+        let unfilled = c.goodput_bps.is_some_and(|bps| (bps as f64) < most);
         !fills_path(c) && unfilled && !c.loaded_rtt_us.is_some_and(|us| has_queue(us, path.rtt_us))
     };
     let counted = cells.iter().filter(quiet).filter_map(|c| {

@@ -6,12 +6,13 @@
 //! Wrong when: the losses of one round trip take more than one to repair.
 
 use super::bbr_model::BbrModel;
-use super::closed_forms::TIMEOUT_S;
 use super::cubic_model::{AckTrain, CubicModel, ends_slow_start};
 use longhaul_model::splitmix::SplitMix64;
 
 /// The initial window (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
+/// The minimum retransmission timeout of Linux, which is added to the RTT (TCP_RTO_MIN).
+const TIMEOUT_S: f64 = 0.2;
 /// Fewer segments give too few acknowledgements to detect a loss: the stream waits for a timeout.
 const MIN_RECOVERY_WINDOW: f64 = 4.0;
 /// In slow start, a window above this multiple of the outstanding segments is unused.

@@ -105,7 +105,6 @@ fn prediction() -> PredictionReport {
             loss_ratio: 0.0,
             buffer_bytes: 1 << 20,
             bounds: Vec::new(),
-            formulas: Vec::new(),
             goodput_bps: predicted,
             limited_by: Limiter::PathCapacity,
             queue_bytes: 0,

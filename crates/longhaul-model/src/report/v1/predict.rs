@@ -78,9 +78,6 @@ pub struct PredictionCell {
     pub buffer_bytes: u64,
     /// Upper bounds of the goodput, lowest first; the first one applies.
     pub bounds: Vec<RateBound>,
-    /// Mean goodput by closed formulas, with the formula's name in the text.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub formulas: Vec<RateBound>,
     /// Goodput in the steady part, by the round model.
     pub goodput_bps: u64,
     pub limited_by: Limiter,
