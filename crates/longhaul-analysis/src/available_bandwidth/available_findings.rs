@@ -26,25 +26,28 @@ pub fn list_findings(direction: &EstimatedDirection, word: &str) -> Vec<ReportFi
 
 fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<ReportFinding> {
     let bucket = direction.estimate.bucket.as_ref()?;
-    let (cause, name, what) = match bucket.kind {
-        TokenBucketKind::Shaper => ("shaper", "Shaper", "the excess is queued"),
-        TokenBucketKind::Policer => ("policer", "Policer", "the excess is dropped"),
+    let (cause, name, what, seen) = match bucket.kind {
+        TokenBucketKind::Shaper => (
+            "shaper",
+            "Shaper",
+            "queued",
+            "trains slow down after the same number of bytes each time",
+        ),
+        TokenBucketKind::Policer => (
+            "policer",
+            "Policer",
+            "dropped",
+            "trains lose what exceeds one rate, and no queue builds up",
+        ),
     };
     let summary = format!(
-        "{name}, {word}: {} for the first {}, then {}; {what}",
+        "{name}, {word}: {} for the first {}, then {}; the excess is {what}",
         to_rate(bucket.peak_bps),
         Bytes(bucket.burst_bytes),
         to_rate(bucket.sustained_bps),
     );
     let mut found = ReportFinding::new(cause, bucket.confidence_ratio, summary);
-    found.support(match bucket.kind {
-        TokenBucketKind::Shaper => {
-            String::from("trains slow down after the same number of bytes each time")
-        }
-        TokenBucketKind::Policer => {
-            String::from("trains lose what exceeds one rate, and no queue builds up")
-        }
-    });
+    found.support(seen);
     if direction.estimate.flags.iter().any(|f| f == "unstable") {
         found.contradict("the load on the path changed during this run");
     }

@@ -10,7 +10,6 @@
 //! Wrong when: cross traffic starts once and continues.
 
 mod knee;
-mod policer_detection;
 mod rate_step;
 
 use super::train_evidence::TrainEvidence;
@@ -22,7 +21,6 @@ use longhaul_model::report::v1::available::{
 };
 
 pub use knee::{find_knee_hint, find_repeated_knee};
-pub use policer_detection::find_policer;
 pub use rate_step::find_rate_step;
 
 /// The parameters of the detection of token buckets.
@@ -67,7 +65,8 @@ fn knees_recur_without_rest(
     knees: &[RateKnee],
     find: fn(&TrainReading) -> Option<RateKnee>,
 ) -> bool {
-    let same = |r: &&&TrainReading| find(r).is_some_and(|k| is_near_knees(&k, knees));
+    let place = compute_knee_position(knees);
+    let same = |r: &&&TrainReading| find(r).is_some_and(|k| is_knee_at(&k, place));
     late.iter().filter(same).count() as f64
         > BucketDetectionTuning::MAX_REPEATED_KNEES_RATIO * late.len() as f64
 }
@@ -79,26 +78,27 @@ fn summarize_knees(
     confidence_ratio: f64,
 ) -> Option<TokenBucketEstimate> {
     let of = |value: fn(&RateKnee) -> f64| median(knees.iter().map(value));
-    let (peak, sustained, burst) =
-        (of(|k| k.peak_bps)?, of(|k| k.sustained_bps)?, of(|k| k.burst_bytes)?);
-    let rates = sort_finite(knees.iter().map(|k| k.sustained_bps));
-    let sizes = sort_finite(knees.iter().map(|k| k.burst_bytes));
+    let span = |value: fn(&RateKnee) -> f64| {
+        let sorted = sort_finite(knees.iter().map(value));
+        Some([quantile(&sorted, 0.1)?, quantile(&sorted, 0.9)?])
+    };
+    let (sustained, burst) = (of(|k| k.sustained_bps)?, of(|k| k.burst_bytes)?);
+    let [slow, fast] = span(|k| k.sustained_bps)?;
+    let [small, large] = span(|k| k.burst_bytes)?;
     let packet = knees.iter().map(|k| k.packet_bytes).fold(0.0, f64::max);
     let least = packet.max(BucketDetectionTuning::BURST_ERROR * burst);
-    let span = |values: &[f64]| Some((quantile(values, 0.1)?, quantile(values, 0.9)?));
-    let (rate_span, size_span) = (span(&rates)?, span(&sizes)?);
     Some(TokenBucketEstimate {
         kind,
-        peak_bps: peak as u64,
+        peak_bps: of(|k| k.peak_bps)? as u64,
         sustained_bps: sustained as u64,
         sustained_interval_bps: Some([
-            (rate_span.0.min(0.98 * sustained)) as u64,
-            (rate_span.1.max(1.02 * sustained)) as u64,
+            slow.min(0.98 * sustained) as u64,
+            fast.max(1.02 * sustained) as u64,
         ]),
         burst_bytes: burst as u64,
         burst_interval_bytes: Some([
-            size_span.0.min(burst - least).max(0.0) as u64,
-            size_span.1.max(burst + least) as u64,
+            small.min(burst - least).max(0.0) as u64,
+            large.max(burst + least) as u64,
         ]),
         confidence_ratio,
     })
@@ -111,11 +111,9 @@ fn list_rested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
 
 /// Returns each burst with the time since the end of the previous train.
 fn list_bursts_after(evidence: &TrainEvidence, fits: impl Fn(f64) -> bool) -> Vec<&TrainReading> {
-    let mut trains: Vec<&TrainReading> = evidence.readings.iter().collect();
-    trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
     let mut busy_until = f64::MIN;
     let mut found = Vec::new();
-    for train in trains {
+    for train in &evidence.readings {
         let clean = train.purpose == TrainPurpose::Burst && train.lost == 0;
         if clean && fits(train.sent_s[0] - busy_until) {
             found.push(train);
@@ -141,10 +139,6 @@ fn find_agreeing_knees(
     let same: Vec<RateKnee> = knees.into_iter().filter(|k| is_knee_at(k, place)).collect();
     (same.len() >= BucketDetectionTuning::MIN_KNEES && 4 * same.len() >= 3 * long_enough)
         .then_some(same)
-}
-
-fn is_near_knees(knee: &RateKnee, others: &[RateKnee]) -> bool {
-    is_knee_at(knee, compute_knee_position(others))
 }
 
 fn is_knee_at(knee: &RateKnee, place: f64) -> bool {

@@ -63,7 +63,6 @@ pub fn estimate_direction(
         bucket_detection::find_small_bucket(&evidence)
             .or_else(|| bucket_detection::find_rate_step(&probing.trains))
             .or_else(|| bucket_detection::find_repeated_knee(&evidence))
-            .or_else(|| bucket_detection::find_policer(&evidence))
     };
     let fusion = fuse_methods(&evidence);
     estimate.verdict = judge_direction(plan, probing, &evidence, fusion.as_ref(), found.as_ref());

@@ -68,12 +68,8 @@ pub struct EmptyQueueShare {
     pub queue_s: f64,
     /// The width of the noise.
     pub noise_s: f64,
-    pub probes: usize,
-    pub lost: usize,
-    /// The rate of our probes per second.
-    pub rate_hz: f64,
-    /// The size of one probe in bits.
-    pub bits: f64,
+    /// The rate of our own probes.
+    pub probe_bps: f64,
     /// Set if the timestamp error exceeds that of an otherwise idle host.
     pub is_busy_host: bool,
 }
@@ -131,38 +127,30 @@ pub fn measure_empty_queue(
     let hidden = compute_hidden_share(noise.width_s, queue_s) * busy.len() as f64 / count;
     let empty_ratio = (noise.excess / count - hidden.min(0.3)).clamp(0.0, 1.0);
     let sampling = compute_block_error(&delays, noise.width_s);
-    let systematic =
-        EmptyQueueTuning::HIDDEN_DOUBT * (hidden + compute_removed_share(&delays, noise));
-    let ours: Vec<&TrainReading> = list_idle_trains(readings).collect();
-    let seconds: f64 = ours.iter().map(|r| r.sent_span_s()).sum();
-    let sent: usize = ours.iter().map(|r| r.packets).sum();
+    // The subtraction of the next stretch may have removed probes of an empty queue.
+    let removed = (noise.within - noise.excess).max(0.0) / count;
+    let systematic = EmptyQueueTuning::HIDDEN_DOUBT * (hidden + removed);
+    let ours = || readings.iter().filter(|r| r.purpose == TrainPurpose::Idle);
+    let seconds: f64 = ours().map(TrainReading::sent_span_s).sum();
+    let bits: f64 = ours().map(|r| r.packets as f64 * r.bits).sum();
     Some(EmptyQueueShare {
         empty_ratio,
         error_ratio: sampling.hypot(systematic),
         queue_s,
         noise_s: noise.width_s,
-        probes: delays.len(),
-        lost: ours.iter().map(|r| r.lost).sum(),
-        rate_hz: if seconds > 0.0 { sent as f64 / seconds } else { 0.0 },
-        bits: ours.first().map_or(0.0, |r| r.bits),
+        probe_bps: if seconds > 0.0 { bits / seconds } else { 0.0 },
         is_busy_host: batching_s <= 0.0 && noise.width_s > EmptyQueueTuning::BUSY_HOST_S,
     })
-}
-
-fn list_idle_trains(readings: &[TrainReading]) -> impl Iterator<Item = &TrainReading> {
-    readings.iter().filter(|r| r.purpose == TrainPurpose::Idle)
 }
 
 /// Returns all probes by time, except those that came too soon after another or met a queue left by
 /// one of our own trains.
 fn select_probes(readings: &[TrainReading], clear_s: f64) -> Vec<ReceivedPacket> {
-    let mut trains: Vec<&TrainReading> = readings.iter().collect();
-    trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
     let delays = readings.iter().flat_map(|r| r.points.iter().map(ReceivedPacket::delay_s));
     let least = delays.fold(f64::MAX, f64::min);
     let mut drained_s = f64::MIN;
     let mut kept = Vec::new();
-    for train in trains {
+    for train in readings {
         let Some(last) = train.points.last().filter(|_| train.purpose != TrainPurpose::Idle) else {
             kept.extend(drop_close_probes(
                 train.kept.iter().filter(|p| p.sent_s >= drained_s),
@@ -232,7 +220,9 @@ fn find_skew_slope(points: &[ReceivedPacket]) -> f64 {
 #[derive(Debug, Clone, Copy)]
 struct DelayNoise {
     width_s: f64,
-    /// The number of probes within the width minus that in the next stretch of the same length.
+    /// The number of probes within the width.
+    within: f64,
+    /// That number minus the one in the next stretch of the same length.
     excess: f64,
 }
 
@@ -265,7 +255,7 @@ fn measure_delay_noise(delays: &[f64], least_s: f64) -> DelayNoise {
         width_s *= EmptyQueueTuning::MARGIN;
     }
     let within = below(width_s);
-    DelayNoise { width_s, excess: within - (below(2.0 * width_s) - within) }
+    DelayNoise { width_s, within, excess: within - (below(2.0 * width_s) - within) }
 }
 
 /// Returns the share of the busy probes that count as empty, if queues are exponential.
@@ -274,12 +264,6 @@ fn compute_hidden_share(noise_s: f64, queue_s: f64) -> f64 {
         return 0.0;
     }
     (1.0 - (-noise_s / queue_s).exp()).powi(2)
-}
-
-/// Returns the share of probes that the subtraction of the next stretch may have removed.
-fn compute_removed_share(delays: &[f64], noise: DelayNoise) -> f64 {
-    let within = delays.iter().filter(|d| **d <= noise.width_s).count() as f64;
-    (within - noise.excess).max(0.0) / delays.len() as f64
 }
 
 fn compute_block_error(delays: &[f64], noise_s: f64) -> f64 {
@@ -310,10 +294,7 @@ mod tests {
             error_ratio: 0.02,
             queue_s: 1e-3,
             noise_s,
-            probes: 400,
-            lost: 0,
-            rate_hz: 400.0,
-            bits: 800.0,
+            probe_bps: 320_000.0,
             is_busy_host: noise_s > EmptyQueueTuning::BUSY_HOST_S,
         };
         let slow = 50e6;

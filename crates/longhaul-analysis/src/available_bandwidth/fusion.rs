@@ -115,24 +115,21 @@ fn combine_estimates(
     let queue = queue.filter(|q| !is_queue_hidden_by_noise(q, by_sweep, capacity));
     let queue_share = queue.map(|q| {
         // Our own probes contribute to the queue too.
-        let ours = q.rate_hz * q.bits / capacity.value;
+        let ours = q.probe_bps / capacity.value;
         ((q.empty_ratio + ours).min(1.0), q.error_ratio)
     });
     let joined = queue_share.map(|(share, error)| posterior.with_share(share, error));
     let by_queue = queue_share.map(|(share, error)| multiply_share(capacity, share, error));
     let accord = compare_methods(by_queue, by_sweep, capacity.value, sampling_bps);
     let (level, at, queue_weight) = match (accord, &joined) {
-        (MethodAgreement::Agree | MethodAgreement::Changed, Some(joined)) => {
+        (MethodAgreement::SeveralHops, _) | (_, None) => (by_sweep, capacity, 0.0),
+        (_, Some(joined)) => {
             let weight = by_sweep.zip(by_queue).map_or(1.0, |(s, q)| {
                 let (s, q) = (s.deviation.powi(2), q.deviation.powi(2));
                 s / (s + q).max(f64::MIN_POSITIVE)
             });
             (Some(joined.available()), joined.capacity(), weight)
         }
-        (MethodAgreement::Alone, Some(joined)) => {
-            (Some(joined.available()), joined.capacity(), 1.0)
-        }
-        _ => (by_sweep, capacity, 0.0),
     };
     FusedEstimate {
         available: level

@@ -47,8 +47,7 @@ impl ProbeScheduleTuning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScheduleStage {
     Bursts { round: u32, packets: u32 },
-    Main,
-    More { round: u32 },
+    Sweep { round: u32 },
     Memory,
     Long,
     RepeatLong,
@@ -98,8 +97,7 @@ impl ProbeSchedule {
                 }
                 return Some(trains);
             }
-            self.stage = self.stage_after_refusal();
-            self.begin_long();
+            self.enter_next_stage(false);
         }
         None
     }
@@ -108,12 +106,13 @@ impl ProbeSchedule {
     pub fn record(&mut self, trains: &[ProbeTrain]) {
         self.purse.record_elapsed(trains);
         self.seen.extend_from_slice(trains);
-        self.stage = self.next_stage();
-        self.begin_long();
+        self.enter_next_stage(true);
     }
 
-    /// Adds the time that is reserved for the long trains.
-    fn begin_long(&mut self) {
+    /// Enters the next stage, with the time that is reserved for it. `sent` is false if the budget
+    /// forbade all trains of this one.
+    fn enter_next_stage(&mut self, sent: bool) {
+        self.stage = self.next_stage(sent);
         if self.stage == ScheduleStage::Long {
             self.purse.add_time(self.plan.shaper_time_us.unwrap_or(0));
         }
@@ -129,10 +128,10 @@ impl ProbeSchedule {
                 let count = if round == 0 { 2 } else { ProbeScheduleTuning::ENOUGH_BURSTS as u32 };
                 train_planning::plan_bursts(&shape, &self.purse, count, packets)
             }
-            ScheduleStage::Main => {
+            ScheduleStage::Sweep { round: 0 } => {
                 train_planning::plan_main_sweep(&shape, &self.purse, self.facts.interface_bps)
             }
-            ScheduleStage::More { .. } => self.fused().map_or_else(Vec::new, |fusion| {
+            ScheduleStage::Sweep { .. } => self.fused().map_or_else(Vec::new, |fusion| {
                 train_planning::plan_more_trains(
                     &shape,
                     &self.purse,
@@ -149,33 +148,24 @@ impl ProbeSchedule {
         }
     }
 
-    /// Returns the next stage if the budget forbids all trains of this one.
-    fn stage_after_refusal(&self) -> ScheduleStage {
-        match self.stage {
-            ScheduleStage::Bursts { .. } if self.evidence().dispersion.is_some() => {
-                ScheduleStage::Main
-            }
-            ScheduleStage::Main | ScheduleStage::More { .. } | ScheduleStage::Memory => {
-                self.stage_long_or_done()
-            }
-            ScheduleStage::Bursts { .. }
-            | ScheduleStage::Long
-            | ScheduleStage::RepeatLong
-            | ScheduleStage::Done => ScheduleStage::Done,
-        }
-    }
-
-    fn next_stage(&self) -> ScheduleStage {
+    fn next_stage(&self, sent: bool) -> ScheduleStage {
         match self.stage {
             ScheduleStage::Bursts { .. } if self.plan.mode == AvailableMode::Light => {
                 ScheduleStage::Done
             }
-            ScheduleStage::Bursts { round, packets } => self.stage_after_bursts(round, packets),
-            ScheduleStage::Main => self.stage_after_main(0),
-            ScheduleStage::More { round } => self.stage_after_main(round + 1),
-            ScheduleStage::Memory => self.stage_long_or_done(),
-            ScheduleStage::Long => ScheduleStage::RepeatLong,
-            ScheduleStage::RepeatLong | ScheduleStage::Done => ScheduleStage::Done,
+            ScheduleStage::Bursts { round, packets } if sent => {
+                self.stage_after_bursts(round, packets)
+            }
+            ScheduleStage::Bursts { .. } if self.evidence().dispersion.is_some() => {
+                ScheduleStage::Sweep { round: 0 }
+            }
+            ScheduleStage::Sweep { round } if sent => self.stage_after_sweep(round),
+            ScheduleStage::Sweep { .. } | ScheduleStage::Memory => self.stage_long_or_done(),
+            ScheduleStage::Long if sent => ScheduleStage::RepeatLong,
+            ScheduleStage::Bursts { .. }
+            | ScheduleStage::Long
+            | ScheduleStage::RepeatLong
+            | ScheduleStage::Done => ScheduleStage::Done,
         }
     }
 
@@ -207,7 +197,7 @@ impl ProbeSchedule {
         if long_enough >= ProbeScheduleTuning::ENOUGH_BURSTS
             || round >= ProbeScheduleTuning::MAX_BURST_ROUNDS
         {
-            return ScheduleStage::Main;
+            return ScheduleStage::Sweep { round: 0 };
         }
         ScheduleStage::Bursts {
             round: round + 1,
@@ -215,7 +205,7 @@ impl ProbeSchedule {
         }
     }
 
-    fn stage_after_main(&self, rounds: u32) -> ScheduleStage {
+    fn stage_after_sweep(&self, round: u32) -> ScheduleStage {
         let evidence = self.evidence();
         if bucket_detection::is_bucket_suspected(&evidence) {
             return ScheduleStage::Memory;
@@ -228,8 +218,8 @@ impl ProbeSchedule {
             let off = f.available.is_none_or(|a| a.deviation > target * f.capacity.value);
             off && f.accord != MethodAgreement::SeveralHops
         });
-        if unsure && rounds < most_rounds {
-            ScheduleStage::More { round: rounds }
+        if unsure && round < most_rounds {
+            ScheduleStage::Sweep { round: round + 1 }
         } else {
             self.stage_long_or_done()
         }
@@ -261,7 +251,7 @@ impl ProbeSchedule {
     /// Returns the lower bound of the available share so far; one fifth before anything is known.
     fn free_ratio(&self) -> f64 {
         let known = match self.stage {
-            ScheduleStage::More { .. } => self.fused(),
+            ScheduleStage::Sweep { round: 1.. } => self.fused(),
             _ => None,
         };
         let ratio = known.and_then(|f| Some(f.available?.interval[0] / f.capacity.value));

@@ -9,6 +9,8 @@
 //! for the rounded knee. Units: bit/s of IP. Error: the posterior's.
 //! Wrong when: several hops are loaded (the first knee is still A), or traffic is not FIFO.
 
+use crate::stats::student_distribution::upper_tail;
+
 /// The number of steps of A/C from 0 to 1.
 pub const SHARE_STEPS: usize = 91;
 /// Ratios of C to the rate of the bursts' fastest stretches.
@@ -240,7 +242,7 @@ fn compute_reflection(z: f64, kappa: f64) -> f64 {
     let step = reach / RateSweepTuning::INTEGRAL_STEPS as f64;
     let one = |i: usize| {
         let x = (i as f64 + 0.5) * step;
-        let lower = normal_cdf(-z - x);
+        let lower = upper_tail(z + x);
         let mirrored = compute_mirrored_tail(z, x);
         (lower + mirrored) * (1.0 - (-kappa * x).exp()) * step
     };
@@ -251,22 +253,11 @@ fn compute_reflection(z: f64, kappa: f64) -> f64 {
 fn compute_mirrored_tail(z: f64, x: f64) -> f64 {
     let below = z - x;
     if below > -5.0 {
-        return (-2.0 * z * x).exp() * normal_cdf(below);
+        return (-2.0 * z * x).exp() * upper_tail(-below);
     }
     // The first term of the tail, so that both exponents are added before taking the exponential.
     let tail = -0.5 * below * below - 2.0 * z * x;
     tail.exp() / (-below * (2.0 * std::f64::consts::PI).sqrt())
-}
-
-/// The normal distribution function; Abramowitz and Stegun 26.2.17, accurate to 1e-7.
-fn normal_cdf(z: f64) -> f64 {
-    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
-    let series = t
-        * (0.319_381_530
-            + t * (-0.356_563_782
-                + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
-    let tail = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt() * series;
-    if z >= 0.0 { 1.0 - tail } else { tail }
 }
 
 /// A value with its standard deviation and 95 % interval.

@@ -17,6 +17,7 @@ const TIMER_SCATTER: f64 = 0.2;
 /// All readings of one direction and each method's result.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrainEvidence {
+    /// In order of time.
     pub readings: Vec<TrainReading>,
     /// Trains left out, with the reason.
     pub dropped: Vec<(u32, String)>,
@@ -33,9 +34,9 @@ impl TrainEvidence {
     pub fn of(trains: &[ProbeTrain]) -> TrainEvidence {
         let zero = ClockZeros::of(trains);
         let mut evidence = TrainEvidence::default();
-        // Sorted by index, so that the order of the input does not matter.
+        // Sorted, so that the order of the input does not matter.
         let mut ordered: Vec<&ProbeTrain> = trains.iter().collect();
-        ordered.sort_by_key(|t| (t.index, t.sent_at_ns));
+        ordered.sort_by_key(|t| (t.sent_at_ns, t.index));
         for train in ordered {
             evidence.sent += train.sent_ns.len();
             evidence.lost += train.received_ns.iter().filter(|t| t.is_none()).count();
@@ -78,6 +79,12 @@ impl TrainEvidence {
         }
         self.lost as f64 / self.sent as f64
     }
+
+    /// Returns the number of bursts that are long enough to exceed the noise.
+    pub fn count_long_bursts(&self, least_s: f64) -> usize {
+        let bursts = self.readings.iter().filter(|r| r.purpose == TrainPurpose::Burst);
+        bursts.filter(|r| !r.kept.is_empty() && r.received_span_s() >= least_s).count()
+    }
 }
 
 fn build_train_strain(
@@ -98,12 +105,4 @@ fn build_train_strain(
         seconds,
         noise: stamp_s * (2.0 / at_each_end).sqrt() / seconds,
     })
-}
-
-impl TrainEvidence {
-    /// Returns the number of bursts that are long enough to exceed the noise.
-    pub fn count_long_bursts(&self, least_s: f64) -> usize {
-        let bursts = self.readings.iter().filter(|r| r.purpose == TrainPurpose::Burst);
-        bursts.filter(|r| !r.kept.is_empty() && r.received_span_s() >= least_s).count()
-    }
 }

@@ -60,31 +60,20 @@ struct ArrivalLine {
     error: f64,
 }
 
-/// Prefix sums from which the line of any range follows in constant time.
-struct RegressionSums {
-    upto: Vec<[f64; 5]>,
-}
-
-impl RegressionSums {
-    fn of(points: &[(f64, f64)]) -> RegressionSums {
-        let mut upto = vec![[0.0; 5]];
-        for (x, y) in points {
-            let last = upto[upto.len() - 1];
-            let here = [1.0, *x, *y, x * x, x * y];
-            upto.push(std::array::from_fn(|i| last[i] + here[i]));
+/// Fits the line of least squares.
+fn fit_line(points: &[(f64, f64)]) -> ArrivalLine {
+    let mut sums = [0.0; 5];
+    for (x, y) in points {
+        for (sum, term) in sums.iter_mut().zip([1.0, *x, *y, x * x, x * y]) {
+            *sum += term;
         }
-        RegressionSums { upto }
     }
-
-    fn line(&self, points: &[(f64, f64)], from: usize, to: usize) -> ArrivalLine {
-        let [n, x, y, xx, xy]: [f64; 5] =
-            std::array::from_fn(|i| self.upto[to][i] - self.upto[from][i]);
-        let spread = n * xx - x * x;
-        let s_per_byte = if spread > 0.0 { (n * xy - x * y) / spread } else { 0.0 };
-        let start_s = (y - s_per_byte * x) / n;
-        let off = points[from..to].iter().map(|p| (p.1 - start_s - s_per_byte * p.0).powi(2));
-        ArrivalLine { start_s, s_per_byte, error: off.sum() }
-    }
+    let [n, x, y, xx, xy] = sums;
+    let spread = n * xx - x * x;
+    let s_per_byte = if spread > 0.0 { (n * xy - x * y) / spread } else { 0.0 };
+    let start_s = (y - s_per_byte * x) / n;
+    let off = points.iter().map(|p| (p.1 - start_s - s_per_byte * p.0).powi(2));
+    ArrivalLine { start_s, s_per_byte, error: off.sum() }
 }
 
 pub fn find_knee(reading: &TrainReading) -> Option<RateKnee> {
@@ -103,13 +92,12 @@ fn find_knee_in(points: &[(f64, f64)], reading: &TrainReading) -> Option<RateKne
     if points.len() < 2 * KneeTuning::MIN_SIDE_PACKETS + 2 {
         return None;
     }
-    let sums = RegressionSums::of(points);
-    let whole = sums.line(points, 0, points.len());
+    let whole = fit_line(points);
     let step = points.len().div_ceil(KneeTuning::MAX_KNEE_POSITIONS);
     let (first, second) = (KneeTuning::MIN_SIDE_PACKETS
         ..=points.len() - KneeTuning::MIN_SIDE_PACKETS)
         .step_by(step)
-        .map(|at| (sums.line(points, 0, at), sums.line(points, at, points.len())))
+        .map(|at| (fit_line(&points[..at]), fit_line(&points[at..])))
         .min_by(|a, b| (a.0.error + a.1.error).total_cmp(&(b.0.error + b.1.error)))?;
     let freedom = points.len() as f64 - 4.0;
     let floor = points.len() as f64 * KneeTuning::STAMP_S * KneeTuning::STAMP_S;
@@ -162,7 +150,7 @@ impl RepeatedKneeTuning {
 
 /// Returns the knee of the first long train if it slowed down for good, as by an empty bucket.
 pub fn find_knee_hint(evidence: &TrainEvidence) -> Option<RateKnee> {
-    let trains = list_trains_in_order(evidence);
+    let trains = list_long_readings(evidence);
     let knee = find_knee_by_arrivals(trains.first()?)?;
     let stays = is_rate_sustained(&trains[..count_first_trains(&trains)], knee.sustained_bps);
     (stays && knee.peak_bps > RepeatedKneeTuning::MIN_RATE_STEP * knee.sustained_bps)
@@ -171,7 +159,7 @@ pub fn find_knee_hint(evidence: &TrainEvidence) -> Option<RateKnee> {
 
 /// Finds a bucket that empties in each train after a rest, and in no other train.
 pub fn find_repeated_knee(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
-    let trains = list_trains_in_order(evidence);
+    let trains = list_long_readings(evidence);
     let look = count_first_trains(&trains);
     let (mut rested, mut late) = (vec![*trains.first()?], Vec::new());
     for pair in trains[look.saturating_sub(1)..].windows(2) {
@@ -196,12 +184,8 @@ pub fn find_repeated_knee(evidence: &TrainEvidence) -> Option<TokenBucketEstimat
     summarize_knees(&knees, kind, 0.9)
 }
 
-fn list_trains_in_order(evidence: &TrainEvidence) -> Vec<&TrainReading> {
-    let all = evidence.readings.iter();
-    let mut trains: Vec<&TrainReading> =
-        all.filter(|r| r.purpose == TrainPurpose::Bucket).collect();
-    trains.sort_by(|a, b| a.sent_s[0].total_cmp(&b.sent_s[0]));
-    trains
+fn list_long_readings(evidence: &TrainEvidence) -> Vec<&TrainReading> {
+    evidence.readings.iter().filter(|r| r.purpose == TrainPurpose::Bucket).collect()
 }
 
 /// The number of long trains before the first rest.
