@@ -115,26 +115,16 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
         add_evidence(analysis, text);
     }
     let (source, target) = (&seen.source, &seen.target);
-    let lines = [
-        describe_time_share(
-            "the connections had no data to send",
-            source.network.idle_us,
-            &source.network,
-        ),
-        describe_time_share(
-            "the connections waited for the network",
-            waiting_us(&source.network),
-            &source.network,
-        ),
-        describe_time_share("the reader threads were busy", source.disk.busy_us, &source.disk),
-        describe_time_share(
-            "the target waited for buffer space",
-            target.network.blocked_us,
-            &target.network,
-        ),
-        describe_time_share("the writer threads were busy", target.disk.busy_us, &target.disk),
+    let shares = [
+        ("the connections had no data to send", source.network.idle_us, &source.network),
+        ("the connections waited for the network", waiting_us(&source.network), &source.network),
+        ("the reader threads were busy", source.disk.busy_us, &source.disk),
+        ("the target waited for buffer space", target.network.blocked_us, &target.network),
+        ("the writer threads were busy", target.disk.busy_us, &target.disk),
     ];
-    analysis.evidence.extend(lines.into_iter().flatten());
+    for (what, us, stage) in shares {
+        analysis.evidence.extend(describe_time_share(what, us, stage));
+    }
     if target.sync_us > target.elapsed_us / 20 {
         let text = format!("syncing to the target's disk took {} ms", target.sync_us / 1000);
         add_evidence(analysis, &text);
@@ -221,18 +211,21 @@ fn split_target_time(starved: f64, target: &CopyEndCounts) -> (f64, f64, f64) {
 }
 
 /// After the last byte arrived, only the target's disk was waited for.
-fn add_disk_tail(split: CopyTimeSplit, target: &CopyEndCounts) -> CopyTimeSplit {
+fn add_disk_tail(mut split: CopyTimeSplit, target: &CopyEndCounts) -> CopyTimeSplit {
     let all = total_stage_us(&target.network) + target.hash_us;
     let active_us = all / u64::from(target.network.threads.max(1));
     let tail = 1.0 - compute_ratio(active_us, target.elapsed_us);
-    let kept = 1.0 - tail;
-    CopyTimeSplit {
-        source_disk_ratio: split.source_disk_ratio * kept,
-        source_cpu_ratio: split.source_cpu_ratio * kept,
-        network_ratio: split.network_ratio * kept,
-        target_disk_ratio: split.target_disk_ratio * kept + tail,
-        target_cpu_ratio: split.target_cpu_ratio * kept,
+    for ratio in [
+        &mut split.source_disk_ratio,
+        &mut split.source_cpu_ratio,
+        &mut split.network_ratio,
+        &mut split.target_disk_ratio,
+        &mut split.target_cpu_ratio,
+    ] {
+        *ratio *= 1.0 - tail;
     }
+    split.target_disk_ratio += tail;
+    split
 }
 
 /// Returns the stage with the largest share, that share, and the next one.

@@ -12,7 +12,7 @@ pub use imported_route::convert_to_path_report;
 
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::imported::{
-    ImportedAnalysis, ImportedObservation, ImportedStream, ImportedTransfer,
+    ImportedAnalysis, ImportedObservation, ImportedTransfer,
 };
 
 /// Seconds are printed to the millisecond or finer, or to a hundredth by iperf.
@@ -111,31 +111,24 @@ fn add_count_caveats(whose: &str, transfer: &ImportedTransfer, caveats: &mut Vec
     }
 }
 
-/// Accessors for the count of one end: in a stream, and in the total.
-type CountAccessors = (
-    fn(&ImportedStream) -> Option<&ImportedTransfer>,
-    fn(&ImportedObservation) -> Option<&ImportedTransfer>,
-);
-
-const COUNT_ACCESSORS: [CountAccessors; 3] = [
-    (|it| it.receiver.as_ref(), |it| it.receiver.as_ref()),
-    (|it| it.sender.as_ref(), |it| it.sender.as_ref()),
-    (|it| it.either.as_ref(), |it| it.either.as_ref()),
-];
-
 /// Sums the rates of all streams by the first end that has all of them; adds the total of that end.
 fn sum_stream_rates(seen: &ImportedObservation) -> Option<(u64, Option<&ImportedTransfer>)> {
     if seen.streams.is_empty() {
         return None;
     }
-    COUNT_ACCESSORS.into_iter().find_map(|(of_stream, of_all)| {
+    list_transfers(seen).into_iter().enumerate().find_map(|(end, (_, total))| {
         let mut rates = seen.streams.iter().map(|stream| {
-            let transfer = of_stream(stream)?;
-            transfer.printed_bps.or_else(|| derive_rate(transfer))
+            let counts = [&stream.receiver, &stream.sender, &stream.either];
+            read_rate(counts[end].as_ref()?)
         });
         let sum = rates.try_fold(0_u64, |sum, rate| sum.checked_add(rate?))?;
-        Some((sum, of_all(seen)))
+        Some((sum, total))
     })
+}
+
+/// Returns the printed rate, or else the rate from bytes and time.
+fn read_rate(transfer: &ImportedTransfer) -> Option<u64> {
+    transfer.printed_bps.or_else(|| derive_rate(transfer))
 }
 
 /// Tolerates half a unit of the last printed digit for each stream and the total, plus a fraction
@@ -146,7 +139,7 @@ fn check_rate_sums(
     total: &ImportedTransfer,
     caveats: &mut Vec<ReportCaveat>,
 ) {
-    let Some(whole) = total.printed_bps.or_else(|| derive_rate(total)) else {
+    let Some(whole) = read_rate(total) else {
         return;
     };
     let rounding = total.rounding_bps.unwrap_or(1);
@@ -229,6 +222,7 @@ fn format_millions(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_model::report::v1::imported::ImportedStream;
 
     fn transfer(bytes: u64, seconds: f64, mbps: f64) -> ImportedTransfer {
         ImportedTransfer {

@@ -100,14 +100,9 @@ fn convert_hop(step: &Step) -> Option<ObservedHop> {
     let answers = step.addresses.iter().map(|address| HopReply {
         address: address.clone(),
         name: step.host.clone().filter(|_| alone),
-        autonomous_system: None,
-        place: None,
         rtts_ns: rtts_ns.clone(),
-        reply_ttl: None,
-        quoted_ttl: None,
         kind: "not_told".to_owned(),
-        mpls: Vec::new(),
-        rewritten: Vec::new(),
+        ..HopReply::default()
     });
     Some(ObservedHop {
         ttl: u8::try_from(step.ttl_index).ok()?,

@@ -28,7 +28,8 @@
 //! Wrong when: the remote host answers echoes later than it receives data: then all times are high.
 
 use crate::stats::mean_interval;
-use crate::stats::quantile::quantile;
+use crate::stats::quantile::{quantile, sort_finite};
+use crate::stats::robust_scale::mean_and_deviation;
 use longhaul_model::report::v1::path::{
     HopDelay, MtuProbe, MtuSearch, ObservedHop, ObservedRoute, PathMtu, PathRtt, RoundTripSeries,
 };
@@ -139,12 +140,11 @@ fn is_black_hole(search: &MtuSearch, refused: &[&MtuProbe]) -> bool {
 
 /// Summarizes the answered probes; `None` if none was answered.
 pub fn summarize_rtt(echoes: &RoundTripSeries) -> Option<PathRtt> {
-    let mut times: Vec<f64> =
-        echoes.echoes.iter().filter_map(|echo| echo.rtt_ns).map(|ns| ns as f64).collect();
-    times.sort_by(f64::total_cmp);
+    let times =
+        sort_finite(echoes.echoes.iter().filter_map(|echo| echo.rtt_ns).map(|ns| ns as f64));
     let answered = u32::try_from(times.len()).unwrap_or(u32::MAX);
     let (least, most) = (times.first()?, times.last()?);
-    let mean = times.iter().sum::<f64>() / f64::from(answered);
+    let (mean, deviation) = mean_and_deviation(&times).unwrap_or((*least, 0.0));
     let lost = echoes.sent.saturating_sub(answered);
     // At least as many were sent as answered.
     let sent = echoes.sent.max(answered);
@@ -154,20 +154,13 @@ pub fn summarize_rtt(echoes: &RoundTripSeries) -> Option<PathRtt> {
         min_ns: *least as u64,
         avg_ns: mean.round() as u64,
         max_ns: *most as u64,
-        stddev_ns: compute_deviation(&times, mean).round() as u64,
+        stddev_ns: deviation.round() as u64,
         median_ns: quantile(&times, 0.5)?.round() as u64,
         loss_ratio: f64::from(lost) / f64::from(sent),
         loss_interval_ratio: mean_interval::proportion_interval(lost.into(), sent.into()),
         duplicates: echoes.duplicates,
         reordered: echoes.reordered,
     })
-}
-
-/// Returns the standard deviation, divisor n − 1; 0 for a single value.
-fn compute_deviation(times: &[f64], mean: f64) -> f64 {
-    let squares: f64 = times.iter().map(|t| (t - mean).powi(2)).sum();
-    let degrees = times.len().saturating_sub(1).max(1);
-    (squares / degrees as f64).sqrt()
 }
 
 #[cfg(test)]

@@ -5,19 +5,19 @@ use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::units::count_of;
 
 pub fn list_path_caveats(case: &PathFindingInput) -> Vec<ReportCaveat> {
-    [
-        check_silent_hops,
-        check_rate_limits,
-        check_tunnels,
-        check_slow_answers,
-        check_alternatives,
-        check_few_answers,
-        check_discarded,
-        check_user_clock,
-    ]
-    .iter()
-    .filter_map(|limit| limit(case))
-    .collect()
+    let limited = "rate-limit their answers: missing answers there are not path loss";
+    let slow = "answer later than hops after them: no link delay can be given for them";
+    let found = [
+        check_silent_hops(case),
+        check_hops(case, "rate_limited", limited),
+        check_tunnels(case),
+        check_hops(case, "slow_answers", slow),
+        check_alternatives(case),
+        check_few_answers(case),
+        check_discarded(case),
+        check_user_clock(case),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 fn count_in_state(case: &PathFindingInput, state: &str) -> usize {
@@ -25,15 +25,10 @@ fn count_in_state(case: &PathFindingInput, state: &str) -> usize {
 }
 
 /// Returns a caveat if hops are in a state.
-fn check_hops(
-    case: &PathFindingInput,
-    state: &str,
-    code: &str,
-    text: &str,
-) -> Option<ReportCaveat> {
+fn check_hops(case: &PathFindingInput, state: &str, text: &str) -> Option<ReportCaveat> {
     let count = count_in_state(case, state);
     let hops = count_of(count as u64, "hop");
-    (count > 0).then(|| ReportCaveat::new(code, format!("{hops} {text}")))
+    (count > 0).then(|| ReportCaveat::new(state, format!("{hops} {text}")))
 }
 
 fn check_silent_hops(case: &PathFindingInput) -> Option<ReportCaveat> {
@@ -46,15 +41,6 @@ fn check_silent_hops(case: &PathFindingInput) -> Option<ReportCaveat> {
         );
         ReportCaveat::new("silent_hops", text)
     })
-}
-
-fn check_rate_limits(case: &PathFindingInput) -> Option<ReportCaveat> {
-    check_hops(
-        case,
-        "rate_limited",
-        "rate_limited",
-        "rate-limit their answers: missing answers there are not path loss",
-    )
 }
 
 fn check_tunnels(case: &PathFindingInput) -> Option<ReportCaveat> {
@@ -71,15 +57,6 @@ fn check_tunnels(case: &PathFindingInput) -> Option<ReportCaveat> {
         }
     };
     Some(ReportCaveat::new("tunnel", text))
-}
-
-fn check_slow_answers(case: &PathFindingInput) -> Option<ReportCaveat> {
-    check_hops(
-        case,
-        "slow_answers",
-        "slow_answers",
-        "answer later than hops after them: no link delay can be given for them",
-    )
 }
 
 fn check_alternatives(case: &PathFindingInput) -> Option<ReportCaveat> {

@@ -9,15 +9,8 @@ use longhaul_model::report::v1::{PathReport, ReportKind, RunInfo, RunParty, SCHE
 pub fn build_answer(address: &str) -> HopReply {
     HopReply {
         address: address.to_owned(),
-        name: None,
-        autonomous_system: None,
-        place: None,
-        rtts_ns: Vec::new(),
-        reply_ttl: None,
-        quoted_ttl: None,
         kind: String::from("time_exceeded"),
-        mpls: Vec::new(),
-        rewritten: Vec::new(),
+        ..HopReply::default()
     }
 }
 

@@ -43,52 +43,33 @@ pub const MAX_P_VALUE: f64 = 0.01;
 
 /// Values of probes, by the phase in which they were sent.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ProbePhases {
-    pub idle: Vec<f64>,
-    pub loaded: Vec<f64>,
+struct ProbePhases {
+    idle: Vec<f64>,
+    loaded: Vec<f64>,
     sent_idle: usize,
     sent_loaded: usize,
 }
 
-/// The phases of the probing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_field_names, reason = "the postfix is the unit")]
-pub struct PhaseClock {
-    load_from_us: u64,
-    filled_us: u64,
-    ending_us: u64,
-    load_until_us: u64,
-}
-
-impl PhaseClock {
-    pub fn of(watch: &HopWatch) -> PhaseClock {
-        let loaded = watch.load_until_us.saturating_sub(watch.load_from_us);
-        PhaseClock {
-            load_from_us: watch.load_from_us,
-            filled_us: watch.load_from_us.saturating_add(FILLING_US.min(loaded / 4)),
-            ending_us: watch.load_until_us.saturating_sub(ENDING_US.min(loaded / 16)),
-            load_until_us: watch.load_until_us,
-        }
-    }
-
-    /// Returns `Some(true)` for loaded, `Some(false)` for idle, `None` for transitions.
-    pub fn loaded(&self, at_us: u64) -> Option<bool> {
-        if at_us < self.load_from_us || at_us >= self.load_until_us.saturating_add(DRAINING_US) {
-            Some(false)
-        } else if (self.filled_us..self.ending_us).contains(&at_us) {
-            Some(true)
-        } else {
-            None
-        }
+/// Returns `Some(true)` if a probe met the load, `Some(false)` if it met an idle path, `None` for
+/// transitions.
+fn is_loaded(watch: &HopWatch, at_us: u64) -> Option<bool> {
+    let loaded_us = watch.load_until_us.saturating_sub(watch.load_from_us);
+    let filled_us = watch.load_from_us.saturating_add(FILLING_US.min(loaded_us / 4));
+    let ending_us = watch.load_until_us.saturating_sub(ENDING_US.min(loaded_us / 16));
+    let drained_us = watch.load_until_us.saturating_add(DRAINING_US);
+    if at_us < watch.load_from_us || at_us >= drained_us {
+        Some(false)
+    } else {
+        (filled_us..ending_us).contains(&at_us).then_some(true)
     }
 }
 
 impl ProbePhases {
     /// Sorts probes by their send time; each has a value if it was answered.
-    pub fn of(clock: PhaseClock, probes: impl Iterator<Item = (u64, Option<f64>)>) -> ProbePhases {
+    fn of(watch: &HopWatch, probes: impl Iterator<Item = (u64, Option<f64>)>) -> ProbePhases {
         let mut phases = ProbePhases::default();
         for (at_us, value) in probes {
-            match clock.loaded(at_us) {
+            match is_loaded(watch, at_us) {
                 Some(true) => {
                     phases.sent_loaded += 1;
                     phases.loaded.extend(value);
@@ -119,7 +100,6 @@ impl ProbePhases {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HopRise {
     pub ttl: u8,
-    pub address: Option<String>,
     /// g − f; negative if loaded round trips were shorter.
     pub rise_ns: i64,
     /// Median loaded minus median idle.
@@ -133,7 +113,7 @@ pub struct HopRise {
 
 impl HopRise {
     /// Returns `None` if too few probes were answered.
-    pub fn of(ttl: u8, address: Option<String>, phases: &ProbePhases) -> Option<HopRise> {
+    fn of(ttl: u8, phases: &ProbePhases) -> Option<HopRise> {
         if !phases.usable() {
             return None;
         }
@@ -142,7 +122,6 @@ impl HopRise {
         let noise = at(idle, 0.9)? - at(idle, 0.1)?;
         Some(HopRise {
             ttl,
-            address,
             rise_ns: (loaded.get(1)? - idle.first()?).round() as i64,
             median_ns: (at(loaded, 0.5)? - at(idle, 0.5)?).round() as i64,
             noise_ns: noise.round() as i64,
@@ -179,19 +158,13 @@ impl HopRise {
 
 /// Returns all usable hops, nearest first; the destination last if it is among them.
 pub fn measure_hop_rises(watch: &HopWatch) -> Vec<HopRise> {
-    let clock = PhaseClock::of(watch);
-    let mut found: Vec<HopRise> = watch
-        .hops
-        .iter()
-        .filter_map(|hop| HopRise::of(hop.ttl, hop.address.clone(), &sort_probes(clock, hop)))
-        .collect();
+    let value = |echo: &ProbeEcho| (echo.at_us, echo.rtt_ns.map(|ns| ns as f64));
+    let rise = |hop: &WatchedHop| {
+        HopRise::of(hop.ttl, &ProbePhases::of(watch, hop.echoes.iter().map(value)))
+    };
+    let mut found: Vec<HopRise> = watch.hops.iter().filter_map(rise).collect();
     found.sort_by_key(|rise| rise.ttl);
     found
-}
-
-fn sort_probes(clock: PhaseClock, hop: &WatchedHop) -> ProbePhases {
-    let value = |echo: &ProbeEcho| (echo.at_us, echo.rtt_ns.map(|ns| ns as f64));
-    ProbePhases::of(clock, hop.echoes.iter().map(value))
 }
 
 /// Both directions, and the round trip that they form.
@@ -226,16 +199,15 @@ fn measure_one_way_rise(watch: &HopWatch, value: fn(&EndDelay) -> Option<i64>) -
         let own = value(probe).and_then(|ns| ns.checked_sub(zero));
         (probe.at_us, own.map(|ns| ns as f64 - drift * probe.at_us as f64))
     });
-    HopRise::of(0, None, &ProbePhases::of(PhaseClock::of(watch), straight))
+    HopRise::of(0, &ProbePhases::of(watch, straight))
 }
 
 /// Returns the drift in ns per µs, between the idle floors before and after the load.
 fn compute_drift(watch: &HopWatch, points: &[(u64, f64)]) -> f64 {
-    let clock = PhaseClock::of(watch);
     let idle = |after: bool| {
         points
             .iter()
-            .filter(|(at, _)| clock.loaded(*at) == Some(false))
+            .filter(|(at, _)| is_loaded(watch, *at) == Some(false))
             .filter(|(at, _)| (*at >= watch.load_until_us) == after)
             .min_by(|a, b| a.1.total_cmp(&b.1))
     };

@@ -102,16 +102,13 @@ fn format_capacity(capacity: PathCapacityEstimate) -> String {
 
 fn format_hop_name(ttl: u8, input: &NarrowLinkInput) -> String {
     let watched = input.watch.hops.iter().find(|hop| hop.ttl == ttl);
-    let rises = input.hops.iter().chain(&input.far);
-    let risen = || {
-        let rise = rises.into_iter().find(|rise| rise.ttl == ttl)?;
-        rise.address.clone()
-    };
+    let is_far = input.far.as_ref().is_some_and(|far| far.ttl == ttl);
+    let far = || is_far.then(|| input.observation.address.clone());
     match ttl {
         0 => String::from("this host"),
         _ => watched
             .and_then(|hop| hop.address.clone())
-            .or_else(risen)
+            .or_else(far)
             .unwrap_or_else(|| format!("hop {ttl}")),
     }
 }

@@ -63,11 +63,7 @@ impl<'o> NarrowLinkInput<'o> {
         let own = own.map(|at| hops.remove(at));
         // If its TTL is unknown, the destination lies behind all hops.
         let ttl = last.or_else(|| watch.hops.iter().map(|h| h.ttl.saturating_add(1)).max());
-        let both = ends.both.clone().map(|rise| HopRise {
-            ttl: ttl.unwrap_or(1),
-            address: Some(observation.address.clone()),
-            ..rise
-        });
+        let both = ends.both.clone().map(|rise| HopRise { ttl: ttl.unwrap_or(1), ..rise });
         NarrowLinkInput {
             observation,
             watch,

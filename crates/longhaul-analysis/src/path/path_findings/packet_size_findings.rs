@@ -35,11 +35,11 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
     if let Some(probe) = find_largest_arrived(search) {
         found.support(format!("{size} bytes: {} of {} arrived", probe.arrived, probe.sent));
     }
-    found.advise("path",
-        String::from(
-            "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" through, or find \
-             the link whose MTU is too small",
-        ));
+    found.advise(
+        "path",
+        "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" through, or find \
+         the link whose MTU is too small",
+    );
     found.advice.push(FindingAdvice {
         command: Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1")),
         ..FindingAdvice::new("sender", "Until then enable TCP's own MTU probing (RFC 4821)")

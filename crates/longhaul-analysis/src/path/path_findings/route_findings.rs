@@ -43,10 +43,8 @@ pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
     }
     found.advise(
         "path",
-        String::from(
-            "Measure throughput and RTT again: windows and streams that fit the old \
-             route may not fit this one",
-        ),
+        "Measure throughput and RTT again: windows and streams that fit the old \
+         route may not fit this one",
     );
     Some(found)
 }
@@ -109,10 +107,8 @@ pub fn find_load_balancing(case: &PathFindingInput) -> Option<ReportFinding> {
     ));
     found.advise(
         "sender",
-        String::from(
-            "Parallel streams may use several links; one stream stays on one link, and two runs \
-             may use different links",
-        ),
+        "Parallel streams may use several links; one stream stays on one link, and two runs \
+         may use different links",
     );
     Some(found)
 }

@@ -3,10 +3,6 @@
 //! The alignment of minimum cost (Needleman and Wunsch 1970). Equal hops earn a bonus, so that a
 //! change shows as one range and not as many; a hop that only one route has costs little more than
 //! half of a different hop, so that ranges of different length are found.
-//!
-//! # Likeness of hops
-//!
-//! Rates the likeness of two hops of two routes.
 
 use longhaul_model::report::v1::path::{ObservedHop, ObservedRoute};
 use std::collections::BTreeSet;
@@ -31,6 +27,7 @@ pub enum HopRelation {
     /// Silent in one.
     Silent,
     Stutter,
+    /// The first three octets are the same; in IPv6 the first 64 bits.
     LastOctet,
     SameAs,
     Other,
@@ -61,47 +58,61 @@ pub struct RouteAlignment {
 
 pub fn align_routes(here: &ObservedRoute, other: &ObservedRoute) -> RouteAlignment {
     let (a, b) = (list_compared_hops(here), list_compared_hops(other));
-    let costs = compute_costs(&a, &b);
-    let (mut i, mut j) = find_alignment_end(&costs, here.reached, other.reached);
+    let moves = compute_moves(&a, &b);
+    let (mut i, mut j) = find_alignment_end(&moves, here.reached, other.reached);
     let unseen = i < a.len() || j < b.len();
     let mut pairs = Vec::with_capacity(a.len().max(b.len()));
     while i > 0 || j > 0 {
-        let (before, sort) = find_cheapest_move(&costs, &a, &b, (i, j));
+        let AlignmentMove { from, relation, .. } = moves[i][j];
         pairs.push(AlignedHops {
-            here: (before.0 < i).then(|| a[before.0].ttl),
-            other: (before.1 < j).then(|| b[before.1].ttl),
-            relation: sort,
+            here: (from.0 < i).then(|| a[from.0].ttl),
+            other: (from.1 < j).then(|| b[from.1].ttl),
+            relation,
         });
-        (i, j) = before;
+        (i, j) = from;
     }
     pairs.reverse();
     RouteAlignment { pairs, unseen }
 }
 
-/// Returns the minimum cost of aligning the first i hops with the first j.
-fn compute_costs(a: &[ComparedHop], b: &[ComparedHop]) -> Vec<Vec<i32>> {
-    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
+/// Returns the cheapest move to each cell: it aligns the first i hops with the first j.
+fn compute_moves(a: &[ComparedHop], b: &[ComparedHop]) -> Vec<Vec<AlignmentMove>> {
+    let mut table = vec![vec![AlignmentMove::START; b.len() + 1]; a.len() + 1];
     for i in 0..=a.len() {
         for j in 0..=b.len() {
-            let ways = list_moves(&table, a, b, (i, j));
-            table[i][j] = ways.into_iter().flatten().map(|w| w.0).min().unwrap_or(0);
+            let ways = list_moves(&table, a, b, (i, j)).into_iter().flatten();
+            table[i][j] = ways.min_by_key(|way| way.cost).unwrap_or(AlignmentMove::START);
         }
     }
     table
 }
 
 type CostIndex = (usize, usize);
-/// Cost so far, previous cell, and relation of the last pair.
-type CostMove = (i32, CostIndex, HopRelation);
+
+/// A move to a cell of the table.
+#[derive(Debug, Clone, Copy)]
+struct AlignmentMove {
+    /// The cost up to and including this move.
+    cost: i32,
+    from: CostIndex,
+    relation: HopRelation,
+}
+
+impl AlignmentMove {
+    const START: AlignmentMove =
+        AlignmentMove { cost: 0, from: (0, 0), relation: HopRelation::Unknown };
+}
 
 /// Returns the moves to a cell: both lists advance, or one of them; preferred ones first.
 fn list_moves(
-    table: &[Vec<i32>],
+    table: &[Vec<AlignmentMove>],
     a: &[ComparedHop],
     b: &[ComparedHop],
     (i, j): CostIndex,
-) -> [Option<CostMove>; 3] {
-    let way = |from: CostIndex, (cost, sort)| Some((table[from.0][from.1] + cost, from, sort));
+) -> [Option<AlignmentMove>; 3] {
+    let way = |from: CostIndex, (cost, relation)| {
+        Some(AlignmentMove { cost: table[from.0][from.1].cost + cost, from, relation })
+    };
     let last_a = i.checked_sub(1);
     let last_b = j.checked_sub(1);
     [
@@ -111,27 +122,22 @@ fn list_moves(
     ]
 }
 
-fn find_cheapest_move(
-    table: &[Vec<i32>],
-    a: &[ComparedHop],
-    b: &[ComparedHop],
-    at: CostIndex,
-) -> (CostIndex, HopRelation) {
-    let mut ways = list_moves(table, a, b, at).into_iter().flatten();
-    let cheapest = ways.find(|way| way.0 == table[at.0][at.1]);
-    let (_, from, sort) = cheapest.expect("one of the ways has the cost of the table");
-    (from, sort)
-}
-
 fn compute_pair_cost(a: &ComparedHop, b: &ComparedHop) -> (i32, HopRelation) {
-    match rate_likeness(a, b) {
-        HopLikeness::Same => (SAME, HopRelation::Same),
-        HopLikeness::Silent if a.own == b.own => (0, HopRelation::Unknown),
-        HopLikeness::Silent => (SILENT, HopRelation::Silent),
-        _ if a.stutter != b.stutter => (STUTTER, HopRelation::Stutter),
-        HopLikeness::Neighbour => (NEIGHBOUR, HopRelation::LastOctet),
-        HopLikeness::SameAs => (SAME_AS, HopRelation::SameAs),
-        HopLikeness::Other => (OTHER, HopRelation::Other),
+    let (Some(own_a), Some(own_b)) = (a.own, b.own) else {
+        let silent = a.own == b.own;
+        return if silent { (0, HopRelation::Unknown) } else { (SILENT, HopRelation::Silent) };
+    };
+    let systems = a.autonomous_system.zip(b.autonomous_system);
+    if a.all.contains(own_b) || b.all.contains(own_a) {
+        (SAME, HopRelation::Same)
+    } else if a.stutter != b.stutter {
+        (STUTTER, HopRelation::Stutter)
+    } else if is_same_block(own_a, own_b) {
+        (NEIGHBOUR, HopRelation::LastOctet)
+    } else if systems.is_some_and(|(a, b)| a == b) {
+        (SAME_AS, HopRelation::SameAs)
+    } else {
+        (OTHER, HopRelation::Other)
     }
 }
 
@@ -141,7 +147,11 @@ fn compute_unpaired_cost(place: &ComparedHop) -> (i32, HopRelation) {
 
 /// Returns the cell at which the alignment ends: the ends of both lists, or, if a trace was
 /// truncated, its last hop; the part that both traces could see is always aligned.
-fn find_alignment_end(table: &[Vec<i32>], here_reached: bool, other_reached: bool) -> CostIndex {
+fn find_alignment_end(
+    table: &[Vec<AlignmentMove>],
+    here_reached: bool,
+    other_reached: bool,
+) -> CostIndex {
     let (n, m) = (table.len() - 1, table[0].len() - 1);
     let both = n.min(m);
     let mut ends = vec![(n, m)];
@@ -151,26 +161,26 @@ fn find_alignment_end(table: &[Vec<i32>], here_reached: bool, other_reached: boo
     if !here_reached {
         ends.extend((both..m).map(|j| (n, j)));
     }
-    let cost = |at: &CostIndex| table[at.0][at.1];
+    let cost = |at: &CostIndex| table[at.0][at.1].cost;
     ends.into_iter().min_by_key(cost).unwrap_or((n, m))
 }
 
 /// One hop, reduced to what the comparison needs.
 #[derive(Debug, Clone)]
-pub struct ComparedHop<'r> {
-    pub ttl: u8,
+struct ComparedHop<'r> {
+    ttl: u8,
     /// The address that answered the one flow; `None` if silent.
-    pub own: Option<&'r str>,
+    own: Option<&'r str>,
     /// Autonomous system of that address.
     autonomous_system: Option<u32>,
     /// That address and its equal-cost alternatives.
     all: BTreeSet<&'r str>,
     /// The hop before has the same address.
-    pub stutter: bool,
+    stutter: bool,
 }
 
 /// Returns the hops of a route; trailing silent hops are left out if it does not reach its end.
-pub fn list_compared_hops(route: &ObservedRoute) -> Vec<ComparedHop<'_>> {
+fn list_compared_hops(route: &ObservedRoute) -> Vec<ComparedHop<'_>> {
     let answering = |hop: &ObservedHop| !hop.answers.is_empty();
     let last = if route.reached {
         route.hops.len()
@@ -203,34 +213,6 @@ fn build_compared_hop<'r>(route: &'r ObservedRoute, hop: &'r ObservedHop) -> Com
         autonomous_system: first.and_then(|answer| answer.autonomous_system),
         all,
         stutter: false,
-    }
-}
-
-/// Degrees of likeness, in descending order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HopLikeness {
-    Same,
-    /// One or both are silent.
-    Silent,
-    /// The first three octets are the same; in IPv6 the first 64 bits.
-    Neighbour,
-    SameAs,
-    Other,
-}
-
-pub fn rate_likeness(a: &ComparedHop, b: &ComparedHop) -> HopLikeness {
-    let (Some(own_a), Some(own_b)) = (a.own, b.own) else {
-        return HopLikeness::Silent;
-    };
-    let systems = a.autonomous_system.zip(b.autonomous_system);
-    if a.all.contains(own_b) || b.all.contains(own_a) {
-        HopLikeness::Same
-    } else if is_same_block(own_a, own_b) {
-        HopLikeness::Neighbour
-    } else if systems.is_some_and(|(a, b)| a == b) {
-        HopLikeness::SameAs
-    } else {
-        HopLikeness::Other
     }
 }
 

@@ -208,7 +208,7 @@ pub struct ObservedHop {
 
 /// The answers of one address at one TTL.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HopReply {
     pub address: String,
     /// Reverse DNS name, if it was looked up.
