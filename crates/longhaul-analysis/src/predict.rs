@@ -73,7 +73,8 @@ pub fn check_plan(plan: &PredictionPlan) -> Result<(), String> {
     for window in plan.windows_bytes.iter().flatten() {
         within("windows_bytes", *window, 1..=u64::MAX)?;
     }
-    if let Some(name) = find_unmodelled(plan) {
+    let mut asked = plan.congestion_controls.iter();
+    if let Some(name) = asked.find(|name| !MODELLED.contains(&name.as_str())) {
         let known = MODELLED.join(", ");
         return Err(format!("{name} is not modelled ({known} are)"));
     }
@@ -81,11 +82,6 @@ pub fn check_plan(plan: &PredictionPlan) -> Result<(), String> {
         Some(p) => Err(format!("loss_ratio {p} is outside 0 to {MAX_LOSS_RATIO}")),
         None => Ok(()),
     }
-}
-
-fn find_unmodelled(plan: &PredictionPlan) -> Option<&String> {
-    let mut asked = plan.congestion_controls.iter();
-    asked.find(|name| !MODELLED.contains(&name.as_str()))
 }
 
 /// Predicts all cells, table by table: queue, loss, congestion control, window, streams. A plan
@@ -165,7 +161,7 @@ fn find_reached_limiter(course: &SimulationResult, bounds: &[RateBound]) -> Limi
     if course.climbing {
         return Limiter::Ramp;
     }
-    if course.queue_losses >= course.random_losses {
+    if course.excess_losses >= 0.0 {
         // The streams overflow the queue and then drain it: no other limit exists.
         return Limiter::PathCapacity;
     }

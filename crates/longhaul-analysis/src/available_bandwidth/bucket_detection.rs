@@ -16,9 +16,7 @@ use super::train_evidence::TrainEvidence;
 use super::train_reading::TrainReading;
 use crate::stats::quantile::{median, quantile, sort_finite};
 use knee::RateKnee;
-use longhaul_model::report::v1::available::{
-    ProbeTrain, TokenBucketEstimate, TokenBucketKind, TrainPurpose,
-};
+use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind, TrainPurpose};
 
 pub use knee::{find_knee_hint, find_repeated_knee};
 pub use rate_step::find_rate_step;
@@ -39,8 +37,6 @@ impl BucketDetectionTuning {
     const MAX_REPEATED_KNEES_RATIO: f64 = 0.5;
     /// The rest before a train after which the bucket counts as full again.
     const RESTED_S: f64 = 0.01;
-    /// The minimum gap that ends the first round of long trains.
-    const ROUND_GAP_NS: u64 = 500_000_000;
 }
 
 /// Returns whether most bursts after a rest have a knee at the same position.
@@ -149,18 +145,4 @@ fn is_knee_at(knee: &RateKnee, place: f64) -> bool {
 /// The median position of the knees, in bytes.
 fn compute_knee_position(knees: &[RateKnee]) -> f64 {
     median(knees.iter().map(|k| k.at_bytes)).unwrap_or(0.0)
-}
-
-/// Returns the first round of long trains in order, without the repetitions.
-fn list_long_trains(trains: &[ProbeTrain]) -> Vec<&ProbeTrain> {
-    let mut found: Vec<&ProbeTrain> =
-        trains.iter().filter(|t| t.purpose == TrainPurpose::Bucket).collect();
-    found.sort_by_key(|t| t.sent_at_ns);
-    let ended_ns = |t: &ProbeTrain| t.sent_at_ns + t.sent_ns.last().copied().unwrap_or(0);
-    let rested = |pair: &[&ProbeTrain]| {
-        pair[1].sent_at_ns > ended_ns(pair[0]) + BucketDetectionTuning::ROUND_GAP_NS
-    };
-    let look = found.windows(2).position(rested).map(|last| last + 1);
-    found.truncate(look.unwrap_or(found.len()));
-    found
 }

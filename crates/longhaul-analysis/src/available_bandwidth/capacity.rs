@@ -137,21 +137,17 @@ impl TrainDispersion {
     }
 }
 
-/// Returns the maximum plausible rate. No train passes faster than bursts, unless its timestamps
-/// catch up on a busy host. This may affect one burst, but not two.
-fn compute_ceiling_bps(of_bursts: &[f64]) -> f64 {
-    let second = of_bursts.len().saturating_sub(2);
-    of_bursts.get(second).map_or(f64::INFINITY, |bps| CapacityTuning::ABOVE_BURSTS * bps)
-}
-
-/// Returns the fastest stretch of each burst and of each fast train, sorted.
+/// Returns the fastest stretch of each burst and of each fast train, sorted. No train passes faster
+/// than bursts, unless its timestamps catch up on a busy host. This may affect one burst, but not
+/// two.
 fn list_fastest_stretches(
     bursts: &[&TrainReading],
     fast: &[&TrainReading],
     of: impl Fn(&TrainReading) -> Option<f64>,
 ) -> Vec<f64> {
     let of_bursts = sort_finite(bursts.iter().filter_map(|r| of(r)));
-    let ceiling = compute_ceiling_bps(&of_bursts);
+    let second = of_bursts.get(of_bursts.len().saturating_sub(2));
+    let ceiling = second.map_or(f64::INFINITY, |bps| CapacityTuning::ABOVE_BURSTS * bps);
     let of_trains = fast.iter().filter_map(|r| of(r));
     let all = of_bursts.iter().copied().chain(of_trains);
     sort_finite(all.map(|bps| bps.min(ceiling)))

@@ -11,7 +11,7 @@ use super::timing_resolution;
 use super::train_evidence::TrainEvidence;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailablePlan, DirectionProbing, EstimateVerdict, MethodEstimate,
-    TokenBucketEstimate, TokenBucketKind,
+    TokenBucketEstimate, TokenBucketKind, TrainPurpose,
 };
 
 /// The parameters of the estimate of one direction.
@@ -61,7 +61,7 @@ pub fn estimate_direction(
         None
     } else {
         bucket_detection::find_small_bucket(&evidence)
-            .or_else(|| bucket_detection::find_rate_step(&probing.trains))
+            .or_else(|| bucket_detection::find_rate_step(&evidence))
             .or_else(|| bucket_detection::find_repeated_knee(&evidence))
     };
     let fusion = fuse_methods(&evidence);
@@ -174,8 +174,7 @@ fn add_estimates(estimate: &mut AvailableEstimate, fusion: &FusedEstimate, sprea
     };
     estimate.available_bps = Some(available.value.min(capacity.value) as u64);
     estimate.available_interval_bps = Some(round_interval(available, 0.0));
-    let spread = fusion.spread_bps();
-    estimate.available_spread_bps = spread.map(|bps| bps as u64);
+    estimate.available_spread_bps = fusion.spread_bps.map(|bps| bps as u64);
     match fusion.accord {
         MethodAgreement::SeveralHops => add_flag(estimate, "multi_hop"),
         MethodAgreement::Changed => add_flag(estimate, "unstable"),
@@ -228,7 +227,8 @@ fn explain_invalid_queue(evidence: &TrainEvidence) -> String {
 }
 
 fn explain_invalid_sweep(evidence: &TrainEvidence) -> String {
-    let (lossy, all) = evidence.lossy_sweeps();
+    let sweeps = || evidence.readings.iter().filter(|r| r.purpose == TrainPurpose::Sweep);
+    let (all, lossy) = (sweeps().count(), sweeps().filter(|r| r.is_lossy()).count());
     if all == 0 {
         return String::from(
             "no rate sweep was sent: the path is too slow, or too few bytes were allowed",

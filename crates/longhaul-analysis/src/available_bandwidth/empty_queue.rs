@@ -122,8 +122,7 @@ pub fn measure_empty_queue(
     let noise = measure_delay_noise(&delays, EmptyQueueTuning::MIN_NOISE_BITS / capacity_bps);
     let count = delays.len() as f64;
     let busy: Vec<f64> = delays.iter().copied().filter(|d| *d > noise.width_s).collect();
-    let over = busy.iter().map(|d| d - noise.width_s).sum::<f64>() / busy.len().max(1) as f64;
-    let queue_s = if busy.is_empty() { 0.0 } else { over };
+    let queue_s = busy.iter().map(|d| d - noise.width_s).sum::<f64>() / busy.len().max(1) as f64;
     let hidden = compute_hidden_share(noise.width_s, queue_s) * busy.len() as f64 / count;
     let empty_ratio = (noise.excess / count - hidden.min(0.3)).clamp(0.0, 1.0);
     let sampling = compute_block_error(&delays, noise.width_s);

@@ -58,18 +58,8 @@ pub struct FusedEstimate {
     pub queue_weight: f64,
     pub accord: MethodAgreement,
     pub burst_bits: f64,
-    /// The median duration of a train, if trains were sent.
-    pub train_s: Option<f64>,
-}
-
-impl FusedEstimate {
-    /// Returns the spread of the available bandwidth over the duration of a train.
-    pub fn spread_bps(&self) -> Option<f64> {
-        let seconds = self.train_s?;
-        Some(
-            (self.burst_bits * self.capacity.value / seconds).sqrt().min(0.5 * self.capacity.value),
-        )
-    }
+    /// The spread of the available bandwidth over the duration of a train, if trains were sent.
+    pub spread_bps: Option<f64>,
 }
 
 /// Combines both methods; `None` without a usable burst.
@@ -93,7 +83,10 @@ pub fn fuse_methods(evidence: &TrainEvidence) -> Option<FusedEstimate> {
     let model_ratio =
         if dispersion.dense { FusionTuning::MODEL_ERROR } else { FusionTuning::SPARSE_BURST_ERROR };
     let fusion = combine_estimates(&posterior, swept, queue, sampling, model_ratio);
-    Some(FusedEstimate { train_s: median(data.iter().map(|d| d.seconds)), ..fusion })
+    let bps = fusion.capacity.value;
+    let spread_bps = median(data.iter().map(|d| d.seconds))
+        .map(|seconds| (fusion.burst_bits * bps / seconds).sqrt().min(0.5 * bps));
+    Some(FusedEstimate { spread_bps, ..fusion })
 }
 
 /// Returns the size in bits of a typical burst, derived from the mean queue.
@@ -140,7 +133,7 @@ fn combine_estimates(
         queue_weight,
         accord,
         burst_bits: posterior.burst_bits,
-        train_s: None,
+        spread_bps: None,
     }
 }
 

@@ -129,15 +129,10 @@ impl ProbeSchedule {
                 train_planning::plan_bursts(&shape, &self.purse, count, packets)
             }
             ScheduleStage::Sweep { round: 0 } => {
-                train_planning::plan_main_sweep(&shape, &self.purse, self.facts.interface_bps)
+                train_planning::plan_main_sweep(&shape, &self.purse)
             }
             ScheduleStage::Sweep { .. } => self.fused().map_or_else(Vec::new, |fusion| {
-                train_planning::plan_more_trains(
-                    &shape,
-                    &self.purse,
-                    &fusion,
-                    self.facts.interface_bps,
-                )
+                train_planning::plan_more_trains(&shape, &self.purse, &fusion)
             }),
             ScheduleStage::Memory => train_planning::plan_burst_pairs(&shape),
             ScheduleStage::Long => {
@@ -231,10 +226,11 @@ impl ProbeSchedule {
 
     /// Repeats the start of the long trains; plans nothing if they are conclusive or show no knee.
     fn plan_repetition(&self, shape: &TrainShape) -> Vec<TrainPlan> {
-        if bucket_detection::find_rate_step(&self.seen).is_some() {
+        let evidence = self.evidence();
+        if bucket_detection::find_rate_step(&evidence).is_some() {
             return Vec::new();
         }
-        let hint = bucket_detection::find_knee_hint(&self.evidence());
+        let hint = bucket_detection::find_knee_hint(&evidence);
         hint.map_or_else(Vec::new, |knee| {
             train_planning::plan_repeated_trains(shape, knee.at_bytes, knee.sustained_bps)
         })
@@ -263,6 +259,7 @@ impl ProbeSchedule {
         TrainShape {
             mode: self.plan.mode,
             packet_bytes: self.plan.packet_bytes,
+            interface_bps: self.facts.interface_bps,
             seed: self.plan.seed ^ u64::from(self.next_index).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             rate_bps: dispersion.map_or(train_planning::UNKNOWN_BPS, |d| d.rate_bps),
             capacity_bps: dispersion.map_or(train_planning::UNKNOWN_BPS, |d| d.capacity_bps),

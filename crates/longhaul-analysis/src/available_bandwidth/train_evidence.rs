@@ -67,12 +67,6 @@ impl TrainEvidence {
             .collect();
     }
 
-    /// Returns the number of sweep trains with too much loss, and of all sweep trains.
-    pub fn lossy_sweeps(&self) -> (usize, usize) {
-        let sweeps = || self.readings.iter().filter(|r| r.purpose == TrainPurpose::Sweep);
-        (sweeps().filter(|r| r.is_lossy()).count(), sweeps().count())
-    }
-
     pub fn loss_ratio(&self) -> f64 {
         if self.sent == 0 {
             return 0.0;

@@ -54,15 +54,10 @@ pub fn predict_bounds(
             plan.path.mss_bytes + plan.path.header_bytes,
         ),
     };
-    let mut all: Vec<RateBound> = [
-        bound_by_window(plan, setting),
-        Some(link),
-        processor,
-        bound_by_loss(plan, setting, loss_ratio),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let mut all = vec![link];
+    all.extend(processor);
+    all.extend(bound_by_window(plan, setting));
+    all.extend(bound_by_loss(plan, setting, loss_ratio));
     all.sort_by(|a, b| a.rate_bps.cmp(&b.rate_bps).then(a.limiter.cmp(&b.limiter)));
     all
 }

@@ -34,9 +34,8 @@ pub fn compare_with_measured(
         let Some(bps) = median(same.iter().map(|m| m.goodput_bps as f64)) else {
             continue;
         };
-        let nearest = same
-            .iter()
-            .min_by(|a, b| compute_distance(a, bps).total_cmp(&compute_distance(b, bps)));
+        let distance = |m: &&&MeasuredSetting| (m.goodput_bps as f64 - bps).abs();
+        let nearest = same.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
         cell.measured_bps = Some(bps as u64);
         let ratio = (bps - cell.goodput_bps as f64) / cell.goodput_bps as f64;
         cell.disagreement_ratio = ratio.is_finite().then_some(ratio);
@@ -44,10 +43,6 @@ pub fn compare_with_measured(
         pairs.push((bps, cell.goodput_bps as f64));
     }
     analysis.agreement = compute_agreement(&pairs);
-}
-
-fn compute_distance(measured: &MeasuredSetting, bps: f64) -> f64 {
-    (measured.goodput_bps as f64 - bps).abs()
 }
 
 /// Returns the agreement of (measured, predicted) pairs; `None` without any.

@@ -50,9 +50,8 @@ pub struct SimulationResult {
     pub goodput_bps: f64,
     pub queue_bytes: f64,
     pub made_loss_ratio: f64,
-    /// Losses caused by the queue, and random ones.
-    pub queue_losses: f64,
-    pub random_losses: f64,
+    /// Streams hit by drops of the queue, minus those hit by random losses.
+    pub excess_losses: f64,
     /// The rate was still growing at the end.
     pub climbing: bool,
 }
@@ -93,8 +92,7 @@ pub fn simulate_setting(
         goodput_bps: mean(|c| c.goodput_bps),
         queue_bytes: mean(|c| c.queue_bytes),
         made_loss_ratio: mean(|c| c.made_loss_ratio),
-        queue_losses: mean(|c| c.queue_losses),
-        random_losses: mean(|c| c.random_losses),
+        excess_losses: mean(|c| c.excess_losses),
         climbing: 2 * all.iter().filter(|c| c.climbing).count() > plays,
     }
 }
@@ -105,8 +103,7 @@ struct SimulationBin {
     taken: f64,
     dropped: f64,
     queued: f64,
-    made: f64,
-    other: f64,
+    excess_losses: f64,
 }
 
 struct RoundSimulation<'a> {
@@ -207,14 +204,13 @@ impl<'a> RoundSimulation<'a> {
             streams: self.flows.iter().map(|f| f.weight).sum(),
         };
         let (now_s, loss_ratio) = (self.now_s, self.path.loss_ratio);
-        let (mut made, mut other) = (0.0, 0.0);
+        let mut excess_losses = 0.0;
         for flow in &mut self.flows {
             let share = flow.outstanding(now_s) / all.max(1.0);
             let per_s = load.per_s * share;
             let hit = drops > 0.0 && flow.is_hit_by_drops(drops * share);
             let struck = flow.is_lost_at_random(per_s * step_s, loss_ratio);
-            made += f64::from(u8::from(hit));
-            other += f64::from(u8::from(struck));
+            excess_losses += f64::from(u8::from(hit)) - f64::from(u8::from(struck));
             flow.end_round(
                 hit || struck,
                 StreamRound {
@@ -229,7 +225,7 @@ impl<'a> RoundSimulation<'a> {
         let taken = load.per_s * step_s * (1.0 - loss_ratio);
         self.count(
             step_s,
-            SimulationBin { taken, dropped: drops, queued: load.queue * step_s, made, other },
+            SimulationBin { taken, dropped: drops, queued: load.queue * step_s, excess_losses },
         );
     }
 
@@ -239,7 +235,7 @@ impl<'a> RoundSimulation<'a> {
         if self.path.service_per_s < self.path.per_s {
             return 0.0;
         }
-        let growth: f64 = self.flows.iter().map(|f| f.weight * f.growth()).sum();
+        let growth: f64 = self.flows.iter().map(|f| f.weight * f.growth).sum();
         if load.excess > 0.0 {
             return if self.paced { load.excess } else { load.excess.min(growth) + growth };
         }
@@ -264,8 +260,7 @@ impl<'a> RoundSimulation<'a> {
             bin.taken += part * sum.taken;
             bin.dropped += part * sum.dropped;
             bin.queued += part * sum.queued;
-            bin.made += part * sum.made;
-            bin.other += part * sum.other;
+            bin.excess_losses += part * sum.excess_losses;
         }
     }
 
@@ -284,8 +279,7 @@ impl<'a> RoundSimulation<'a> {
             queue_bytes: sum(|b| b.queued) / (part.len() as f64 * self.bin_s)
                 * self.path.segment_bytes,
             made_loss_ratio: dropped / (taken + dropped).max(1.0),
-            queue_losses: sum(|b| b.made),
-            random_losses: sum(|b| b.other),
+            excess_losses: sum(|b| b.excess_losses),
             climbing: steady.is_none() && ramp_detection::is_still_climbing(&arrivals),
         }
     }

@@ -125,9 +125,10 @@ fn derive_path(scan: &ScanReport, cells: &[&ScanCell], rtt_us: u64) -> Predictio
 /// segments, since the slow starts of many streams may overflow a short queue in some cells.
 fn derive_loss(cells: &[&ScanCell], path: &PredictionPath) -> f64 {
     let quiet = |c: &&&ScanCell| {
+        let has_queue = |us: u64| us as f64 > QUEUED_RATIO * path.rtt_us as f64;
         let most = UNFILLED_RATIO * link_bps(path);
         let unfilled = c.goodput_bps.is_some_and(|bps| (bps as f64) < most);
-        !fills_path(c) && unfilled && !c.loaded_rtt_us.is_some_and(|us| has_queue(us, path.rtt_us))
+        !fills_path(c) && unfilled && !c.loaded_rtt_us.is_some_and(has_queue)
     };
     let counted = cells.iter().filter(quiet).filter_map(|c| {
         let sent = c.data_segments_sent.filter(|sent| *sent > 0)?;
@@ -164,10 +165,6 @@ fn correct_loss_ratio(lower: &[(f64, u64, u64)]) -> f64 {
         (true, true) => 0.0,
         (true, false) => lost as f64 / sent as f64,
     }
-}
-
-fn has_queue(loaded_us: u64, idle_us: u64) -> bool {
-    loaded_us as f64 > QUEUED_RATIO * idle_us as f64
 }
 
 /// Returns the maximum queue that full cells add. If none of them dropped anything, the queue is

@@ -40,8 +40,8 @@ pub struct StreamModel {
     rng: SplitMix64,
     /// Segments until the next random loss.
     until_loss: f64,
-    /// Growth of the window in the last step.
-    grown: f64,
+    /// Growth of the window per round trip, as of the last one.
+    pub growth: f64,
 }
 
 /// The state of a round as seen by a stream.
@@ -77,7 +77,7 @@ impl StreamModel {
             silent_until_s: 0.0,
             rng: SplitMix64::new(seed ^ (number as u64) << 32),
             until_loss: f64::INFINITY,
-            grown: 0.0,
+            growth: 0.0,
         }
     }
 
@@ -95,11 +95,6 @@ impl StreamModel {
             return 0.0;
         }
         self.window.min(self.max_window)
-    }
-
-    /// Returns the growth of the window per round trip, as of the last one.
-    pub fn growth(&self) -> f64 {
-        self.grown
     }
 
     /// Unpaced slow start sends twice as fast as it is acknowledged: half of the window is queued.
@@ -141,7 +136,7 @@ impl StreamModel {
         } else {
             self.grow(seen);
         }
-        self.grown = ((self.window.min(self.max_window) - before) / seen.rounds.max(1.0)).max(0.0);
+        self.growth = ((self.window.min(self.max_window) - before) / seen.rounds.max(1.0)).max(0.0);
     }
 
     fn cut(&mut self, seen: StreamRound) {

@@ -139,6 +139,8 @@ struct RepeatedKneeTuning;
 impl RepeatedKneeTuning {
     /// The rest before a train after which the bucket counts as full again.
     const RESTED_S: f64 = 0.05;
+    /// The minimum gap that ends the first round of long trains.
+    const ROUND_GAP_S: f64 = 0.5;
     /// The minimum ratio of peak to sustained rate at which a single knee justifies a repetition.
     const MIN_RATE_STEP: f64 = 1.3;
     /// The maximum relative deviation of the long trains' rate from the sustained rate.
@@ -150,9 +152,9 @@ impl RepeatedKneeTuning {
 
 /// Returns the knee of the first long train if it slowed down for good, as by an empty bucket.
 pub fn find_knee_hint(evidence: &TrainEvidence) -> Option<RateKnee> {
-    let trains = list_long_readings(evidence);
+    let trains = list_first_long_trains(evidence);
     let knee = find_knee_by_arrivals(trains.first()?)?;
-    let stays = is_rate_sustained(&trains[..count_first_trains(&trains)], knee.sustained_bps);
+    let stays = is_rate_sustained(&trains, knee.sustained_bps);
     (stays && knee.peak_bps > RepeatedKneeTuning::MIN_RATE_STEP * knee.sustained_bps)
         .then_some(knee)
 }
@@ -160,7 +162,7 @@ pub fn find_knee_hint(evidence: &TrainEvidence) -> Option<RateKnee> {
 /// Finds a bucket that empties in each train after a rest, and in no other train.
 pub fn find_repeated_knee(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
     let trains = list_long_readings(evidence);
-    let look = count_first_trains(&trains);
+    let look = list_first_long_trains(evidence).len();
     let (mut rested, mut late) = (vec![*trains.first()?], Vec::new());
     for pair in trains[look.saturating_sub(1)..].windows(2) {
         let rest_s = pair[1].sent_s[0] - pair[0].sent_s[1];
@@ -188,12 +190,15 @@ fn list_long_readings(evidence: &TrainEvidence) -> Vec<&TrainReading> {
     evidence.readings.iter().filter(|r| r.purpose == TrainPurpose::Bucket).collect()
 }
 
-/// The number of long trains before the first rest.
-fn count_first_trains(trains: &[&TrainReading]) -> usize {
-    let rests = trains
-        .windows(2)
-        .position(|pair| pair[1].sent_s[0] - pair[0].sent_s[1] >= RepeatedKneeTuning::RESTED_S);
-    rests.map_or(trains.len(), |last| last + 1)
+/// Returns the long trains before the repetitions.
+pub fn list_first_long_trains(evidence: &TrainEvidence) -> Vec<&TrainReading> {
+    let mut trains = list_long_readings(evidence);
+    let is_rest = |pair: &[&TrainReading]| {
+        pair[1].sent_s[0] - pair[0].sent_s[1] >= RepeatedKneeTuning::ROUND_GAP_S
+    };
+    let last = trains.windows(2).position(is_rest);
+    trains.truncate(last.map_or(trains.len(), |last| last + 1));
+    trains
 }
 
 /// Returns whether the long trains continued at this rate, from the median arrival to the last one.

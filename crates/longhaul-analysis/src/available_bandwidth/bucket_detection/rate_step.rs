@@ -5,9 +5,11 @@
 //! Source: [`crate::limit::shaper_fit`]. Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %.
 //! Wrong when: cross traffic starts once and continues, or the bucket outlasts the train.
 
-use super::{ProbeTrain, TokenBucketEstimate, TokenBucketKind, list_long_trains};
+use super::{TokenBucketEstimate, TokenBucketKind, knee};
+use crate::available_bandwidth::train_evidence::TrainEvidence;
+use crate::available_bandwidth::train_reading::{ReceivedPacket, TrainReading};
 use crate::limit::shaper_fit;
-use crate::stats::quantile::median;
+use crate::stats::quantile::{median, sort_finite};
 use crate::throughput::arrival_timeline::RunArrivals;
 
 /// The parameters of the step of the rate within a train.
@@ -24,24 +26,21 @@ impl RateStepTuning {
 }
 
 /// Finds a bucket that the long trains emptied.
-pub fn find_rate_step(trains: &[ProbeTrain]) -> Option<TokenBucketEstimate> {
-    let trains = list_long_trains(trains);
-    let bytes = f64::from(trains.first()?.packet_bytes);
-    let mut arrived: Vec<u64> = trains
-        .iter()
-        .flat_map(|t| t.received_ns.iter().flatten().map(|ns| t.received_at_ns.saturating_add(*ns)))
-        .collect();
-    arrived.sort_unstable();
-    let (first, last) = (*arrived.first()?, *arrived.last()?);
-    let seconds = (last - first) as f64 / 1e9;
-    let needed_us = RateStepTuning::MIN_PACKETS_IN_BIN * seconds * 1e6 / arrived.len() as f64;
+pub fn find_rate_step(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
+    let trains = knee::list_first_long_trains(evidence);
+    let bits = trains.first()?.bits;
+    let arrived = sort_finite(trains.iter().flat_map(|r| r.points.iter().map(|p| p.received_s)));
+    let (first_s, last_s) = (*arrived.first()?, *arrived.last()?);
+    let needed_us =
+        RateStepTuning::MIN_PACKETS_IN_BIN * (last_s - first_s) * 1e6 / arrived.len() as f64;
     let bin_us = RateStepTuning::BIN_US.max(needed_us as u64);
-    let rates = compute_bin_rates(&arrived, first, bin_us, bytes);
+    let rates = compute_bin_rates(&arrived, bin_us, bits);
     let found = shaper_fit::find_shaper(&RunArrivals::from_rates(&rates, bin_us))?;
-    let (offered_bps, lost_ratio) = measure_after_knee(&trains, first, found.knee_us, bytes)?;
+    let knee_s = first_s + found.knee_us as f64 / 1e6;
+    let (offered_bps, lost_ratio) = measure_after_knee(&trains, knee_s, bits)?;
     let expected = 1.0 - found.sustained_bps / offered_bps;
     // A shaper whose queue overflows loses as much as a policer, but its packets were queued.
-    let waits = compute_added_delay_s(&trains, first + found.knee_us * 1000)
+    let waits = compute_added_delay_s(&trains, knee_s)
         .is_some_and(|s| s > RateStepTuning::MIN_QUEUE_WAIT_S);
     let kind = if !waits && lost_ratio > RateStepTuning::POLICER_PART * expected && expected > 0.0 {
         TokenBucketKind::Policer
@@ -62,48 +61,33 @@ pub fn find_rate_step(trains: &[ProbeTrain]) -> Option<TokenBucketEstimate> {
 }
 
 /// Returns the rate of each complete bin.
-fn compute_bin_rates(arrived: &[u64], first: u64, bin_us: u64, bytes: f64) -> Vec<f64> {
-    let place = |ns: u64| ((ns - first) / 1000 / bin_us) as usize;
-    let last = arrived.last().map_or(0, |ns| place(*ns));
-    let mut counts = vec![0u64; last + 1];
-    for ns in arrived {
-        counts[place(*ns)] += 1;
+fn compute_bin_rates(arrived: &[f64], bin_us: u64, bits: f64) -> Vec<f64> {
+    let mut counts: Vec<u64> = Vec::new();
+    for received_s in arrived {
+        let place = ((received_s - arrived[0]) * 1e6 / bin_us as f64) as usize;
+        counts.resize(place + 1, 0);
+        counts[place] += 1;
     }
     // The last bin is rarely complete.
     counts.pop();
-    counts.iter().map(|n| *n as f64 * bytes * 8e6 / bin_us as f64).collect()
+    counts.iter().map(|n| *n as f64 * bits * 1e6 / bin_us as f64).collect()
 }
 
 /// Returns the increase of the median delay after the knee.
-fn compute_added_delay_s(trains: &[&ProbeTrain], knee_ns: u64) -> Option<f64> {
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for train in trains {
-        for (sent, received) in train.sent_ns.iter().zip(&train.received_ns) {
-            let Some(received) = received else { continue };
-            let received_ns = train.received_at_ns.saturating_add(*received);
-            let sent_ns = train.sent_at_ns.saturating_add(*sent);
-            let delay_s = (i128::from(received_ns) - i128::from(sent_ns)) as f64 / 1e9;
-            let side = if received_ns < knee_ns { &mut before } else { &mut after };
-            side.push(delay_s);
-        }
-    }
+fn compute_added_delay_s(trains: &[&TrainReading], knee_s: f64) -> Option<f64> {
+    let points = || trains.iter().flat_map(|r| &r.points);
+    let before = points().filter(|p| p.received_s < knee_s).map(ReceivedPacket::delay_s);
+    let after = points().filter(|p| p.received_s >= knee_s).map(ReceivedPacket::delay_s);
     Some(median(after)? - median(before)?)
 }
 
 /// Returns the sending rate after the knee, and the loss ratio.
-fn measure_after_knee(
-    trains: &[&ProbeTrain],
-    first: u64,
-    knee_us: u64,
-    bytes: f64,
-) -> Option<(f64, f64)> {
-    let knee_ns = first + knee_us * 1000;
-    let (mut sent, mut lost, mut span_ns) = (0usize, 0usize, 0u64);
-    for train in trains.iter().filter(|t| t.received_at_ns >= knee_ns) {
-        sent += train.sent_ns.len();
-        lost += train.received_ns.iter().filter(|t| t.is_none()).count();
-        span_ns += train.sent_ns.last()?.saturating_sub(*train.sent_ns.first()?);
+fn measure_after_knee(trains: &[&TrainReading], knee_s: f64, bits: f64) -> Option<(f64, f64)> {
+    let (mut sent, mut lost, mut span_s) = (0usize, 0usize, 0.0);
+    for train in trains.iter().filter(|r| r.points[0].received_s >= knee_s) {
+        sent += train.packets;
+        lost += train.lost;
+        span_s += train.sent_span_s();
     }
-    (span_ns > 0 && sent > 0)
-        .then(|| (sent as f64 * bytes * 8e9 / span_ns as f64, lost as f64 / sent as f64))
+    (span_s > 0.0).then(|| (sent as f64 * bits / span_s, lost as f64 / sent as f64))
 }

@@ -46,8 +46,7 @@ impl TrainPlanTuning {
     const LONG_RATIO: f64 = 0.97;
     /// The share of time and bytes for the long trains; the rest is for their repetitions.
     const LONG_PART: f64 = 0.75;
-    /// Repetitions: their number, their length beyond the knee, and the time to drain before them.
-    const REPETITIONS: u32 = 3;
+    /// Repetitions: their length beyond the knee, and the time to drain before them.
     const REPETITION_KNEES: f64 = 1.7;
     const MIN_REPETITION_KNEES: f64 = 1.3;
     const MIN_PACKETS_AFTER_KNEE: u32 = 20;
@@ -65,6 +64,8 @@ impl TrainPlanTuning {
 pub struct TrainShape {
     pub mode: AvailableMode,
     pub packet_bytes: u32,
+    /// The speed of the sender's interface.
+    pub interface_bps: Option<u64>,
     pub seed: u64,
     /// The dispersion rate of the bursts.
     pub rate_bps: f64,
@@ -169,20 +170,13 @@ pub fn plan_bursts(
 }
 
 /// Plans small probes with the trains of the first sweep among them.
-pub fn plan_main_sweep(
-    shape: &TrainShape,
-    purse: &TrainBudget,
-    interface_bps: Option<u64>,
-) -> Vec<TrainPlan> {
+pub fn plan_main_sweep(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan> {
     let careful = shape.mode == AvailableMode::Careful;
     let bits =
         if careful { TrainPlanTuning::CAREFUL_SWEEP_BITS } else { TrainPlanTuning::SWEEP_BITS };
     let bits = bits.min(purse.bits(shape.rate_bps) / 2.0);
-    let longest = compute_train_seconds(shape, bits, TrainPlanTuning::MIN_TRAINS)
-        .max(TrainPlanTuning::SHORTEST_PACKETS * shape.bits() / shape.rate_bps);
     let seconds = compute_train_seconds(shape, bits, TrainPlanTuning::TRAINS)
-        .max(TrainPlanTuning::SHORTEST_PACKETS * shape.bits() / shape.rate_bps)
-        .min(longest);
+        .max(TrainPlanTuning::SHORTEST_PACKETS * shape.bits() / shape.rate_bps);
     let affordable = (bits / (0.75 * shape.rate_bps * seconds)) as usize;
     let count = affordable.clamp(TrainPlanTuning::MIN_TRAINS, TrainPlanTuning::TRAINS);
     let mut rng = SplitMix64::new(shape.seed);
@@ -190,7 +184,7 @@ pub fn plan_main_sweep(
         // Trains and their queues would take most of the time and hide it from the probes.
         return interleave_idle_probes(shape, purse, &[], seconds, f64::MAX, &mut rng);
     }
-    let rates = shuffle_rates(list_first_rates(shape, interface_bps, count), &mut rng);
+    let rates = shuffle_rates(list_first_rates(shape, count), &mut rng);
     interleave_idle_probes(shape, purse, &rates, seconds, shape.idle_s(), &mut rng)
 }
 
@@ -199,13 +193,12 @@ pub fn plan_more_trains(
     shape: &TrainShape,
     purse: &TrainBudget,
     fusion: &FusedEstimate,
-    interface_bps: Option<u64>,
 ) -> Vec<TrainPlan> {
     let capacity = fusion.capacity.value;
     let available = fusion.available.map_or(0.5 * capacity, |a| a.value);
     let low = available + 0.1 * capacity;
     let high = (available + 0.5 * capacity).max(1.1 * capacity);
-    let high = high.min(compute_max_rate(shape, interface_bps)).max(low);
+    let high = high.min(compute_max_rate(shape)).max(low);
     let middle = low.midpoint(high);
     let needed = fusion.burst_bits / TrainPlanTuning::WANTED_ERROR.powi(2) * middle / capacity;
     let bits = needed.min(purse.bits(shape.rate_bps) / 2.0);
@@ -268,15 +261,11 @@ pub fn plan_repeated_trains(
         return Vec::new();
     }
     let pair_s = f64::from(2 * packets) * shape.bits() / sustained_bps;
-    let rest_us = |time: u32| {
-        if time == 0 {
-            TrainPlanTuning::FIRST_REPETITION_REST_US
-        } else {
-            (1e6 * pair_s) as u64 + TrainPlanTuning::MIN_REPETITION_REST_US
-        }
-    };
-    (0..TrainPlanTuning::REPETITIONS)
-        .flat_map(|time| [shape.bucket(packets, rest_us(time)), shape.bucket(packets, 0)])
+    let first_us = TrainPlanTuning::FIRST_REPETITION_REST_US;
+    let later_us = (1e6 * pair_s) as u64 + TrainPlanTuning::MIN_REPETITION_REST_US;
+    [first_us, later_us, later_us]
+        .into_iter()
+        .flat_map(|rest_us| [shape.bucket(packets, rest_us), shape.bucket(packets, 0)])
         .collect()
 }
 
@@ -287,14 +276,14 @@ fn compute_train_seconds(shape: &TrainShape, bits: f64, count: usize) -> f64 {
         .max(by_bits)
 }
 
-fn compute_max_rate(shape: &TrainShape, interface_bps: Option<u64>) -> f64 {
-    let line = interface_bps.map_or(f64::MAX, |bps| 0.98 * bps as f64);
+fn compute_max_rate(shape: &TrainShape) -> f64 {
+    let line = shape.interface_bps.map_or(f64::MAX, |bps| 0.98 * bps as f64);
     line.min(1.6 * shape.rate_bps.max(0.8 * shape.capacity_bps))
 }
 
 /// Returns rates from well below to above the dispersion rate, and some at the maximum useful rate.
-fn list_first_rates(shape: &TrainShape, interface_bps: Option<u64>, count: usize) -> Vec<f64> {
-    let most = compute_max_rate(shape, interface_bps);
+fn list_first_rates(shape: &TrainShape, count: usize) -> Vec<f64> {
+    let most = compute_max_rate(shape);
     let low = 0.12 * shape.rate_bps;
     let high = (1.25 * shape.rate_bps).min(most);
     let even = count - count / 6;
@@ -380,6 +369,7 @@ mod tests {
         let shape = TrainShape {
             mode: AvailableMode::Careful,
             packet_bytes: 1500,
+            interface_bps: None,
             seed: 1,
             rate_bps: 1e9,
             capacity_bps: 1e9,
