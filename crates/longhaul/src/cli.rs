@@ -13,7 +13,7 @@
 //! - [`record_command`]: records with their evidence, and checks of published claims
 //! - [`import_command`]: imports the output of other programs
 //! - [`demo`]: two measurements on an emulated path
-//! - [`data_command`], [`address_data`]: databases that name the network and place of an address
+//! - [`address_data`]: databases that name the network and place of an address
 //! - [`report_archiving`]: turns a finished measurement into a report and archives it
 //! - [`progress_lines`]: progress on stderr
 //! - [`manual`]: manual pages and shell completions
@@ -26,7 +26,6 @@ pub mod available_command;
 pub mod capture_command;
 pub mod command_output;
 pub mod copy_command;
-pub mod data_command;
 pub mod demo;
 pub mod expectation;
 pub mod host_command;
@@ -38,7 +37,6 @@ pub mod lab_command;
 pub mod load_command;
 pub mod manual;
 pub mod option_resolution;
-mod password_prompt;
 pub mod path_command;
 pub mod predict_command;
 mod progress_lines;

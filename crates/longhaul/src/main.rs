@@ -50,9 +50,8 @@ fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure>
         CliCommand::Capture(args) => cli::capture_command::run(&args),
         CliCommand::Import(args) => cli::import_command::run(&args),
         CliCommand::Demo(args) => cli::demo::run(&args),
-        CliCommand::Data(args) => cli::data_command::run(args.command),
         CliCommand::Watch(args) => cli::watch_command::run(&args),
         CliCommand::Completions(args) => cli::manual::write_completions(&args),
-        CliCommand::Man(args) => cli::manual::run(&args),
+        CliCommand::Man(args) => cli::manual::write_manual(&args),
     }
 }

@@ -1,13 +1,12 @@
-//! Databases about IP addresses in MaxMind's format (.mmdb), kept next to the archive.
+//! Databases about IP addresses in MaxMind's format (.mmdb), next to the archive.
 
 use super::args::ArchiveArgs;
 use super::command_output;
-use crate::command_failure::{CommandFailure, HOST, USAGE};
 use longhaul_model::sanitize::sanitize_line;
+use longhaul_model::units::Bytes;
 use maxminddb::Reader;
 use serde_json::Value;
 use std::fs;
-use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -27,133 +26,57 @@ pub struct AddressFacts {
     pub place: Option<String>,
 }
 
-/// A database of the folder.
-#[derive(Debug)]
-pub struct AddressDatabase {
-    pub name: String,
-    reader: Reader<Vec<u8>>,
-}
+/// An open database.
+pub type AddressDatabase = Reader<Vec<u8>>;
 
-/// The folder of imported databases.
-#[derive(Debug, Clone)]
-pub struct AddressDataFolder(PathBuf);
-
-impl AddressDataFolder {
-    /// Returns the folder that belongs to the archive of the command.
-    pub fn new(args: &ArchiveArgs) -> Result<AddressDataFolder, CommandFailure> {
-        let archive = command_output::archive_path(args)?;
-        let parent = archive.parent().unwrap_or(Path::new(""));
-        Ok(AddressDataFolder(parent.join(FOLDER)))
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(format!("{name}.{EXTENSION}"))
-    }
-
-    /// Copies a database into the folder; replaces one of the same name. Returns it.
-    pub fn import(&self, file: &Path) -> Result<AddressDatabase, CommandFailure> {
-        let refuse = |why: String| {
-            CommandFailure::new(USAGE, format!("cannot import {}", file.display()))
-                .cause(&why)
-                .hint(Some("import a database in MaxMind's format, such as GeoLite2-ASN.mmdb"))
-        };
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
-            return Err(refuse("the file name may contain letters, digits, - _ . only".to_owned()));
-        }
-        let database = open_database(&name, file).map_err(refuse)?;
-        let names = self.names()?;
-        if names.len() >= MAX_DATABASES && !names.contains(&name) {
-            return Err(refuse(format!("there are {MAX_DATABASES} databases already")));
-        }
-        let partial = self.0.join(format!(".{name}.{}", std::process::id()));
-        fs::create_dir_all(&self.0)
-            .and_then(|()| fs::copy(file, &partial))
-            .and_then(|_| fs::File::open(&partial)?.sync_all())
-            .and_then(|()| fs::rename(&partial, self.file(&name)))
-            .map_err(|error| {
-                let _ = fs::remove_file(&partial);
-                io_failure("write", &self.file(&name), &error)
-            })?;
-        Ok(database)
-    }
-
-    /// Returns the names of all databases, sorted.
-    fn names(&self) -> Result<Vec<String>, CommandFailure> {
-        let entries = match fs::read_dir(&self.0) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(io_failure("read", &self.0, &error)),
-        };
-        let name = |file: String| Some(file.strip_suffix(EXTENSION)?.strip_suffix('.')?.to_owned());
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| name(entry.ok()?.file_name().into_string().ok()?))
-            .filter(|name| !name.starts_with('.'))
-            .collect();
-        names.sort_unstable();
-        names.truncate(MAX_DATABASES);
-        Ok(names)
-    }
-
-    /// Opens all databases; returns those that can be used, and an error for each other one.
-    pub fn open_all(&self) -> (Vec<AddressDatabase>, Vec<String>) {
-        let names = match self.names() {
-            Ok(names) => names,
-            Err(failure) => return (Vec::new(), vec![failure.message]),
-        };
-        let (mut databases, mut errors) = (Vec::new(), Vec::new());
-        for name in names {
-            match open_database(&name, &self.file(&name)) {
-                Ok(database) => databases.push(database),
-                Err(why) => errors.push(format!("address database {name}: {why}")),
+/// Opens the databases in the folder next to the archive, in the order of their names. Returns those
+/// that can be used, and an error for each other one.
+pub fn open_address_databases(args: &ArchiveArgs) -> (Vec<AddressDatabase>, Vec<String>) {
+    let archive = match command_output::archive_path(args) {
+        Ok(archive) => archive,
+        Err(failure) => return (Vec::new(), vec![failure.message]),
+    };
+    let folder = archive.with_file_name(FOLDER);
+    // Without the folder there are no databases.
+    let entries = fs::read_dir(&folder).into_iter().flatten();
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == EXTENSION));
+    files.sort_unstable();
+    files.truncate(MAX_DATABASES);
+    let (mut databases, mut errors) = (Vec::new(), Vec::new());
+    for file in files {
+        match open_database(&file) {
+            Ok(database) => databases.push(database),
+            Err(why) => {
+                let name = file.file_stem().unwrap_or_default().to_string_lossy();
+                errors.push(format!(
+                    "address database {}: {why}",
+                    sanitize_line(&name, MAX_TEXT_CHARS)
+                ));
             }
         }
-        (databases, errors)
     }
+    (databases, errors)
 }
 
-fn io_failure(verb: &str, path: &Path, error: &io::Error) -> CommandFailure {
-    CommandFailure::new(HOST, format!("cannot {verb} {}", path.display()))
-        .cause(error)
-        .hint(Some("choose another folder with `--archive FILE`"))
-}
-
-fn open_database(name: &str, file: &Path) -> Result<AddressDatabase, String> {
+fn open_database(file: &Path) -> Result<AddressDatabase, String> {
     let size = fs::metadata(file).map_err(|e| e.to_string())?.len();
     if size > MAX_DATABASE_BYTES {
-        return Err(format!("larger than {}", longhaul_model::units::Bytes(MAX_DATABASE_BYTES)));
+        return Err(format!("larger than {}", Bytes(MAX_DATABASE_BYTES)));
     }
     let bytes = fs::read(file).map_err(|e| e.to_string())?;
-    let reader = Reader::from_source(bytes).map_err(|e| format!("not a valid .mmdb file: {e}"))?;
-    Ok(AddressDatabase { name: name.to_owned(), reader })
+    Reader::from_source(bytes).map_err(|e| format!("not a valid .mmdb file: {e}"))
 }
 
-impl AddressDatabase {
-    /// Returns the type that the maker gave the database, such as `GeoLite2-ASN`.
-    pub fn database_type(&self) -> String {
-        sanitize_line(&self.reader.metadata().database_type, MAX_TEXT_CHARS)
-    }
-
-    /// Returns the time at which the database was built, in seconds since 1970.
-    pub fn build_epoch_s(&self) -> u64 {
-        self.reader.metadata().build_epoch
-    }
-
-    fn find(&self, address: IpAddr) -> Option<AddressFacts> {
-        let record: Option<Value> = self.reader.lookup(address).ok()?.decode().ok()?;
-        record.as_ref().map(read_facts)
-    }
+fn look_up_address(database: &AddressDatabase, address: IpAddr) -> Option<AddressFacts> {
+    let record: Option<Value> = database.lookup(address).ok()?.decode().ok()?;
+    record.as_ref().map(read_facts)
 }
 
 /// Returns each fact from the first database that has it.
 pub fn find_address_facts(databases: &[AddressDatabase], address: IpAddr) -> AddressFacts {
     let mut facts = AddressFacts::default();
-    for more in databases.iter().filter_map(|database| database.find(address)) {
+    for more in databases.iter().filter_map(|database| look_up_address(database, address)) {
         facts.autonomous_system = facts.autonomous_system.or(more.autonomous_system);
         facts.place = facts.place.or(more.place);
     }

@@ -18,7 +18,6 @@ use std::time::Duration;
 pub use super::available_command::AvailableArgs;
 pub use super::capture_command::{CaptureArgs, TestCaptureArgs};
 pub use super::copy_command::CopyArgs;
-pub use super::data_command::DataArgs;
 pub use super::host_command::HostArgs;
 pub use super::import_command::ImportArgs;
 pub use super::iperf3_command::{Iperf3Args, Iperf3UserArgs, add_replacement};
@@ -61,7 +60,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Measure", &["test", "path", "available", "load", "copy", "serve", "iperf3"]),
     ("Tune", &["tune", "host", "predict"]),
     ("Monitor", &["watch"]),
-    ("Archive", &["report", "import", "record", "capture", "data"]),
+    ("Archive", &["report", "import", "record", "capture"]),
     ("Lab", &["lab", "demo"]),
     ("Other", &["completions", "man"]),
 ];
@@ -146,8 +145,6 @@ pub enum CliCommand {
     Import(Box<ImportArgs>),
     /// Run two measurements over an emulated path
     Demo(DemoArgs),
-    /// Import databases of AS numbers and locations of addresses
-    Data(DataArgs),
     /// Generate a shell completion script
     Completions(CompletionsArgs),
     /// Generate manual pages

@@ -20,7 +20,6 @@ use longhaul_model::units::{Bytes, Rate, format_duration};
 use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::copy_text::build_copy_document;
 use longhaul_report::number_format::format_rate;
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -98,11 +97,11 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
     let asked = prepare_copy(args)?;
     let stop = interrupt::install_stop_flag()?;
-    let mut progress = CopyProgressLine::new(args.output.shows_progress());
+    let mut line = StatusLine::new(args.output.shows_progress());
     let copied = longhaul_copy::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
-        progress.show(now);
+        line.update(&format_copy_progress(now));
     });
-    progress.clear();
+    line.clear();
     let outcome = copied.map_err(|error| copy_failure(&error, &asked))?;
     let report = archive_copy(args, &asked, outcome);
     if asked.to_stdout {
@@ -323,47 +322,14 @@ fn parse_copy_endpoint(text: &str) -> Result<CopyEndpoint, String> {
     Ok(CopyEndpoint::Remote { host: value_parsers::parse_host(host)?, name: name.to_owned() })
 }
 
-const UPDATE_INTERVAL: Duration = Duration::from_millis(500);
-/// The number of updates that the rate is averaged over; half a minute would hide changes.
-const RATE_SAMPLES: usize = 10;
-
-struct CopyProgressLine {
-    line: StatusLine,
-    /// Times and bytes of the last updates.
-    recent: VecDeque<(Duration, u64)>,
-}
-
-impl CopyProgressLine {
-    pub fn new(enabled: bool) -> CopyProgressLine {
-        CopyProgressLine { line: StatusLine::new(enabled), recent: VecDeque::new() }
-    }
-
-    pub fn show(&mut self, now: &CopyProgress) {
-        let last = self.recent.back();
-        if last.is_some_and(|(last, _)| now.elapsed < *last + UPDATE_INTERVAL) {
-            return;
-        }
-        self.recent.push_back((now.elapsed, now.bytes));
-        if self.recent.len() > RATE_SAMPLES {
-            self.recent.pop_front();
-        }
-        let (at, bytes) = self.recent[0];
-        let speed = Rate::over(now.bytes - bytes, now.elapsed.saturating_sub(at));
-        self.line.draw(&format_copy_progress(now, speed));
-    }
-
-    /// Clears the line for the text that follows.
-    pub fn clear(&mut self) {
-        self.line.clear();
-    }
-}
-
-fn format_copy_progress(now: &CopyProgress, speed: Option<Rate>) -> String {
+/// Formats the progress, with the mean rate since the start.
+fn format_copy_progress(now: &CopyProgress) -> String {
     let done = now.bytes + now.skipped_bytes;
     let mut line = Bytes(done).to_string();
     if let Some(total) = now.total_bytes.filter(|total| *total > 0) {
         line = format!("{line} of {} ({} %)", Bytes(total), done.min(total) * 100 / total);
     }
+    let speed = Rate::over(now.bytes, now.elapsed);
     let Some(speed) = speed.filter(|speed| speed.as_bps() > 0) else {
         return line;
     };
@@ -419,11 +385,12 @@ mod tests {
             skipped_bytes: 0,
             total_bytes: Some(10_000_000_000),
         };
-        let text = format_copy_progress(&now, Some(Rate::bits_per_second(8_000_000_000)));
+        let text = format_copy_progress(&now);
         assert!(text.contains("40 %") && text.contains("6 s left"), "{text}");
         assert!(text.len() < 78, "{text}");
         now.total_bytes = None;
-        let text = format_copy_progress(&now, None);
+        now.bytes = 0;
+        let text = format_copy_progress(&now);
         assert!(!text.contains('%') && !text.contains("left"), "{text}");
     }
 }

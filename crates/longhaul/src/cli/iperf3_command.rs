@@ -2,7 +2,7 @@
 
 use crate::cli::args::{ServeArgs, TestArgs, TestFormat};
 use crate::cli::option_resolution::DEFAULT_UDP_RATE_BPS;
-use crate::cli::{password_prompt, serve_command, test_command, value_parsers};
+use crate::cli::{serve_command, test_command, value_parsers};
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -289,12 +289,14 @@ pub fn add_replacement(mut error: Error) -> Error {
     error
 }
 
+/// The variable of the password has the same name as in iperf3.
+const PASSWORD_VARIABLE: &str = "IPERF3_PASSWORD";
+
 /// The user of an iperf3 server.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Access")]
 pub struct Iperf3UserArgs {
-    /// User of an iperf3 server that wants one; the password comes from IPERF3_PASSWORD or the
-    /// terminal
+    /// User of an iperf3 server that wants one; the password comes from IPERF3_PASSWORD
     #[arg(
         id = "iperf3_user",
         long = "iperf3-user",
@@ -316,13 +318,15 @@ pub struct Iperf3UserArgs {
 }
 
 impl Iperf3UserArgs {
-    /// Asks for the password of the user. Returns `None` if no user is given.
+    /// Returns the user with the password from the environment, or `None` without a user.
     pub fn login(&self) -> Result<Option<LoginCredentials>, CommandFailure> {
         let (Some(user), Some(key)) = (&self.user, &self.public_key) else {
             return Ok(None);
         };
-        let password = password_prompt::read_password()
-            .map_err(|error| CommandFailure::new(USAGE, error).hint(Some("set IPERF3_PASSWORD")))?;
+        let password = std::env::var(PASSWORD_VARIABLE).map_err(|error| {
+            CommandFailure::new(USAGE, format!("cannot use {PASSWORD_VARIABLE}: {error}"))
+                .hint(Some("set it to the password of the user"))
+        })?;
         let padding = if self.pkcs1 { TokenPadding::Pkcs1 } else { TokenPadding::Oaep };
         LoginCredentials::new(key, user, &password, padding)
             .map(Some)

@@ -1,7 +1,7 @@
 //! `longhaul path HOST`: measures the path, resolves names, then analyses, archives and shows it.
 //!
 //! - [`hop_origins`]: names, AS numbers and places of hops
-//! - [`mod@path_watch`]: the live table of `--watch`
+//! - [`mod@path_watch`]: the rounds and the live table of `--watch`
 
 mod hop_origins;
 mod path_watch;
@@ -20,8 +20,7 @@ use hop_origins::HopOrigins;
 use longhaul_analysis::path::{KnownRoute, PathCapacityEstimate, conclude_path};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::path::{
-    HopLoadPlan, ObservedHop, ObservedRoute, PathObservation, PathPlan, ProbeEcho, ProbeProtocol,
-    RoundTripPlan, TracePlan,
+    HopLoadPlan, PathObservation, PathPlan, ProbeEcho, ProbeProtocol, RoundTripPlan, TracePlan,
 };
 use longhaul_model::report::v1::{
     AvailableReport, ParentRun, PathReport, Report, ThroughputReport,
@@ -30,7 +29,6 @@ use longhaul_probe::path::{self, PathOutcome, PathPart, PathProgress};
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::number_format::or_absent;
 use longhaul_report::path_text::{build_path_document, format_ms};
-use longhaul_report::style::{FAINT, paint};
 use longhaul_store::Archive;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +41,7 @@ Examples:
                                    any host, with TCP probes to its port 443
   longhaul path far --alternatives also find the next hops of load balancers
   longhaul path far --load=8s      find the narrow link, where the queue grows
-  longhaul path far --watch        live table; q quits";
+  longhaul path far --watch        live table; Ctrl-C ends it";
 
 const DETAILS: &str = "\
 HOST can be any host. If `longhaul serve` runs there, RTT and route are also
@@ -56,17 +54,18 @@ TCP probes need privileges.
 --load sends bulk data to the host, which must run `longhaul serve`, and probes
 every hop once per second before, during and after the load.
 
---watch probes each hop at most once per second until q or Ctrl-C, or for
---count rounds. If standard output is not a terminal, it prints one line per hop
-and round instead. At the end, the result is shown as a report.
+--watch probes each hop at most once per second until Ctrl-C, or for --count
+rounds. If standard output is not a terminal, it prints one line per hop and
+round instead. At the end, the result is shown as a report.
 
-AS numbers and locations come from databases imported with `longhaul data
-import`. The only lookups are those of names of addresses, by this host's
-resolver; --no-names disables them.
+AS numbers and locations come from databases in MaxMind's format, such as
+GeoLite2-ASN.mmdb, in the folder `address-data` next to the archive. The only
+lookups are those of names of addresses, by this host's resolver; --no-names
+disables them.
 
 Exit codes are those of `longhaul --help`; 3 if no host answered, 5 if
-privileges are missing for all requested probes, 130 after Ctrl-C. The results
-so far are then shown and archived.";
+privileges are missing for all requested probes, 130 after Ctrl-C, except for
+--watch without --count. The results so far are then shown and archived.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -173,7 +172,7 @@ pub fn run(args: &PathArgs) -> Result<ExitCode, CommandFailure> {
     let target = path_target(args)?;
     let stop = interrupt::install_stop_flag()?;
     if args.watch {
-        return path_watch::run(args, plan, &target, &stop);
+        return path_watch::run(args, plan, target, &stop);
     }
     let report = run_path_measurement(args, plan, &target, &stop)?;
     show_path_report(args, &report, stop.load(Ordering::Relaxed))
@@ -192,14 +191,14 @@ fn run_path_measurement(
     stop: &AtomicBool,
 ) -> Result<PathReport, CommandFailure> {
     let mut origins = HopOrigins::new(&args.output.archive, !args.no_names);
-    let mut live = PathProgressLines::new(args.output.shows_progress());
+    let mut line = StatusLine::new(args.output.shows_progress());
     let outcome = path::run(target, &plan, stop, &mut |progress| {
         if let Some(route) = progress.route.or(progress.observation.route.as_ref()) {
             origins.request_names(route);
         }
-        live.show(progress);
+        line.update(&format_path_progress(progress));
     });
-    live.finish();
+    line.clear();
     Ok(archive_path_report(args, plan, outcome?, origins))
 }
 
@@ -401,60 +400,6 @@ fn capacity_from_load(run: &ThroughputReport) -> Option<PathCapacityEstimate> {
     let by_the_path = run.analysis.limited_by == Limiter::PathCapacity;
     let bps = run.analysis.goodput_bps.filter(|_| by_the_path)?;
     Some(PathCapacityEstimate { bps, interval_bps: run.analysis.goodput_interval_bps })
-}
-
-/// A silent hop is shown once a hop this far beyond it has answered.
-const SILENT_HOP_LAG: u8 = 3;
-
-/// Prints the progress of one path measurement, if it is enabled.
-struct PathProgressLines {
-    line: StatusLine,
-    /// The number of hops printed.
-    shown: usize,
-}
-
-impl PathProgressLines {
-    pub fn new(enabled: bool) -> PathProgressLines {
-        PathProgressLines { line: StatusLine::new(enabled), shown: 0 }
-    }
-
-    pub fn show(&mut self, progress: &PathProgress<'_>) {
-        let done = progress.observation.route.as_ref();
-        if let Some(route) = done.or(progress.route) {
-            self.print_settled_hops(route, done.is_some());
-        }
-        self.line.update(&format_path_progress(progress));
-    }
-
-    /// Prints the hops whose result is final, in order.
-    fn print_settled_hops(&mut self, route: &ObservedRoute, done: bool) {
-        let last = route.hops.iter().rev().find(|hop| !hop.answers.is_empty());
-        let last = last.map_or(0, |hop| hop.ttl);
-        while let Some(hop) = route.hops.get(self.shown) {
-            let passed = last >= hop.ttl.saturating_add(SILENT_HOP_LAG);
-            if !done && hop.answers.is_empty() && !passed {
-                break;
-            }
-            self.line.print(&paint(FAINT, format_hop_line(hop)));
-            self.shown += 1;
-        }
-    }
-
-    /// Clears the status line.
-    pub fn finish(&mut self) {
-        self.line.clear();
-        if self.shown > 0 {
-            self.line.print("");
-        }
-    }
-}
-
-fn format_hop_line(hop: &ObservedHop) -> String {
-    let first = hop.answers.first();
-    let address = first.map_or("*", |answer| answer.address.as_str());
-    let rtt = first.and_then(|answer| answer.rtts_ns.iter().min().copied());
-    let rtt = rtt.map_or_else(String::new, |rtt| format!("{} ms", format_ms(rtt)));
-    format!("{:>3}  {address:<40}{rtt:>12}", hop.ttl)
 }
 
 fn format_path_progress(progress: &PathProgress<'_>) -> String {

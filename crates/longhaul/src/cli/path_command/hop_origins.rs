@@ -3,7 +3,7 @@
 //! The resolver's call blocks for many seconds if no server answers, and it cannot be cancelled. It
 //! therefore runs in separate threads; a measurement requests names and collects them later.
 
-use crate::cli::address_data::{AddressDataFolder, AddressDatabase, find_address_facts};
+use crate::cli::address_data::{AddressDatabase, find_address_facts, open_address_databases};
 use crate::cli::args::ArchiveArgs;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::path::{MissingPart, ObservedRoute, PathObservation};
@@ -26,11 +26,8 @@ pub struct HopOrigins {
 impl HopOrigins {
     /// Opens the databases next to the archive. Looks up names if `wanted`.
     pub fn new(args: &ArchiveArgs, wanted: bool) -> HopOrigins {
-        let (databases, unusable) = match AddressDataFolder::new(args) {
-            Ok(folder) => folder.open_all(),
-            Err(failure) => (Vec::new(), vec![failure.message]),
-        };
-        HopOrigins { names: ReverseLookups::new(wanted), address_data: databases, unusable }
+        let (address_data, unusable) = open_address_databases(args);
+        HopOrigins { names: ReverseLookups::new(wanted), address_data, unusable }
     }
 
     /// Requests the names of all hops, without waiting.
