@@ -23,7 +23,6 @@ use longhaul_probe::plan_limits;
 use longhaul_report::plot;
 use longhaul_report::prediction_text::build_prediction_document;
 use longhaul_report::prediction_text::prediction_csv::render_prediction_csv;
-use longhaul_store::Archive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -124,11 +123,6 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
 /// Half of Linux's default maximum receive buffer (tcp_rmem, 6 MiB).
 const DEFAULT_AUTO_WINDOW_BYTES: u64 = 3 << 20;
 const DEFAULT_TIME_US: u64 = 30_000_000;
-/// The default windows and streams.
-const DEFAULT_WINDOWS: &str = "auto,64K-64M";
-const DEFAULT_STREAM_COUNTS: &str = "1-32";
-/// The maximum number of runs searched for the latest scan.
-const MAX_SEARCHED_RUNS: u32 = 10_000;
 
 /// The input of a prediction.
 struct PredictionInput {
@@ -168,7 +162,6 @@ fn input_from_options(args: &PredictArgs) -> Result<PredictionInput, CommandFail
         let text = "cannot predict without --rtt and --rate, or --scan";
         return Err(CommandFailure::new(USAGE, text));
     };
-    let bug = |told: String| CommandFailure::new(crate::command_failure::BUG, told);
     let pipe = capacity_bps as f64 * rtt_us as f64 / 8e6;
     let plan = PredictionPlan {
         path: PredictionPath {
@@ -182,8 +175,9 @@ fn input_from_options(args: &PredictArgs) -> Result<PredictionInput, CommandFail
             auto_window_bytes: Some(DEFAULT_AUTO_WINDOW_BYTES),
             ..PredictionHosts::default()
         },
-        windows_bytes: setting_lists::parse_windows(DEFAULT_WINDOWS).map_err(bug)?,
-        streams: setting_lists::parse_stream_counts(DEFAULT_STREAM_COUNTS).map_err(bug)?,
+        // auto, and 64 KiB to 64 MiB.
+        windows_bytes: std::iter::once(None).chain((16..=26).map(|n| Some(1 << n))).collect(),
+        streams: vec![1, 2, 4, 8, 16, 32],
         congestion_controls: vec![String::from("cubic")],
         loss_ratios: vec![0.0],
         buffers_bytes: vec![pipe as u64],
@@ -227,25 +221,22 @@ fn find_scan(
     args: &ArchiveArgs,
 ) -> Result<(ScanReport, Vec<ThroughputReport>), CommandFailure> {
     let archive = command_output::require_archive(args, "longhaul tune HOST")?;
-    let id = match wanted {
-        "last" => find_last_scan(&archive)?,
-        id => id.to_owned(),
-    };
-    let AnyReport::Scan(scan) = archive.find(&id)? else {
-        let fail = CommandFailure::new(USAGE, format!("cannot predict run {id}: it is not a scan"));
-        return Err(fail.hint(Some("list the runs and their kinds with `longhaul report list`")));
+    let scan = match wanted {
+        "last" => archive.recent_reports::<ScanReport>(None, 1)?.pop().ok_or_else(|| {
+            CommandFailure::new(ARCHIVE, "cannot find a scan in the archive")
+                .hint(Some("make one with `longhaul tune HOST --grid`"))
+        })?,
+        id => {
+            let AnyReport::Scan(scan) = archive.find(id)? else {
+                let text = format!("cannot predict run {id}: it is not a scan");
+                let hint = "list the runs and their kinds with `longhaul report list`";
+                return Err(CommandFailure::new(USAGE, text).hint(Some(hint)));
+            };
+            *scan
+        }
     };
     let runs = archive.throughput_parts(&scan.run.id)?;
-    Ok((*scan, runs))
-}
-
-fn find_last_scan(archive: &Archive) -> Result<String, CommandFailure> {
-    let entries = archive.list(MAX_SEARCHED_RUNS)?;
-    let newest = entries.into_iter().find(|entry| entry.kind == "scan");
-    newest.map(|entry| entry.id).ok_or_else(|| {
-        CommandFailure::new(ARCHIVE, "cannot find a scan in the archive")
-            .hint(Some("make one with `longhaul tune HOST --grid`"))
-    })
+    Ok((scan, runs))
 }
 
 /// Applies options over the values of the scan or the defaults.

@@ -267,7 +267,6 @@ fn search_direction(
     let start = SearchStart { remembered, idle_rtt: Some(idle_rtt) };
     let mut search = SettingSearch::new(&plan, start);
     replay_probes(course, &mut search, forward);
-    course.progress.print_direction_budget(&plan.budget, forward);
     loop {
         let probe = match search.next(course.budget_spent(forward)) {
             SearchStep::Probe(probe) => probe,

@@ -4,8 +4,10 @@ use crate::cli::args::HostArgs;
 use crate::cli::command_output;
 use crate::command_failure::CommandFailure;
 use longhaul_model::report::v1::ThroughputReport;
-use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::host::AuditPath;
+use longhaul_model::report::v1::observation::ThroughputObservation;
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 /// The maximum number of peers: the ones measured last.
@@ -41,89 +43,74 @@ pub fn load_audit_paths(args: &HostArgs) -> Result<AuditPaths, CommandFailure> {
 
 /// Collects the paths to each peer from the runs, newest first.
 fn collect_audit_paths(runs: &[ThroughputReport]) -> AuditPaths {
-    let mut seen: Vec<PeerSummary> = Vec::new();
+    let mut peers: Vec<&str> = Vec::new();
     for run in runs {
-        let name = &run.run.responder.host;
-        if let Some(peer) = seen.iter_mut().find(|peer| peer.name == *name) {
-            peer.add_run(run);
-        } else if seen.len() < MAX_PEERS {
-            let mut peer = PeerSummary { name: name.clone(), ..PeerSummary::default() };
-            peer.add_run(run);
-            seen.push(peer);
+        let name = run.run.responder.host.as_str();
+        if peers.len() < MAX_PEERS && !peers.contains(&name) {
+            peers.push(name);
         }
     }
     let latest = runs.first().and_then(|run| run.run.responder.address.as_deref());
     AuditPaths {
-        paths: seen.into_iter().filter_map(PeerSummary::into_path).collect(),
+        paths: peers.into_iter().filter_map(|name| summarize_peer(name, runs)).collect(),
         latest: latest.and_then(|address| address.parse().ok()),
     }
 }
 
-/// A value and the id of the run that measured it.
-type SourcedFigure = Option<(u64, String)>;
-
-/// The measurements of one peer.
-#[derive(Debug, Default)]
-struct PeerSummary {
-    name: String,
-    rtt_us: SourcedFigure,
-    goodput_bps: SourcedFigure,
-    /// Whether the path itself limited any run, so that its rate was measured.
-    path_limited: bool,
-    /// The interface speed of the slower host.
-    speed_bps: Option<u64>,
+/// One direction of a run, with the id of the run.
+struct MeasuredDirection<'a> {
+    id: &'a str,
+    observation: &'a ThroughputObservation,
+    analysis: &'a ThroughputAnalysis,
 }
 
-impl PeerSummary {
-    fn add_run(&mut self, run: &ThroughputReport) {
-        let id = &run.run.id;
-        let forward = (Some(&run.observation), Some(&run.analysis));
-        let (observed, analysed) = (&run.observation.reverse, &run.analysis.reverse);
-        let reverse = (observed.as_deref(), analysed.as_deref());
-        let both = [forward, reverse].into_iter().filter_map(|(seen, found)| seen.zip(found));
-        for (observation, analysis) in both {
-            let loaded = analysis.rtt_us.map(|rtt| rtt.min);
-            keep_better(&mut self.rtt_us, observation.idle_rtt_us.or(loaded), id, |new, old| {
-                new < old
-            });
-            keep_better(&mut self.goodput_bps, analysis.goodput_bps, id, |new, old| new > old);
-            self.path_limited |= is_path_limiter(analysis.limited_by);
-            let ends = [&observation.ends.sender, &observation.ends.receiver];
-            let speeds = ends.map(|end| end.host.interface.as_ref().and_then(|i| i.speed_bps));
-            self.speed_bps = self.speed_bps.or(speeds.into_iter().flatten().min());
-        }
+impl MeasuredDirection<'_> {
+    fn rtt_us(&self) -> Option<u64> {
+        let loaded = || self.analysis.rtt_us.map(|rtt| rtt.min);
+        self.observation.idle_rtt_us.or_else(loaded).filter(|us| *us > 0)
     }
 
-    fn into_path(self) -> Option<AuditPath> {
-        let (rtt_us, by) = self.rtt_us?;
-        let (goodput_bps, at) = self.goodput_bps?;
-        // A run limited by a window says nothing about the capacity of the path.
-        let beyond = self.speed_bps.filter(|bps| !self.path_limited && *bps > goodput_bps);
-        Some(AuditPath {
-            name: self.name,
-            rtt_us,
-            rate_bps: beyond.unwrap_or(goodput_bps),
-            origin: match beyond {
-                Some(_) => format!("{by}; rate of the interfaces, because the path was never full"),
-                None if by == at => by,
-                None => format!("{by}, {at}"),
-            },
+    fn goodput_bps(&self) -> Option<u64> {
+        self.analysis.goodput_bps.filter(|bps| *bps > 0)
+    }
+
+    /// Returns the interface speed of the slower host.
+    fn interface_bps(&self) -> Option<u64> {
+        let ends = [&self.observation.ends.sender, &self.observation.ends.receiver];
+        ends.into_iter().filter_map(|end| end.host.interface.as_ref()?.speed_bps).min()
+    }
+}
+
+/// Returns the path to a peer, with the minimum RTT and the maximum goodput of all runs.
+fn summarize_peer(name: &str, runs: &[ThroughputReport]) -> Option<AuditPath> {
+    let runs = runs.iter().filter(|run| run.run.responder.host == name);
+    let measured: Vec<MeasuredDirection> = runs
+        .flat_map(|run| {
+            let (seen, found) = (&run.observation, &run.analysis);
+            let reverse = seen.reverse.as_deref().zip(found.reverse.as_deref());
+            [Some((seen, found)), reverse].into_iter().flatten().map(|(observation, analysis)| {
+                MeasuredDirection { id: &run.run.id, observation, analysis }
+            })
         })
-    }
-}
-
-fn keep_better(
-    kept: &mut SourcedFigure,
-    new: Option<u64>,
-    id: &str,
-    wins: impl Fn(u64, u64) -> bool,
-) {
-    let Some(new) = new.filter(|new| *new > 0) else {
-        return;
-    };
-    if kept.as_ref().is_none_or(|(old, _)| wins(new, *old)) {
-        *kept = Some((new, id.to_owned()));
-    }
+        .collect();
+    let rtts = measured.iter().filter_map(|it| Some((it.rtt_us()?, it.id)));
+    let (rtt_us, by) = rtts.min_by_key(|(us, _)| *us)?;
+    let goodputs = measured.iter().filter_map(|it| Some((it.goodput_bps()?, it.id)));
+    let (goodput_bps, at) = goodputs.min_by_key(|(bps, _)| Reverse(*bps))?;
+    // A run limited by a window says nothing about the capacity of the path.
+    let was_full = measured.iter().any(|it| is_path_limiter(it.analysis.limited_by));
+    let speed = measured.iter().find_map(MeasuredDirection::interface_bps);
+    let beyond = speed.filter(|bps| !was_full && *bps > goodput_bps);
+    Some(AuditPath {
+        name: name.to_owned(),
+        rtt_us,
+        rate_bps: beyond.unwrap_or(goodput_bps),
+        origin: match beyond {
+            Some(_) => format!("{by}; rate of the interfaces, because the path was never full"),
+            None if by == at => by.to_owned(),
+            None => format!("{by}, {at}"),
+        },
+    })
 }
 
 /// Returns true for limiters between the hosts.

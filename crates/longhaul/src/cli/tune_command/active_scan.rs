@@ -10,9 +10,9 @@ use crate::command_failure::{CommandFailure, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::scan::{build_cell, build_probe_plan};
 use longhaul_analysis::tune::SearchSpent;
-use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
+use longhaul_model::report::v1::plan::{self, StopCondition};
 use longhaul_model::report::v1::scan::{
-    ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
+    ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
 use longhaul_model::report::v1::{ParentRun, ReportCaveat, ThroughputReport};
 use longhaul_model::units::Bytes;
@@ -296,16 +296,6 @@ impl ScanProgress<'_> {
         print_statement(&self.args.output, text);
     }
 
-    /// Prints the budget of a direction, if there are two.
-    pub fn print_direction_budget(&mut self, budget: &ScanBudget, forward: bool) {
-        if self.args.direction.bidir {
-            let way = if forward { "forward" } else { "reverse" };
-            let probes = count_of(u64::from(budget.probes), "probe");
-            let time = format_span(budget.time_us);
-            self.print_statement(&format!("{way}: up to {probes} of these, at most {time}"));
-        }
-    }
-
     /// Prints that the probes of an earlier process are reused.
     pub fn print_resumed(&mut self, id: &str, cells: usize) {
         if cells > 0 {
@@ -405,24 +395,8 @@ fn describe_budget(plan: &ScanPlan) -> String {
             format_span(plan.budget.time_us)
         );
     }
-    let cells = (plan.windows_bytes.len()
-        * plan.streams.len()
-        * plan.congestion_controls.len().max(1)) as u64;
-    let (ways, in_ways) = match plan.direction {
-        RunDirection::Both => (2, " in both directions"),
-        RunDirection::Forward | RunDirection::Reverse => (1, ""),
-    };
-    let repeats = match plan.repeats {
-        1 => String::new(),
-        repeats => format!(", {repeats} times each"),
-    };
-    let sentinels = match probes.saturating_sub(cells * u64::from(plan.repeats) * ways) {
-        0 => String::new(),
-        more => format!(", and {more} more to detect changes of the path"),
-    };
     format!(
-        "grid: {}{repeats}{in_ways}{sentinels}: {} of {}, about {} in total",
-        count_of(cells, "cell"),
+        "grid: {} of {}, about {} in total",
         count_of(probes, "probe"),
         format_span(each),
         format_span(probes * (each + PROBE_OVERHEAD_US))

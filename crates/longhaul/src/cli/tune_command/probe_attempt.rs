@@ -14,8 +14,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_PENDING_MESSAGES: usize = 16;
 /// The time to wait for a lost server, which may be restarting.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-const MIN_PAUSE: Duration = Duration::from_secs(1);
-const MAX_PAUSE: Duration = Duration::from_secs(4);
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The outcome of a probe.
 pub enum ProbeEnding {
@@ -88,26 +87,19 @@ fn classify_ending(ended: Result<ThroughputOutcome, ProbeError>) -> ProbeEnding 
 /// Waits until the server answers. Returns false after a timeout or an interrupt.
 pub fn wait_until_reachable(target: &TargetHost, stop: &AtomicBool) -> bool {
     let deadline = Instant::now() + RECONNECT_TIMEOUT;
-    let mut pause = MIN_PAUSE;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let hasty = TargetHost {
-            connect_timeout: target.connect_timeout.min(left).max(POLL_INTERVAL),
-            ..target.clone()
-        };
+    let mut attempt_at = Instant::now();
+    while attempt_at < deadline && !stop.load(Ordering::Relaxed) {
+        if Instant::now() < attempt_at {
+            thread::sleep(POLL_INTERVAL);
+            continue;
+        }
+        let left = deadline.saturating_duration_since(attempt_at);
+        let connect_timeout = target.connect_timeout.min(left).max(POLL_INTERVAL);
+        let hasty = TargetHost { connect_timeout, ..target.clone() };
         if throughput::measure_connect_rtt(&hasty).is_ok() {
             return true;
         }
-        let until = Instant::now() + pause;
-        if until >= deadline {
-            return false;
-        }
-        while Instant::now() < until {
-            if stop.load(Ordering::Relaxed) {
-                return false;
-            }
-            thread::sleep(POLL_INTERVAL);
-        }
-        pause = (pause * 2).min(MAX_PAUSE);
+        attempt_at = Instant::now() + RECONNECT_INTERVAL;
     }
+    false
 }
