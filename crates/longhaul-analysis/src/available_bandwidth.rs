@@ -13,7 +13,6 @@ mod capacity;
 mod direction_estimate;
 mod empty_queue;
 mod fusion;
-mod one_ended_estimate;
 mod probe_schedule;
 mod rate_sweep;
 #[cfg(test)]
@@ -60,13 +59,6 @@ fn conclude_direction(
     word: &str,
     conclusion: &mut RunConclusion<AvailableAnalysis>,
 ) -> AvailableEstimate {
-    if plan.uncooperative.is_some() {
-        conclusion.caveats.push(ReportCaveat::new(
-            "uncooperative",
-            format!("{word}: measured from one end only: the throughput of one TCP connection or a bound, not available bandwidth"),
-        ));
-        return one_ended_estimate::estimate_by_tcp(probing);
-    }
     let direction = direction_estimate::estimate_direction(plan, probing, loopback);
     conclusion.findings.extend(available_findings::list_findings(&direction, word));
     conclusion.caveats.extend(available_findings::list_caveats(&direction, plan, word));

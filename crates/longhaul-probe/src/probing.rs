@@ -9,7 +9,6 @@
 //! sender's and of the receiver's own monotonic clocks: their offset is unknown, and their rates
 //! differ by some parts per million. Receive times come from the kernel.
 
-mod bulk_tcp;
 mod echo_run;
 mod echo_tracker;
 mod flow_reader;
@@ -24,7 +23,6 @@ mod train_recorder;
 mod train_sender;
 
 pub use crate::wire::ProbeBounds;
-pub use bulk_tcp::{BulkOutcome, BulkRequest, send_bulk};
 pub use probe_datagram::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
 pub(crate) use probe_server::{ProbeServer, ProbeServerSetup};
 pub(crate) use reverse_survey::ReverseSurveyor;

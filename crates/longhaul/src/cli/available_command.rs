@@ -1,24 +1,20 @@
 //! `longhaul available HOST`: sends probe trains both ways; analyses, archives and shows them.
 //!
 //! The analysis chooses the next trains, the prober sends them; neither depends on the other.
-//! [`bulk_tcp_fallback`] measures hosts without longhaul.
-
-mod bulk_tcp_fallback;
 
 use crate::cli::args::{OutputArgs, PeerArgs};
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::report_command::report_output;
-use crate::cli::value_parsers::{accept_micros, accept_size, parse_dscp, parse_port};
+use crate::cli::value_parsers::{accept_micros, accept_size, parse_dscp};
 use crate::cli::{option_resolution, report_archiving};
-use crate::command_failure::{CommandFailure, PEER};
+use crate::command_failure::CommandFailure;
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::available_bandwidth::{
     PriorPathFacts, ProbeSchedule, budget_of_mode, conclude_available,
 };
 use longhaul_model::report::v1::available::{
-    AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing, FallbackMethod,
-    ProbeTrain,
+    AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing, ProbeTrain,
 };
 use longhaul_model::report::v1::{Report, ReportCaveat, RunParty};
 use longhaul_model::units::Bytes;
@@ -40,8 +36,7 @@ Examples:
   longhaul available far --light    at most 58 kB and 1 s in each direction
   longhaul available far --careful -R
                                     reverse, with narrower intervals
-  longhaul available far --shaper   also look for a large token bucket
-  longhaul available www --tcp 80   a host without longhaul, with TCP only";
+  longhaul available far --shaper   also look for a large token bucket";
 
 const DETAILS: &str = "\
 Capacity is the maximum rate of the narrow link; available bandwidth is the part
@@ -58,10 +53,6 @@ Mode       limit per direction    probes
 
 The budget limits the IP bytes and the time from the first probe to the last. It
 is printed before anything is sent, and it is never exceeded.
-
---tcp needs no longhaul on the other host, only a service that accepts bulk data
-on that port. It measures the throughput of one TCP connection, not available
-bandwidth, and the result is labelled accordingly.
 
 Exit codes are those of `longhaul --help`; 4 if the server is an older release
 that does not support probes.";
@@ -103,9 +94,6 @@ pub struct AvailableArgs {
         default_missing_value = "20s", value_parser = accept_micros(1_000_000..=60_000_000),
     )]
     pub shaper: Option<u64>,
-    /// Send bulk TCP to this port of a host without longhaul
-    #[arg(long, value_name = "PORT", value_parser = parse_port, conflicts_with_all = ["mode", "direction", "shaper"])]
-    pub tcp: Option<u16>,
 
     #[command(flatten)]
     pub peer: PeerArgs,
@@ -134,10 +122,7 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     let target = option_resolution::peer_target(&args.peer)?;
     let mut progress = AvailableProgress::new(&args.output);
     let plan = plan_available(args);
-    let seen = match args.tcp {
-        Some(port) => bulk_tcp_fallback::measure_bulk_tcp(&target, port, plan, &mut progress)?,
-        None => measure_directions(&target, plan, &mut progress).map_err(add_tcp_hint)?,
-    };
+    let seen = measure_directions(&target, plan, &mut progress)?;
     progress.line.clear();
     let conclusion = conclude_available(&seen.plan, &seen.observation);
     let mut caveats = seen.caveats;
@@ -149,22 +134,6 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     report_archiving::archive_report(&args.output, &mut report);
     report_output::write_report(&args.output.form, &report, |_| build_available_document(&report))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Adds a hint about `--tcp` if no longhaul server answers.
-fn add_tcp_hint(error: ProbeError) -> CommandFailure {
-    let no_longhaul = matches!(
-        error,
-        ProbeError::Connect { .. } | ProbeError::Tls { .. } | ProbeError::Timeout { .. }
-    );
-    let fail = CommandFailure::from(error);
-    if !no_longhaul || fail.code != PEER {
-        return fail;
-    }
-    let tcp = "if longhaul cannot run there, use `--tcp PORT` of a service that accepts bulk data";
-    let hints = fail.hint.clone().into_iter().chain([tcp.to_owned()]);
-    let hint = hints.collect::<Vec<_>>().join("; ");
-    fail.hint(Some(hint))
 }
 
 /// Measures both directions, one after the other.
@@ -304,9 +273,6 @@ fn train_span_us(trains: &[ProbeTrain]) -> u64 {
 
 /// The packet size if nothing better is known: Ethernet's.
 const DEFAULT_PACKET_BYTES: u32 = 1500;
-/// Limits of bulk TCP to a server that does not run longhaul.
-const TCP_TIME_US: u64 = 3_000_000;
-const TCP_BYTES: u64 = 500_000_000;
 
 /// Builds the plan from the options.
 fn plan_available(args: &AvailableArgs) -> AvailablePlan {
@@ -316,19 +282,17 @@ fn plan_available(args: &AvailableArgs) -> AvailablePlan {
         _ => AvailableMode::Quick,
     };
     let most = budget_of_mode(mode);
-    let by_tcp = args.tcp.is_some();
-    let most_bytes = if by_tcp { TCP_BYTES } else { most.most_bytes };
     AvailablePlan {
         mode,
         forward: !args.reverse,
-        reverse: !args.forward && !by_tcp,
+        reverse: !args.forward,
         packet_bytes: DEFAULT_PACKET_BYTES,
-        most_bytes: args.bytes.unwrap_or(most_bytes) + shaper_search_bytes(args),
-        most_time_us: if by_tcp { TCP_TIME_US } else { most.most_time_us },
+        most_bytes: args.bytes.unwrap_or(most.most_bytes) + shaper_search_bytes(args),
+        most_time_us: most.most_time_us,
         // Seeded by the kernel's random numbers. Every JSON reader holds 53 bits exactly.
         seed: RandomState::new().hash_one(0_u8) >> 11,
         dscp: args.dscp,
-        uncooperative: args.tcp.map(|_| FallbackMethod::TcpBulk),
+        uncooperative: None,
         shaper_time_us: args.shaper,
     }
 }
