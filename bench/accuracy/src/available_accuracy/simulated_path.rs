@@ -148,6 +148,8 @@ pub struct SimulatedPath {
     pub links: Vec<SimulatedLink>,
     /// The receiver's interrupt coalescing timer.
     pub batching_s: f64,
+    /// Skew of the receiver's clock.
+    pub skew: f64,
     /// The mean delay of single timestamps on a busy receiver; some are much later.
     pub late_s: f64,
     now: f64,
@@ -169,6 +171,7 @@ impl SimulatedPath {
             line_bps,
             links,
             batching_s,
+            skew: 0.0,
             late_s: 0.0,
             // Long enough for the queues to reach their steady state.
             now: (5e6 / slowest).clamp(2e-3, 0.5),
@@ -266,13 +269,14 @@ impl SimulatedPath {
 
     /// Timestamps all packets that arrive before the timer expires; the first one starts it.
     fn stamp(&mut self, arrived: &[Option<f64>]) -> Vec<Option<f64>> {
+        let skewed = |at: f64| at * (1.0 + self.skew);
         if self.batching_s <= 0.0 {
             let (rng, late_s) = (&mut self.rng, self.late_s);
             let mut before = 0.0f64;
             let stamps = arrived.iter().map(|at| {
                 at.map(|at| {
                     let late = rng.normal().abs() * STAMP_S + draw_lateness(rng, late_s);
-                    before = before.max(at + late);
+                    before = before.max(skewed(at) + late);
                     before
                 })
             });
@@ -300,7 +304,7 @@ impl SimulatedPath {
             }
             let mut at = if batch.len() == BATCH_PACKETS { last } else { fires };
             for packet in batch {
-                stamps[packet] = Some(at);
+                stamps[packet] = Some(skewed(at));
                 at += self.rng.between(0.3e-6, 1e-6);
             }
         }
