@@ -58,9 +58,9 @@ impl EngineDefaults {
         sockets: &[DataSocket],
     ) -> usize {
         let tcp = sockets.iter().any(|socket| matches!(socket, DataSocket::Tcp(_)));
-        let cores = if self.cores.is_empty() { sockets.len() } else { self.cores.len() };
+        let cores = if self.cores.is_empty() { usize::MAX } else { self.cores.len() };
         match role {
-            TransferRole::Sender if tcp && zero_copy => cores.clamp(1, MAX_REGIONS),
+            TransferRole::Sender if tcp && zero_copy => cores.min(sockets.len()).min(MAX_REGIONS),
             TransferRole::Sender if tcp => 1,
             _ => 0,
         }

@@ -42,7 +42,8 @@ fn count_retransmits(observation: &ThroughputObservation) -> Option<u64> {
 
 /// Converts a time of a run, which is relative to `origin`, to the axis of the probes.
 fn convert_time(at_us: u64, origin: Instant, axis: Instant) -> u64 {
-    (origin + Duration::from_micros(at_us)).saturating_duration_since(axis).as_micros() as u64
+    let since = (origin + Duration::from_micros(at_us)).saturating_duration_since(axis);
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Sums all streams at the sample times of the stream that has the most.

@@ -156,7 +156,7 @@ impl Session {
             ControlMessage::Sent | ControlMessage::Drained => self.on_flow_message(now, &message),
             ControlMessage::Answer(answer) => self.actions.push(SessionAction::Answer(answer)),
             ControlMessage::Capture { bytes } => {
-                self.add_result("a capture", |it| it.add_capture(bytes))
+                self.add_result("a capture", |it| it.add_capture(bytes));
             }
             ControlMessage::Stream(result) => {
                 self.add_result("a stream", |it| it.add_stream(*result));

@@ -156,8 +156,9 @@ fn parse_arrival(message: &RecvMsg<'_, '_, SockaddrStorage>) -> io::Result<Probe
         }
     }
     // The kernel gives no address for these, and nix then leaves it undefined.
-    use ErrorQueueEntry::{Other, Sent};
-    if !matches!(arrival.queued, Some(Sent { .. } | Other)) {
+    let unnamed =
+        matches!(arrival.queued, Some(ErrorQueueEntry::Sent { .. } | ErrorQueueEntry::Other));
+    if !unnamed {
         arrival.from = message.address.as_ref().and_then(parse_address);
     }
     Ok(arrival)
