@@ -18,7 +18,7 @@ use super::rule_judgement::{
     remedy_by_sysctl,
 };
 use crate::limit::window_range;
-use longhaul_model::report::v1::host::{AuditGrade, AuditRemedy};
+use longhaul_model::report::v1::host::AuditGrade;
 use longhaul_model::units::{Bytes, Rate};
 
 const RMEM: &str = "net.ipv4.tcp_rmem";
@@ -66,31 +66,20 @@ fn compute_window(case: &AuditCase, buffer: u64) -> u64 {
 }
 
 fn judge_receive_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
-    let most = case.readings.triple(RMEM)?[2];
+    let [least, usual, most] = case.readings.triple(RMEM)?;
     let window = compute_window(case, most);
     let what =
         format!("a receive buffer grows to at most {}, a window of {}", Bytes(most), Bytes(window));
-    judge_autotuned_buffer(case, RMEM, &what, window)
+    let value = |wanted| format!("{least} {usual} {wanted}");
+    Ok(judge_buffer(case, RMEM, &what, [most, window], value))
 }
 
 fn judge_send_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
-    let most = case.readings.triple(WMEM)?[2];
+    let [least, usual, most] = case.readings.triple(WMEM)?;
     let what = format!("a send buffer grows to at most {}", Bytes(most));
-    judge_autotuned_buffer(case, WMEM, &what, most.min(window_range::MAX_WINDOW))
-}
-
-fn judge_autotuned_buffer(
-    case: &AuditCase,
-    name: &str,
-    what: &str,
-    window: u64,
-) -> ReadingResult<RuleJudgement> {
-    let [least, usual, most] = case.readings.triple(name)?;
-    let judged = judge_window(case, &format!("{name}: {what}"), most, window);
-    Ok(suggest_larger_buffer(case, judged, most, |wanted| {
-        let value = format!("{least} {usual} {wanted}");
-        remedy_by_sysctl(name, value, describe_buffer_size(case, wanted, false))
-    }))
+    let window = most.min(window_range::MAX_WINDOW);
+    let value = |wanted| format!("{least} {usual} {wanted}");
+    Ok(judge_buffer(case, WMEM, &what, [most, window], value))
 }
 
 fn judge_requested_buffer(
@@ -100,13 +89,35 @@ fn judge_requested_buffer(
 ) -> ReadingResult<RuleJudgement> {
     let most = case.readings.number(name)?;
     let what = format!(
-        "{name}: a program that requests its own {which} buffer gets at most {}, without an error",
+        "a program that requests its own {which} buffer gets at most {}, without an error",
         Bytes(most)
     );
-    let judged = judge_window(case, &what, most, most.min(window_range::MAX_WINDOW));
-    Ok(suggest_larger_buffer(case, judged, most, |wanted| {
-        remedy_by_sysctl(name, wanted.to_string(), describe_buffer_size(case, wanted, true))
-    }))
+    let window = most.min(window_range::MAX_WINDOW);
+    Ok(judge_buffer(case, name, &what, [most, window], |wanted| wanted.to_string()))
+}
+
+/// Judges the maximum of a buffer and the window that it gives. The remedy is a larger maximum, never
+/// a smaller one, or else more streams.
+fn judge_buffer(
+    case: &AuditCase,
+    name: &str,
+    what: &str,
+    [most, window]: [u64; 2],
+    value: impl FnOnce(u64) -> String,
+) -> RuleJudgement {
+    let judged = judge_window(case, &format!("{name}: {what}"), most, window);
+    if judged.grade == AuditGrade::Good {
+        return judged;
+    }
+    let wanted = case.wanted_buffer();
+    if most < wanted {
+        let text = describe_buffer_size(case, wanted);
+        return judged.remedy(remedy_by_sysctl(name, value(wanted), text));
+    }
+    let streams = case.in_flight_bytes().div_ceil(window_range::MAX_WINDOW).max(2);
+    judged.remedy(remedy_by_hand(format!(
+        "No setting gives one stream a larger window; use {streams} streams"
+    )))
 }
 
 /// Judges a window by the bandwidth-delay product.
@@ -129,51 +140,16 @@ fn judge_window(case: &AuditCase, what: &str, buffer: u64, window: u64) -> RuleJ
     judged.bound(carried)
 }
 
-/// Adds a remedy: a larger maximum, never a smaller one, or else more streams.
-fn suggest_larger_buffer(
-    case: &AuditCase,
-    judged: RuleJudgement,
-    present: u64,
-    remedy: impl FnOnce(u64) -> AuditRemedy,
-) -> RuleJudgement {
-    let wanted = case.wanted_buffer();
-    if judged.grade == AuditGrade::Good {
-        return judged;
-    }
-    if present < wanted {
-        return judged.remedy(remedy(wanted));
-    }
-    let streams = case.in_flight_bytes().div_ceil(window_range::MAX_WINDOW).max(2);
-    judged.remedy(remedy_by_hand(format!(
-        "No setting gives one stream a larger window; use {streams} streams"
-    )))
-}
-
-fn describe_buffer_size(case: &AuditCase, wanted: u64, asked: bool) -> String {
-    let set = find_esnet_size(case, asked).map_or_else(String::new, |(class, bytes)| {
-        format!("; ESnet recommends {} for {class}", Bytes(bytes))
-    });
+fn describe_buffer_size(case: &AuditCase, wanted: u64) -> String {
     let memory = case.readings.number("memory.total").ok();
     let large = memory.filter(|total| wanted > total / 4).map(|total| {
         format!("; this host has {} of memory, enough for few such streams", Bytes(total))
     });
     format!(
-        "Set {}: twice the BDP, rounded up to a power of two{set}{}",
+        "Set {}: twice the BDP, rounded up to a power of two{}",
         Bytes(wanted),
         large.unwrap_or_default()
     )
-}
-
-/// Returns ESnet's size for the interface speed, for requested or for autotuned buffers.
-fn find_esnet_size(case: &AuditCase, asked: bool) -> Option<(&'static str, u64)> {
-    const MIB: u64 = 1 << 20;
-    let speed = case.readings.number("interface.speed_bps").ok()?;
-    let (class, sizes) = match speed {
-        0..=39_999_999_999 => ("10 Gbit/s", [64 * MIB, 32 * MIB]),
-        40_000_000_000..=99_999_999_999 => ("40 Gbit/s", [512 * MIB, 256 * MIB]),
-        _ => ("100 Gbit/s", [MAX_BUFFER_BYTES, 1024 * MIB]),
-    };
-    Some((class, sizes[usize::from(!asked)]))
 }
 
 /// One stream needs its buffer; above tcp_mem's pressure threshold the kernel stops buffer growth.

@@ -8,7 +8,7 @@
 //! Error: the receiver's shares are off by its sample spacing plus the clocks' error.
 //! Wrong when: the responder's clock is off by more than an interval.
 
-use crate::throughput::arrival_timeline::ByteTrack;
+use crate::throughput::arrival_timeline::{ByteTrack, interpolate_count};
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading,
 };
@@ -215,15 +215,7 @@ impl CumulativeTime {
     fn share(&self, from_us: u64, to_us: u64) -> Option<f64> {
         let (first, last) = (self.points[0].0, self.points[self.points.len() - 1].0);
         let (from, to) = (from_us.max(first), to_us.min(last));
-        (to > from).then(|| ((self.at(to) - self.at(from)) / (to - from) as f64).clamp(0.0, 1.0))
-    }
-
-    fn at(&self, at_us: u64) -> f64 {
-        let after = self.points.partition_point(|p| p.0 <= at_us).max(1);
-        let (from, low) = self.points[after - 1];
-        let Some((to, high)) = self.points.get(after).copied() else {
-            return low as f64;
-        };
-        low as f64 + (high - low) as f64 * (at_us - from) as f64 / (to - from) as f64
+        let at = |at_us| interpolate_count(&self.points, |point| *point, at_us);
+        (to > from).then(|| ((at(to) - at(from)) / (to - from) as f64).clamp(0.0, 1.0))
     }
 }
