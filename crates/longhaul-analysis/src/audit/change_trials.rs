@@ -12,6 +12,7 @@
 //! Wrong when: the path itself changes between the runs by more than they scatter.
 
 use crate::stats::mean_interval::student_t_975;
+use crate::stats::robust_scale::mean_and_deviation;
 use crate::stats::sample_mode::find_mode;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::host::{ChangeEffect, ChangeProof, ProofTrial};
@@ -19,8 +20,6 @@ use longhaul_model::units::Rate;
 
 /// The minimum gain that a user would notice.
 const MIN_GAIN_RATIO: f64 = 1.03;
-/// The minimum number of runs of each kind needed to estimate their scatter.
-const MIN_RUNS: usize = 2;
 
 /// Returns whether the setting affects transfers that this host sends (forward) or receives.
 pub fn affects_direction(name: &str, forward: bool) -> bool {
@@ -107,14 +106,12 @@ fn compute_mean(values: &[f64]) -> Option<f64> {
 
 /// Returns the 95 % interval of after / before.
 fn compute_gain_interval(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
-    if before.len() < MIN_RUNS || after.len() < MIN_RUNS {
-        return None;
-    }
-    let (low, high) = (compute_mean(before)?, compute_mean(after)?);
-    let spread = |values: &[f64], mean: f64| values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
-    let freedom = (before.len() + after.len() - 2) as f64;
-    let variance = (spread(before, low) + spread(after, high)) / freedom;
-    let error = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
+    let (low, low_deviation) = mean_and_deviation(before)?;
+    let (high, high_deviation) = mean_and_deviation(after)?;
+    let (n, m) = (before.len() as f64, after.len() as f64);
+    let freedom = n + m - 2.0;
+    let squares = (n - 1.0) * low_deviation.powi(2) + (m - 1.0) * high_deviation.powi(2);
+    let error = (squares / freedom * (1.0 / n + 1.0 / m)).sqrt();
     let half = student_t_975(freedom) * error;
     let bounds = [(high - low - half).exp(), (high - low + half).exp()];
     bounds.iter().all(|b| b.is_finite()).then_some(bounds)

@@ -116,7 +116,7 @@ fn needs_path_run(case: &EventCase, explained: &EventExplanation) -> bool {
 
 fn needs_available_run(case: &EventCase, explained: &EventExplanation) -> bool {
     !is_cause_decided(explained)
-        && !is_available_known_since(case)
+        && case.median_available_since().is_none()
         && !is_tried_since(case)
         && case.is_link_quantity()
 }
@@ -126,11 +126,6 @@ fn is_tried_since(case: &EventCase) -> bool {
     let end = case.event.between_us[1];
     let mut all = case.evidence.available.iter();
     all.any(|seen| seen.at_us >= end && seen.report.plan.mode != AvailableMode::Light)
-}
-
-/// Returns true if the available bandwidth was measured after the event.
-fn is_available_known_since(case: &EventCase) -> bool {
-    case.median_available_since().is_some()
 }
 
 fn needs_shaper_run(case: &EventCase, explained: &EventExplanation) -> bool {
@@ -144,13 +139,14 @@ fn needs_shaper_run(case: &EventCase, explained: &EventExplanation) -> bool {
     if looked || !case.is_rate_quantity() || !case.has_fallen() || named("retune") {
         return false;
     }
+    let link = ["capacity_change", "cross_traffic", "shaper_appeared", "policer_appeared"];
     // A slower link alone may still be a token bucket; if no available bandwidth is known, that is
     // measured first.
-    ["capacity_change", "cross_traffic", "shaper_appeared", "policer_appeared"].map(named).contains(&true)
+    link.into_iter().any(named)
         || (explained.causes.len() != 1
-            && (case.available().is_some() || is_available_known_since(case)))
+            && (case.available().is_some() || case.median_available_since().is_some()))
         // A changed route gives the location, not the fault.
-        || (named("route_change") && is_available_known_since(case))
+        || (named("route_change") && case.median_available_since().is_some())
 }
 
 #[cfg(test)]
