@@ -26,8 +26,8 @@ enum NarrowLinkAnswer {
     /// The right link, or a span with it: the share of the path's links that is wrongly included.
     Right(f64),
     WrongLink,
-    WrongSpan,
-    NoAnswer,
+    /// No answer, or a span without the right link.
+    Other,
 }
 
 pub fn evaluate_narrow_link(seed: u64) -> Vec<AccuracyRow> {
@@ -79,12 +79,12 @@ fn classify_answer(rng: &mut SplitMix64, queue: QueueLocation) -> NarrowLinkAnsw
     let ends = |link: &NarrowLink| link.after_ttl.zip(link.before_ttl);
     let Some(((after, before), (low, high))) = found.as_ref().and_then(ends).zip(case.truth())
     else {
-        return NarrowLinkAnswer::NoAnswer;
+        return NarrowLinkAnswer::Other;
     };
     if after <= low && high <= before {
         return NarrowLinkAnswer::Right(f64::from(before - after - 1) / f64::from(case.hops));
     }
-    if before - after == 1 { NarrowLinkAnswer::WrongLink } else { NarrowLinkAnswer::WrongSpan }
+    if before - after == 1 { NarrowLinkAnswer::WrongLink } else { NarrowLinkAnswer::Other }
 }
 
 #[cfg(test)]

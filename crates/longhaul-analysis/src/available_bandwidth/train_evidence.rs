@@ -32,7 +32,10 @@ pub struct TrainEvidence {
 
 impl TrainEvidence {
     pub fn of(trains: &[ProbeTrain]) -> TrainEvidence {
-        let zero = ClockZeros::of(trains);
+        let zero = ClockZeros {
+            sent_ns: trains.iter().map(|t| t.sent_at_ns).min().unwrap_or(0),
+            received_ns: trains.iter().map(|t| t.received_at_ns).min().unwrap_or(0),
+        };
         let mut evidence = TrainEvidence::default();
         // Sorted, so that the order of the input does not matter.
         let mut ordered: Vec<&ProbeTrain> = trains.iter().collect();

@@ -76,17 +76,8 @@ pub struct TrainReading {
 /// The common zeros of both clocks, so that differences stay exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockZeros {
-    sent_ns: u64,
-    received_ns: u64,
-}
-
-impl ClockZeros {
-    pub fn of(trains: &[ProbeTrain]) -> ClockZeros {
-        ClockZeros {
-            sent_ns: trains.iter().map(|t| t.sent_at_ns).min().unwrap_or(0),
-            received_ns: trains.iter().map(|t| t.received_at_ns).min().unwrap_or(0),
-        }
-    }
+    pub sent_ns: u64,
+    pub received_ns: u64,
 }
 
 /// Reads a train, or returns the reason why it is unusable.

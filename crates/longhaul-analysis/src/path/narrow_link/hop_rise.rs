@@ -41,15 +41,6 @@ pub const MIN_RISE_NS: i64 = 3_000_000;
 const NOISE_FACTOR: f64 = 3.0;
 pub const MAX_P_VALUE: f64 = 0.01;
 
-/// Values of probes, by the phase in which they were sent.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct ProbePhases {
-    idle: Vec<f64>,
-    loaded: Vec<f64>,
-    sent_idle: usize,
-    sent_loaded: usize,
-}
-
 /// Returns `Some(true)` if a probe met the load, `Some(false)` if it met an idle path, `None` for
 /// transitions.
 fn is_loaded(watch: &HopWatch, at_us: u64) -> Option<bool> {
@@ -64,36 +55,11 @@ fn is_loaded(watch: &HopWatch, at_us: u64) -> Option<bool> {
     }
 }
 
-impl ProbePhases {
-    /// Sorts probes by their send time; each has a value if it was answered.
-    fn of(watch: &HopWatch, probes: impl Iterator<Item = (u64, Option<f64>)>) -> ProbePhases {
-        let mut phases = ProbePhases::default();
-        for (at_us, value) in probes {
-            match is_loaded(watch, at_us) {
-                Some(true) => {
-                    phases.sent_loaded += 1;
-                    phases.loaded.extend(value);
-                }
-                Some(false) => {
-                    phases.sent_idle += 1;
-                    phases.idle.extend(value);
-                }
-                None => {}
-            }
-        }
-        phases.idle = sort_finite(phases.idle);
-        phases.loaded = sort_finite(phases.loaded);
-        phases
-    }
-
-    /// Returns true if both phases have enough answers.
-    fn usable(&self) -> bool {
-        let enough = |answers: &[f64], asked: usize| {
-            answers.len() >= MIN_ANSWERS
-                && answers.len() as f64 >= asked as f64 * MIN_ANSWERED_RATIO
-        };
-        enough(&self.idle, self.sent_idle) && enough(&self.loaded, self.sent_loaded)
-    }
+/// Returns the values of the answered probes in ascending order, if enough were answered.
+fn sort_answers(probes: &[Option<f64>]) -> Option<Vec<f64>> {
+    let answers = sort_finite(probes.iter().flatten().copied());
+    let least = MIN_ANSWERED_RATIO * probes.len() as f64;
+    (answers.len() >= MIN_ANSWERS && answers.len() as f64 >= least).then_some(answers)
 }
 
 /// The rise of one hop from idle to loaded.
@@ -112,12 +78,22 @@ pub struct HopRise {
 }
 
 impl HopRise {
-    /// Returns `None` if too few probes were answered.
-    fn of(ttl: u8, phases: &ProbePhases) -> Option<HopRise> {
-        if !phases.usable() {
-            return None;
+    /// Compares probes by their send time; each has a value if it was answered. Returns `None` if
+    /// too few were answered.
+    fn of(
+        ttl: u8,
+        watch: &HopWatch,
+        probes: impl Iterator<Item = (u64, Option<f64>)>,
+    ) -> Option<HopRise> {
+        let (mut idle, mut loaded) = (Vec::new(), Vec::new());
+        for (at_us, value) in probes {
+            match is_loaded(watch, at_us) {
+                Some(true) => loaded.push(value),
+                Some(false) => idle.push(value),
+                None => {}
+            }
         }
-        let (idle, loaded) = (&phases.idle, &phases.loaded);
+        let (idle, loaded) = (&sort_answers(&idle)?, &sort_answers(&loaded)?);
         let at = |values: &[f64], share| quantile(values, share);
         let noise = at(idle, 0.9)? - at(idle, 0.1)?;
         Some(HopRise {
@@ -159,9 +135,7 @@ impl HopRise {
 /// Returns all usable hops, nearest first; the destination last if it is among them.
 pub fn measure_hop_rises(watch: &HopWatch) -> Vec<HopRise> {
     let value = |echo: &ProbeEcho| (echo.at_us, echo.rtt_ns.map(|ns| ns as f64));
-    let rise = |hop: &WatchedHop| {
-        HopRise::of(hop.ttl, &ProbePhases::of(watch, hop.echoes.iter().map(value)))
-    };
+    let rise = |hop: &WatchedHop| HopRise::of(hop.ttl, watch, hop.echoes.iter().map(value));
     let mut found: Vec<HopRise> = watch.hops.iter().filter_map(rise).collect();
     found.sort_by_key(|rise| rise.ttl);
     found
@@ -188,30 +162,26 @@ impl OneWayRises {
 }
 
 fn measure_one_way_rise(watch: &HopWatch, value: fn(&EndDelay) -> Option<i64>) -> Option<HopRise> {
-    let known = watch.ends.iter().filter(|probe| value(probe).is_some());
     // Subtract the offset before converting to float: it may be years.
-    let zero = known.clone().filter_map(value).min()?;
-    let points: Vec<(u64, f64)> = known
-        .filter_map(|probe| Some((probe.at_us, value(probe)?.checked_sub(zero)? as f64)))
-        .collect();
-    let drift = compute_drift(watch, &points);
-    let straight = watch.ends.iter().map(|probe| {
-        let own = value(probe).and_then(|ns| ns.checked_sub(zero));
-        (probe.at_us, own.map(|ns| ns as f64 - drift * probe.at_us as f64))
-    });
-    HopRise::of(0, &ProbePhases::of(watch, straight))
+    let zero = watch.ends.iter().filter_map(value).min()?;
+    let delay = |probe: &EndDelay| Some(value(probe)?.checked_sub(zero)? as f64);
+    let drift = compute_drift(watch, delay);
+    let straight = watch
+        .ends
+        .iter()
+        .map(|probe| (probe.at_us, delay(probe).map(|ns| ns - drift * probe.at_us as f64)));
+    HopRise::of(0, watch, straight)
 }
 
 /// Returns the drift in ns per µs, between the idle floors before and after the load.
-fn compute_drift(watch: &HopWatch, points: &[(u64, f64)]) -> f64 {
-    let idle = |after: bool| {
-        points
-            .iter()
-            .filter(|(at, _)| is_loaded(watch, *at) == Some(false))
-            .filter(|(at, _)| (*at >= watch.load_until_us) == after)
+fn compute_drift(watch: &HopWatch, delay: impl Fn(&EndDelay) -> Option<f64>) -> f64 {
+    let floor = |after: bool| {
+        let idle = watch.ends.iter().filter(|probe| is_loaded(watch, probe.at_us) == Some(false));
+        idle.filter(|probe| (probe.at_us >= watch.load_until_us) == after)
+            .filter_map(|probe| Some((probe.at_us, delay(probe)?)))
             .min_by(|a, b| a.1.total_cmp(&b.1))
     };
-    match (idle(false), idle(true)) {
+    match (floor(false), floor(true)) {
         (Some((from, low)), Some((to, high))) if to > from => (high - low) / (to - from) as f64,
         _ => 0.0,
     }
