@@ -109,12 +109,7 @@ impl From<ProbeError> for CommandFailure {
 
 impl From<Iperf3RunError> for CommandFailure {
     fn from(error: Iperf3RunError) -> Self {
-        match error {
-            Iperf3RunError::Probe(error) => error.into(),
-            test @ Iperf3RunError::Test { .. } => {
-                CommandFailure::from_error(test.exit_code(), &test).hint(test.hint())
-            }
-        }
+        CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
     }
 }
 

@@ -16,12 +16,11 @@ use longhaul_analysis::available_bandwidth::{
 use longhaul_model::report::v1::available::{
     AvailableMode, AvailableObservation, AvailablePlan, DirectionProbing, ProbeTrain,
 };
-use longhaul_model::report::v1::{Report, ReportCaveat, RunParty};
+use longhaul_model::report::v1::{AvailableReport, Report, ReportCaveat};
 use longhaul_model::units::Bytes;
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::probing::{EchoSeriesPlan, ProbeBounds, ProbeClient};
-use longhaul_probe::throughput::TargetHost;
 use longhaul_report::available_text::{build_available_document, format_probe_bytes};
 use longhaul_report::number_format::{count_of, format_micros};
 use std::collections::hash_map::RandomState;
@@ -107,70 +106,53 @@ const SMALLER_PACKETS: [u32; 2] = [1500, 1280];
 /// The number of attempts with each packet size.
 const TRIES_PER_SIZE: u32 = 2;
 
-/// Observations of a measurement before their analysis.
-struct AvailableMeasurement {
-    plan: AvailablePlan,
-    observation: AvailableObservation,
-    initiator: RunParty,
-    responder: RunParty,
-    caveats: Vec<ReportCaveat>,
-}
-
 pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
-    let (started, begun) = (Timestamp::now(), Instant::now());
-    let target = option_resolution::peer_target(&args.peer)?;
-    let mut progress = AvailableProgress::new(&args.output);
-    let plan = plan_available(args);
-    let seen = measure_directions(&target, plan, &mut progress)?;
-    progress.line.clear();
-    let conclusion = conclude_available(&seen.plan, &seen.observation);
-    let mut caveats = seen.caveats;
-    caveats.extend(conclusion.caveats);
-    let run =
-        report_archiving::create_run_info(started, begun.elapsed(), seen.initiator, seen.responder);
-    let mut report = Report::new(run, seen.plan, seen.observation, conclusion.analysis)
-        .with_notes(conclusion.findings, caveats);
+    let mut report = measure_available(args)?;
     report_archiving::archive_report(&args.output, &mut report);
     report_output::write_report(&args.output.form, &report, |_| build_available_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures both directions, one after the other.
-fn measure_directions(
-    target: &TargetHost,
-    mut plan: AvailablePlan,
-    progress: &mut AvailableProgress<'_>,
-) -> Result<AvailableMeasurement, ProbeError> {
+/// Measures the requested directions, one after the other.
+fn measure_available(args: &AvailableArgs) -> Result<AvailableReport, CommandFailure> {
+    let (started, begun) = (Timestamp::now(), Instant::now());
+    let target = option_resolution::peer_target(&args.peer)?;
+    let mut plan = plan_available(args);
     let bounds = ProbeBounds {
         flows: 1,
         most_bytes: plan_limits::MAX_PROBE_BYTES,
         most_time_us: plan_limits::MAX_PROBING_US,
         dscp: plan.dscp,
     };
-    let mut prober = ProbeClient::open(target, bounds)?;
+    let mut prober = ProbeClient::open(&target, bounds)?;
     let spent = find_packet_size(&mut prober, &mut plan)?;
     let mut caveats = Vec::new();
     clamp_to_granted_bytes(&prober, &mut plan, &mut caveats);
-    progress.print_budget(&plan);
+    print_statement(&args.output, &describe_budget(&plan));
+    let mut line = StatusLine::new(args.output.shows_progress());
     let mut observation = AvailableObservation {
         idle_rtt_us: prober.idle_rtt().map(report_archiving::saturating_micros),
         loopback: prober.loopback(),
         ..AvailableObservation::default()
     };
     if plan.forward {
-        let seen = measure_direction(&mut prober, &plan, true, spent, progress)?;
+        let seen = measure_direction(&mut prober, &plan, true, spent, &mut line)?;
         observation.forward = Some(seen);
     }
     if plan.reverse {
-        let seen = measure_direction(&mut prober, &plan, false, spent, progress)?;
+        let seen = measure_direction(&mut prober, &plan, false, spent, &mut line)?;
         observation.reverse = Some(seen);
     }
     let (initiator, responder) = prober.parties();
     let (initiator, responder) = (initiator.clone(), responder.clone());
-    let seen = AvailableMeasurement { plan, observation, initiator, responder, caveats };
     prober.close();
-    Ok(seen)
+    line.clear();
+    let conclusion = conclude_available(&plan, &observation);
+    caveats.extend(conclusion.caveats);
+    let run = report_archiving::create_run_info(started, begun.elapsed(), initiator, responder);
+    Ok(Report::new(run, plan, observation, conclusion.analysis)
+        .with_notes(conclusion.findings, caveats))
 }
 
 /// Finds a packet size that passes in both directions. Returns the bytes spent in each direction.
@@ -231,7 +213,7 @@ fn measure_direction(
     plan: &AvailablePlan,
     forward: bool,
     spent: u64,
-    progress: &mut AvailableProgress<'_>,
+    line: &mut StatusLine,
 ) -> Result<DirectionProbing, ProbeError> {
     let mut probing = DirectionProbing { probe_bytes: spent, ..DirectionProbing::default() };
     let left = AvailablePlan { most_bytes: plan.most_bytes.saturating_sub(spent), ..plan.clone() };
@@ -248,7 +230,7 @@ fn measure_direction(
         probing.trains.extend(trains);
         probing.probe_bytes = spent + count_train_bytes(&probing.trains);
         probing.duration_us = train_span_us(&probing.trains);
-        progress.show_round(forward, &probing);
+        line.draw(&format_round(forward, &probing));
     }
     let facts = prober.direction_facts(forward);
     probing.interface_bps = facts.interface_bps;
@@ -306,40 +288,28 @@ fn shaper_search_bytes(args: &AvailableArgs) -> u64 {
     }
 }
 
-pub struct AvailableProgress<'a> {
-    output: &'a OutputArgs,
-    pub line: StatusLine,
+/// Describes the budget of each direction.
+fn describe_budget(plan: &AvailablePlan) -> String {
+    let way = match (plan.forward, plan.reverse) {
+        (true, true) => "per direction",
+        (false, _) => "reverse",
+        (true, false) => "forward",
+    };
+    format!(
+        "budget: at most {} and {}, {way}; packets of {}",
+        format_probe_bytes(plan.most_bytes),
+        format_micros(plan.most_time_us + plan.shaper_time_us.unwrap_or(0)),
+        count_of(u64::from(plan.packet_bytes), "byte"),
+    )
 }
 
-impl AvailableProgress<'_> {
-    pub fn new(output: &OutputArgs) -> AvailableProgress<'_> {
-        AvailableProgress { output, line: StatusLine::new(output.shows_progress()) }
-    }
-
-    /// Prints the budget of each direction before the measurement.
-    pub fn print_budget(&self, plan: &AvailablePlan) {
-        let way = match (plan.forward, plan.reverse) {
-            (true, true) => "per direction",
-            (false, _) => "reverse",
-            (true, false) => "forward",
-        };
-        let text = format!(
-            "budget: at most {} and {}, {way}; packets of {}",
-            format_probe_bytes(plan.most_bytes),
-            format_micros(plan.most_time_us + plan.shaper_time_us.unwrap_or(0)),
-            count_of(u64::from(plan.packet_bytes), "byte"),
-        );
-        print_statement(self.output, &text);
-    }
-
-    /// Shows the progress of a direction.
-    pub fn show_round(&mut self, forward: bool, probing: &DirectionProbing) {
-        let way = if forward { "forward" } else { "reverse" };
-        self.line.draw(&format!(
-            "{way}: {}, {}, {}",
-            count_of(probing.trains.len() as u64, "train"),
-            format_probe_bytes(probing.probe_bytes),
-            format_micros(probing.duration_us),
-        ));
-    }
+/// Formats the progress of a direction.
+fn format_round(forward: bool, probing: &DirectionProbing) -> String {
+    format!(
+        "{}: {}, {}, {}",
+        if forward { "forward" } else { "reverse" },
+        count_of(probing.trains.len() as u64, "train"),
+        format_probe_bytes(probing.probe_bytes),
+        format_micros(probing.duration_us),
+    )
 }

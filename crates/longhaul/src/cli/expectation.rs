@@ -12,7 +12,6 @@ use longhaul_report::style::{ERROR, paint};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as ValueError;
-use std::cmp::Ordering;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -27,55 +26,43 @@ pub fn report_misses<'a>(misses: impl Iterator<Item = (&'a str, Option<String>)>
     code
 }
 
-/// A comparison with a wanted value.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct ComparisonOperator {
-    sign: &'static str,
-    /// The orders of the value found and the wanted one that meet it.
-    met_by: &'static [Ordering],
-}
+/// The comparisons with a wanted value. Longer ones come first, because `>` is a prefix of `>=`.
+const OPERATORS: [&str; 6] = [">=", "<=", "==", "!=", ">", "<"];
+/// The comparisons of values that have an order but are hardly ever equal.
+const ORDER_OPERATORS: [&str; 4] = [">=", "<=", ">", "<"];
 
-/// Longer operators come first, because `>` is a prefix of `>=`.
-const OPERATORS: [ComparisonOperator; 6] = [
-    ComparisonOperator { sign: ">=", met_by: &[Ordering::Greater, Ordering::Equal] },
-    ComparisonOperator { sign: "<=", met_by: &[Ordering::Less, Ordering::Equal] },
-    ComparisonOperator { sign: "==", met_by: &[Ordering::Equal] },
-    ComparisonOperator { sign: "!=", met_by: &[Ordering::Less, Ordering::Greater] },
-    ComparisonOperator { sign: ">", met_by: &[Ordering::Greater] },
-    ComparisonOperator { sign: "<", met_by: &[Ordering::Less] },
-];
-
-impl ComparisonOperator {
-    /// Returns true for `==` and `!=`.
-    fn tests_equality(self) -> bool {
-        ["==", "!="].contains(&self.sign)
-    }
-
-    fn holds<T: PartialOrd>(self, found: &T, wanted: &T) -> bool {
-        found.partial_cmp(wanted).is_some_and(|order| self.met_by.contains(&order))
+/// Returns whether the value found meets the condition.
+fn meets_condition<T: PartialOrd>(found: &T, operator: &str, wanted: &T) -> bool {
+    match operator {
+        ">=" => found >= wanted,
+        "<=" => found <= wanted,
+        "==" => found == wanted,
+        "!=" => found != wanted,
+        ">" => found > wanted,
+        _ => found < wanted,
     }
 }
 
 /// A condition in its parts: `goodput`, `>=`, `9 Gbit/s`.
 struct ConditionParts<'a> {
     quantity: &'a str,
-    operator: ComparisonOperator,
+    operator: &'static str,
     value: &'a str,
 }
 
-/// Splits a condition at one of the first `operators` signs.
+/// Splits a condition at the first of these operators.
 fn split_condition<'a>(
     text: &'a str,
-    operators: &[ComparisonOperator],
+    operators: &[&'static str],
 ) -> Result<ConditionParts<'a>, String> {
-    let signs = || operators.iter().map(|it| it.sign).collect::<Vec<_>>().join(" ");
+    let signs = || operators.join(" ");
     let start = text
         .find(['<', '>', '=', '!'])
         .ok_or_else(|| format!("expected a quantity, one of {}, and a value", signs()))?;
     let (quantity, rest) = text.split_at(start);
-    let operator = operators.iter().find(|it| rest.starts_with(it.sign));
+    let operator = operators.iter().find(|sign| rest.starts_with(**sign));
     let operator = *operator.ok_or_else(|| format!("expected one of {}", signs()))?;
-    let value = rest[operator.sign.len()..].trim();
+    let value = rest[operator.len()..].trim();
     Ok(ConditionParts { quantity: quantity.trim(), operator, value })
 }
 
@@ -94,7 +81,7 @@ fn parse_ratio(text: &str) -> Option<f64> {
 pub struct ThroughputExpectation {
     text: String,
     quantity: &'static str,
-    operator: ComparisonOperator,
+    operator: &'static str,
     wanted: ExpectedValue,
 }
 
@@ -120,7 +107,7 @@ impl FromStr for ThroughputExpectation {
             format!("`{}` is not one of {}", parts.quantity, QUANTITIES.join(", "))
         })?;
         let wanted = parse_expected_value(quantity, parts.value)?;
-        if quantity == "limited_by" && !parts.operator.tests_equality() {
+        if quantity == "limited_by" && !["==", "!="].contains(&parts.operator) {
             return Err("limited_by supports only == and !=".to_owned());
         }
         let text = text.trim().to_owned();
@@ -178,7 +165,7 @@ impl ThroughputExpectation {
             let Some(found) = self.measured_value(analysis) else {
                 return Some("not measured".to_owned());
             };
-            let holds = self.operator.holds(&found, &self.wanted);
+            let holds = meets_condition(&found, self.operator, &self.wanted);
             (!holds).then(|| format!("found {}", found.text()))
         })
     }

@@ -6,14 +6,14 @@
 mod audit_paths;
 mod change_proof;
 
-use crate::cli::args::{OutputArgs, TokenArgs};
+use crate::cli::args::{LocalArgs, OutputArgs, TokenArgs};
 use crate::cli::report_command::report_output;
 use crate::cli::value_parsers::setting_lists::accept_round_trip;
 use crate::cli::value_parsers::{
     parse_connect_timeout, parse_device, parse_host, parse_port, parse_rate, parse_run_time,
 };
-use crate::cli::{command_output, report_archiving};
-use crate::command_failure::{CommandFailure, HOST, USAGE};
+use crate::cli::{command_output, option_resolution, report_archiving};
+use crate::command_failure::{CommandFailure, HOST};
 use change_proof::{ProofResult, RevertGuard};
 use clap::Args;
 use jiff::Timestamp;
@@ -22,10 +22,9 @@ use longhaul_model::report::v1::host::{AuditPlan, SettingChange};
 use longhaul_model::report::v1::{HostReport, Report, ReportCaveat, RunInfo};
 use longhaul_model::units::Rate;
 use longhaul_probe::host::observe_host_with_buffer;
-use longhaul_probe::throughput::initiator_party;
+use longhaul_probe::throughput::{self, TargetHost, initiator_party};
 use longhaul_report::audit_text::{self, build_audit_document};
 use serde_json::json;
-use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -135,8 +134,10 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
         apply: args.apply,
         prove_with: args.prove.clone(),
     };
-    let towards = match &args.prove {
-        Some(host) => Some(resolve_first_address(host, args.port)?),
+    let server = args.prove.as_ref().map(|host| proof_target(args, host)).transpose()?;
+    // The route to the server is audited.
+    let towards = match &server {
+        Some(server) => Some(throughput::resolve_target(server)?.ip()),
         None => known.latest,
     };
     let mut observation =
@@ -148,6 +149,7 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
         let interface = observation.readings.get("interface.name").cloned();
         proven = apply_changes(
             args,
+            server,
             &id,
             &change_proof::wanted_settings(&analysis),
             interface.as_deref(),
@@ -190,20 +192,21 @@ fn check_host_outcome(
 /// Writes the settings. With a server, keeps only the changes that help.
 fn apply_changes(
     args: &HostArgs,
+    server: Option<TargetHost>,
     id: &str,
     settings: &[change_proof::WantedSetting],
     interface: Option<&str>,
 ) -> Result<ProofResult, CommandFailure> {
     let journal = change_proof::host_journal_path(args)?;
-    if args.prove.is_some() {
+    if server.is_some() {
         change_proof::refuse_second_apply(&journal)?;
     }
     if settings.is_empty() {
         return Ok(ProofResult::default());
     }
     let mut guard = RevertGuard::new(&journal, interface);
-    if let Some(host) = &args.prove {
-        return change_proof::prove_changes(args, id, host, settings, &mut guard);
+    if let Some(server) = server {
+        return change_proof::prove_changes(args, id, server, settings, &mut guard);
     }
     let changes = guard.apply(settings)?;
     guard.keep();
@@ -221,15 +224,14 @@ fn revert_changes(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     change_proof::revert_failure(&journal, &changes).map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Returns the server's first address, so that the route to it is audited.
-fn resolve_first_address(host: &str, port: u16) -> Result<IpAddr, CommandFailure> {
-    let unknown = |why: &str| {
-        let fail = CommandFailure::new(USAGE, format!("cannot resolve {host}"));
-        fail.cause(why).hint(Some("check the name"))
+/// Returns the server of the test runs.
+fn proof_target(args: &HostArgs, host: &str) -> Result<TargetHost, CommandFailure> {
+    let local = LocalArgs {
+        bind_dev: args.interface.clone(),
+        connect_timeout: args.connect_timeout,
+        ..LocalArgs::default()
     };
-    let mut found = (host, port).to_socket_addrs().map_err(|e| unknown(&e.to_string()))?;
-    let first = found.next().map(|address| address.ip());
-    first.ok_or_else(|| unknown("no address for this name"))
+    option_resolution::build_target(host, args.port, &local, &args.token)
 }
 
 fn trial_buffer_bytes(plan: &AuditPlan) -> u64 {

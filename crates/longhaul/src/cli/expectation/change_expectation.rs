@@ -1,6 +1,6 @@
 //! `--expect` on a change between two sets of runs, such as `change >= -5 %`.
 
-use super::{ComparisonOperator, OPERATORS, parse_ratio, split_condition};
+use super::{ORDER_OPERATORS, meets_condition, parse_ratio, split_condition};
 use longhaul_model::report::v1::comparison::{ChangeVerdict, QuantityChange};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub struct ChangeExpectation {
     text: String,
     quantity: PathQuantity,
     statistic: &'static str,
-    operator: ComparisonOperator,
+    operator: &'static str,
     wanted: f64,
 }
 
@@ -22,8 +22,7 @@ impl FromStr for ChangeExpectation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let ordered = OPERATORS.into_iter().filter(|it| !it.tests_equality());
-        let parts = split_condition(text, &ordered.collect::<Vec<_>>())?;
+        let parts = split_condition(text, &ORDER_OPERATORS)?;
         let (quantity, figure) =
             parts.quantity.rsplit_once('.').unwrap_or(("goodput", parts.quantity));
         let statistic = STATISTICS.into_iter().find(|word| *word == figure);
@@ -59,7 +58,7 @@ impl ChangeExpectation {
             }
             None => Some(String::from("too few values")),
             Some(found) => {
-                let holds = self.operator.holds(&found, &self.wanted);
+                let holds = meets_condition(&found, self.operator, &self.wanted);
                 (!holds).then(|| self.describe_found(change, found))
             }
         })

@@ -1,11 +1,11 @@
 //! Writes settings and reverts them, with a journal of the previous values; tests changes with runs
 //! before and after them, both ways, and reverts what does not help.
 
-use crate::cli::args::{HostArgs, LocalArgs};
+use crate::cli::args::HostArgs;
+use crate::cli::interrupt;
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
-use crate::cli::{interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
@@ -53,16 +53,10 @@ struct ProofRun<'a> {
 pub fn prove_changes(
     args: &HostArgs,
     id: &str,
-    host: &str,
+    target: TargetHost,
     settings: &[WantedSetting],
     guard: &mut RevertGuard,
 ) -> Result<ProofResult, CommandFailure> {
-    let local = LocalArgs {
-        bind_dev: args.interface.clone(),
-        connect_timeout: args.connect_timeout,
-        ..LocalArgs::default()
-    };
-    let target = option_resolution::build_target(host, args.port, &local, &args.token)?;
     let rtt_us = saturating_micros(throughput::measure_connect_rtt(&target)?);
     let usual_us = rtt_us.saturating_mul(TIME_RTTS);
     let mut proof = ProofRun {
