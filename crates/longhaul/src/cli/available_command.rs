@@ -78,9 +78,6 @@ pub struct AvailableArgs {
     /// Measure only reverse: the server sends
     #[arg(short = 'R', long, group = "direction")]
     pub reverse: bool,
-    /// Measure both directions, one after the other (the default)
-    #[arg(long, visible_alias = "bidir", group = "direction")]
-    pub both: bool,
     /// Maximum bytes in each direction, with headers [default: by mode]
     #[arg(long, value_name = "SIZE", value_parser = accept_size(10_000..=plan_limits::MAX_PROBE_BYTES))]
     pub bytes: Option<u64>,

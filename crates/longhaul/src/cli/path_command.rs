@@ -10,9 +10,7 @@ use crate::cli::args::{OutputArgs, PeerArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::report_command::report_output;
-use crate::cli::value_parsers::{
-    accept_count, accept_duration_us, accept_micros, parse_port, parse_streams,
-};
+use crate::cli::value_parsers::{accept_count, accept_micros, parse_port, parse_streams};
 use crate::cli::{command_output, interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
 use clap::Args;
@@ -99,10 +97,10 @@ pub struct PathArgs {
     pub size: u32,
     /// Time to wait for an answer
     #[arg(
-        long, value_name = "TIME", default_value = "2s", value_parser = accept_duration_us(10_000..=30_000_000),
+        long, value_name = "TIME", default_value = "2s", value_parser = accept_micros(10_000..=30_000_000),
         help_heading = "Probes",
     )]
-    pub timeout: Duration,
+    pub timeout: u64,
 
     /// Do not trace the route
     #[arg(long, help_heading = "Route", conflicts_with_all = ["alternatives", "load", "watch"])]
@@ -315,7 +313,6 @@ fn plan_path(args: &PathArgs) -> Result<PathPlan, CommandFailure> {
             "invalid value for '--interval <TIME>': must be at least 1 s with --watch",
         ));
     }
-    let timeout_us = args.timeout.as_micros() as u64;
     Ok(PathPlan {
         protocol,
         port: args.to_port,
@@ -324,12 +321,12 @@ fn plan_path(args: &PathArgs) -> Result<PathPlan, CommandFailure> {
             probes: args.count.unwrap_or(DEFAULT_COUNT),
             interval_us: args.interval.unwrap_or(DEFAULT_INTERVAL_US),
             packet_bytes: args.size,
-            timeout_us,
+            timeout_us: args.timeout,
         },
         trace: (!args.no_route).then_some(TracePlan {
             most_hops: args.max_hops,
             probes: args.queries,
-            timeout_us,
+            timeout_us: args.timeout,
             confidence_ratio: args.alternatives,
         }),
         reverse: !args.no_reverse,

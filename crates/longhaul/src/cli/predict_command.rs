@@ -6,7 +6,7 @@ use crate::cli::value_parsers::setting_lists::{
     self, LossRatios, SizeList, StreamCounts, WindowList, accept_round_trip, parse_loss_ratios,
     parse_queue_sizes, parse_stream_counts, parse_windows,
 };
-use crate::cli::value_parsers::{accept_count, parse_buffer_size, parse_rate, parse_run_time};
+use crate::cli::value_parsers::{accept_count, parse_rate, parse_run_time};
 use crate::cli::{command_output, report_archiving};
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use clap::Args;
@@ -70,16 +70,6 @@ pub struct PredictArgs {
     #[arg(short = 't', long, value_name = "TIME", value_parser = parse_run_time,
         help_heading = "Settings")]
     pub time: Option<u64>,
-    /// Maximum window of an autotuned stream: half of tcp_rmem max
-    /// [default: 3 MiB, or the scan's]
-    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "Hosts")]
-    pub auto_window: Option<u64>,
-    /// Maximum window that the kernels grant on request (rmem_max and wmem_max)
-    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "Hosts")]
-    pub granted: Option<u64>,
-    /// Maximum rate of the slower host's CPU, all streams together
-    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Hosts")]
-    pub processor: Option<u64>,
     /// Write the cells as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
@@ -248,10 +238,6 @@ fn apply_options(plan: &mut PredictionPlan, args: &PredictArgs) {
     replace_if_given(&mut path.rtt_us, args.rtt.as_ref());
     replace_if_given(&mut path.capacity_bps, args.rate.as_ref());
     replace_if_given(&mut path.mss_bytes, args.mss.as_ref());
-    let hosts = &mut plan.hosts;
-    hosts.auto_window_bytes = args.auto_window.or(hosts.auto_window_bytes);
-    hosts.granted_most_bytes = args.granted.or(hosts.granted_most_bytes);
-    hosts.processor_bps = args.processor.or(hosts.processor_bps);
     replace_if_given(&mut plan.time_us, args.time.as_ref());
     replace_if_given(&mut plan.windows_bytes, args.windows.as_ref());
     replace_if_given(&mut plan.streams, args.streams.as_ref());
@@ -292,7 +278,7 @@ fn scan_caveats(plan: &PredictionPlan, observation: &PredictionObservation) -> V
     if plan.hosts.auto_window_bytes.is_none() && plan.windows_bytes.contains(&None) {
         all.push(ReportCaveat::new(
             "auto_window_unknown",
-            "the maximum autotuned window is unknown and not limited here (set it with `--auto-window`)",
+            "the maximum autotuned window is unknown and not limited here (give windows with `--windows`)",
         ));
     }
     all

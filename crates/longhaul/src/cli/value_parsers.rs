@@ -76,14 +76,6 @@ pub fn accept_micros(
     move |text: &str| parse_micros(text, *range.start(), *range.end())
 }
 
-/// Returns a parser of durations whose limits are in microseconds.
-pub fn accept_duration_us(
-    range: RangeInclusive<u64>,
-) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
-    let parse = accept_micros(range);
-    move |text: &str| parse(text).map(Duration::from_micros)
-}
-
 /// Returns only the expected form, because clap already prints the value.
 fn expected_message(error: &ParseUnitError) -> String {
     format!("expected {}", error.expected)
