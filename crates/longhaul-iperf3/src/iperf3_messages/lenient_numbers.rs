@@ -3,70 +3,34 @@
 //! Version 3.1 writes every number with six significant digits, for example a byte count as
 //! `1.23457e+09`; 3.12 writes -1 as 18446744073709551615. Flags are `true` or 1.
 
-use serde::Serializer;
-use serde::de::{Deserializer, Error, Visitor};
-use std::fmt;
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serializer};
 
 /// 2^63: larger floats do not fit into an `i64`.
 const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
 
-struct WholeVisitor;
-
-impl Visitor<'_> for WholeVisitor {
-    type Value = i64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number")
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<i64, E> {
-        Ok(value)
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<i64, E> {
-        // Larger values were negative numbers written without a sign.
-        Ok(value as i64)
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<i64, E> {
-        if value == 2.0 * TWO_POW_63 {
-            return Ok(-1);
-        }
-        if value.abs() < TWO_POW_63 {
-            return Ok(value.round() as i64);
-        }
-        Err(E::custom(format!("{value} is not a whole number of 64 bits")))
-    }
-}
-
-struct FlagVisitor;
-
-impl Visitor<'_> for FlagVisitor {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("true, false or a number")
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<bool, E> {
-        Ok(value)
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<bool, E> {
-        Ok(value != 0)
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<bool, E> {
-        Ok(value != 0)
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<bool, E> {
-        Ok(value != 0.0)
-    }
+/// A number or a flag as it was written.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a number, true or false")]
+enum LenientNumber {
+    Flag(bool),
+    Signed(i64),
+    /// Larger values were negative numbers written without a sign.
+    Unsigned(u64),
+    Float(f64),
 }
 
 pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
-    from.deserialize_any(WholeVisitor)
+    match LenientNumber::deserialize(from)? {
+        LenientNumber::Flag(_) => Err(D::Error::custom("expected a whole number, not a flag")),
+        LenientNumber::Signed(value) => Ok(value),
+        LenientNumber::Unsigned(value) => Ok(value as i64),
+        LenientNumber::Float(value) if value == 2.0 * TWO_POW_63 => Ok(-1),
+        LenientNumber::Float(value) if value.abs() < TWO_POW_63 => Ok(value.round() as i64),
+        LenientNumber::Float(value) => {
+            Err(D::Error::custom(format!("{value} is not a whole number of 64 bits")))
+        }
+    }
 }
 
 pub(super) fn whole_if<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
@@ -74,7 +38,12 @@ pub(super) fn whole_if<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>
 }
 
 pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    from.deserialize_any(FlagVisitor)
+    Ok(match LenientNumber::deserialize(from)? {
+        LenientNumber::Flag(flag) => flag,
+        LenientNumber::Signed(value) => value != 0,
+        LenientNumber::Unsigned(value) => value != 0,
+        LenientNumber::Float(value) => value != 0.0,
+    })
 }
 
 /// Serializes a flag that iperf3 writes as a number.
