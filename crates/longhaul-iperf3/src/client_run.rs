@@ -23,7 +23,7 @@ pub use client_test_end::ClientTestEnd;
 pub use login::{LoginCredentials, LoginError, TokenPadding};
 pub use run_error::Iperf3RunError;
 
-use super::iperf3_messages::{TestCookie, TestParameters, TestResults};
+use super::iperf3_messages::TestCookie;
 use client_driver::ClientDriver;
 use client_transfer::{ClientTransfer, fill_in_sizes};
 use joined_results::JoinContext;
@@ -34,7 +34,7 @@ use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
 use longhaul_sys::tcp_info;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime};
 
 /// The default payload of a datagram if neither the plan nor the path gives one, for Ethernet.
@@ -79,79 +79,6 @@ pub fn run(
     }
 }
 
-/// A test whose control connection is open.
-struct ConnectedTest {
-    started_at: SystemTime,
-    epoch: Instant,
-    address: SocketAddr,
-    control: TcpStream,
-    local: Option<SocketAddr>,
-    cookie: TestCookie,
-    parameters: TestParameters,
-    effective_plan: ThroughputPlan,
-}
-
-impl ConnectedTest {
-    fn new(
-        target: &TargetHost,
-        plan: &ThroughputPlan,
-        login: Option<&LoginCredentials>,
-    ) -> Result<ConnectedTest, Iperf3RunError> {
-        let (started_at, epoch) = (SystemTime::now(), Instant::now());
-        let address = throughput::resolve_target(target)?;
-        let control = throughput::connect_plain(target, address)?;
-        let cookie = TestCookie::random()
-            .map_err(|error| ProbeError::local("cannot create a cookie for the test", error))?;
-        let datagram_bytes = choose_datagram_bytes(plan, &control);
-        let mut parameters = plan_to_parameters::build_parameters(plan, datagram_bytes);
-        if let Some(login) = login {
-            let token = login
-                .make_token(started_at)
-                .map_err(|error| ProbeError::local(error.to_string(), None))?;
-            parameters.authtoken = Some(token);
-        }
-        Ok(ConnectedTest {
-            started_at,
-            epoch,
-            address,
-            local: control.local_addr().ok(),
-            cookie,
-            control,
-            parameters,
-            effective_plan: fill_in_sizes(plan, datagram_bytes),
-        })
-    }
-
-    fn new_transfer<'a>(
-        &'a self,
-        target: &'a TargetHost,
-        watch: &'a mut dyn FnMut(&ThroughputProgress),
-    ) -> ClientTransfer<'a> {
-        let ends = (self.local, self.address);
-        ClientTransfer::new(target, &self.effective_plan, ends, self.epoch, watch)
-    }
-
-    fn new_driver<'a, 'w>(
-        &self,
-        target: &TargetHost,
-        course: &'a mut ClientTransfer<'w>,
-    ) -> Result<ClientDriver<'a, 'w>, Iperf3RunError> {
-        let greeting = self.epoch.elapsed() + target.connect_timeout;
-        let client = ClientProtocol::new(self.cookie, self.parameters.clone(), greeting);
-        let control = self
-            .control
-            .try_clone()
-            .map_err(|error| ProbeError::local("cannot duplicate the control connection", error))?;
-        Ok(ClientDriver {
-            control,
-            client,
-            cookie: self.cookie,
-            transfer: course,
-            epoch: self.epoch,
-        })
-    }
-}
-
 /// The server is between two tests: busy, without a listener, or the listener closed meanwhile.
 fn is_transient(error: &Iperf3RunError) -> bool {
     server_hung_up(error)
@@ -183,48 +110,44 @@ fn try_run(
     login: Option<&LoginCredentials>,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, Iperf3RunError> {
-    let begun = ConnectedTest::new(target, plan, login)?;
-    let (address, local) = (begun.address, begun.local);
-    let mut course = begun.new_transfer(target, watch);
-    let (closed, mut client) = begun.new_driver(target, &mut course)?.run();
+    let (started_at, epoch) = (SystemTime::now(), Instant::now());
+    let address = throughput::resolve_target(target)?;
+    let control = throughput::connect_plain(target, address)?;
+    let local = control.local_addr().ok();
+    let datagram_bytes = choose_datagram_bytes(plan, &control);
+    let mut parameters = plan_to_parameters::build_parameters(plan, datagram_bytes);
+    if let Some(login) = login {
+        let token = login.make_token(started_at);
+        let failed = |error: LoginError| ProbeError::local(error.to_string(), None);
+        parameters.authtoken = Some(token.map_err(failed)?);
+    }
+    let cookie = TestCookie::random()
+        .map_err(|error| ProbeError::local("cannot create a cookie for the test", error))?;
+    let effective_plan = fill_in_sizes(plan, datagram_bytes);
+    let mut transfer = ClientTransfer::new(target, &effective_plan, (local, address), epoch, watch);
+    let greeting = epoch.elapsed() + target.connect_timeout;
+    let client = ClientProtocol::new(cookie, parameters, greeting);
+    let driver = ClientDriver { control, client, cookie, transfer: &mut transfer, epoch };
+    let (closed, results) = driver.run();
     let failed = |closed| Iperf3RunError::Test { address, closed };
     if closed != ClientTestEnd::Finished {
         return Err(failed(closed));
     }
-    let results = client.take_results().ok_or_else(|| {
-        failed(ClientTestEnd::Violation {
-            step: ClientStep::Exchanging,
-            what: "it sent no results".to_owned(),
-        })
-    })?;
-    build_outcome(target, plan, address, local, begun.started_at, begun.epoch, course, &results)
-        .map_err(|what| failed(ClientTestEnd::Violation { step: ClientStep::Exchanging, what }))
-}
-
-fn build_outcome(
-    target: &TargetHost,
-    plan: &ThroughputPlan,
-    address: SocketAddr,
-    local: Option<SocketAddr>,
-    started_at: SystemTime,
-    epoch: Instant,
-    mut course: ClientTransfer<'_>,
-    results: &TestResults,
-) -> Result<ThroughputOutcome, String> {
-    let known = JoinContext {
-        plan,
-        host: &target.host,
-        idle_rtt: course.idle_rtt,
-        same_host: course.same_host(),
-    };
-    let mut collected = std::mem::take(&mut course.collected);
+    let violation = |what| failed(ClientTestEnd::Violation { step: ClientStep::Exchanging, what });
+    let results = results.ok_or_else(|| violation("it sent no results".to_owned()))?;
+    let mut collected = std::mem::take(&mut transfer.collected);
     let mut caveats = plan_to_parameters::list_caveats(plan);
     for end in collected.sender.iter_mut().chain(&mut collected.receiver) {
         caveats.append(&mut end.caveats);
     }
-    let observation = joined_results::join_ends(&known, collected, results)?;
+    let known = JoinContext {
+        plan,
+        host: &target.host,
+        idle_rtt: transfer.idle_rtt,
+        same_host: transfer.same_host(),
+    };
     Ok(ThroughputOutcome {
-        observation,
+        observation: joined_results::join_ends(&known, collected, &results).map_err(violation)?,
         initiator: throughput::initiator_party(local),
         responder: RunParty {
             host: target.host.clone(),
@@ -233,9 +156,9 @@ fn build_outcome(
         },
         started_at,
         duration: epoch.elapsed(),
-        origin: epoch + course.origin,
+        origin: epoch + transfer.origin,
         caveats,
-        captures: course.captures,
+        captures: transfer.captures,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::client_protocol::{ClientAction, ClientInput, ClientProtocol, ClientStep};
 use super::client_test_end::ClientTestEnd;
 use super::client_transfer::ClientTransfer;
-use crate::iperf3_messages::TestCookie;
+use crate::iperf3_messages::{TestCookie, TestResults};
 use longhaul_probe::engine::is_socket_timeout;
 use longhaul_probe::session_driver::TRANSFER_POLL;
 use longhaul_sys::tcp_info;
@@ -30,23 +30,21 @@ pub(super) struct ClientDriver<'a, 'w> {
 }
 
 impl ClientDriver<'_, '_> {
-    /// Runs until the test is closed; returns the client with its results.
-    pub fn run(mut self) -> (ClientTestEnd, ClientProtocol) {
+    /// Runs until the test is closed; returns the server's results, if they have arrived.
+    pub fn run(mut self) -> (ClientTestEnd, Option<TestResults>) {
         let mut bytes = [0; READ_BYTES];
-        if let Some(closed) = self.feed(ClientInput::Start) {
-            return (closed, self.client);
-        }
+        let mut closed = self.feed(ClientInput::Start);
         loop {
-            let closed = match self.receive(&mut bytes) {
+            if let Some(closed) = closed {
+                return (closed, self.client.take_results());
+            }
+            closed = match self.receive(&mut bytes) {
                 Ok(0) => self.feed(ClientInput::Cut("closed by the server".to_owned())),
                 Ok(count) => self.feed(ClientInput::Bytes(&bytes[..count])),
                 Err(error) if is_socket_timeout(&error) => self.feed(ClientInput::Tick),
                 Err(error) => self.feed(ClientInput::Cut(error.to_string())),
             };
-            let closed = closed.or_else(|| self.poll_transfer());
-            if let Some(closed) = closed {
-                return (closed, self.client);
-            }
+            closed = closed.or_else(|| self.poll_transfer());
         }
     }
 
@@ -70,7 +68,7 @@ impl ClientDriver<'_, '_> {
             return None;
         }
         let moved = self.transfer.poll_engines()?;
-        self.feed(ClientInput::Moved { bytes: moved.bytes, over: moved.over })
+        self.feed(moved)
     }
 
     /// Feeds an input and all inputs that result from it, before more is received.
@@ -106,8 +104,7 @@ impl ClientDriver<'_, '_> {
                 Ok(None)
             }
             ClientAction::Collect => {
-                self.transfer.collect();
-                let results = self.transfer.results();
+                let results = self.transfer.collect();
                 Ok(Some(ClientInput::Collected(Box::new(results))))
             }
             ClientAction::Close(_) => Ok(None),

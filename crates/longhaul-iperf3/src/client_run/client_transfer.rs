@@ -1,5 +1,6 @@
 //! The client's tasks outside the protocol: streams, engines, and progress reports.
 
+use super::client_protocol::ClientInput;
 use super::client_streams;
 use super::{joined_results, plan_to_parameters};
 use crate::iperf3_messages::{CounterWidth, TestCookie, TestResults};
@@ -41,13 +42,6 @@ pub(super) struct ClientTransfer<'a> {
     pub collected: SessionResults,
     pub origin: Duration,
     pub idle_rtt: Option<Duration>,
-    pub moved_bytes: u64,
-}
-
-/// The progress of the engines.
-pub(super) struct MovedBytes {
-    pub bytes: u64,
-    pub over: bool,
 }
 
 impl<'a> ClientTransfer<'a> {
@@ -74,7 +68,6 @@ impl<'a> ClientTransfer<'a> {
             collected: SessionResults::default(),
             origin: Duration::ZERO,
             idle_rtt: None,
-            moved_bytes: 0,
         }
     }
 
@@ -94,11 +87,6 @@ impl<'a> ClientTransfer<'a> {
         });
         self.sending_streams = tails.collect();
         Ok(())
-    }
-
-    /// Returns this end's results in iperf3's format.
-    pub fn results(&self) -> TestResults {
-        joined_results::build_client_results(&self.collected)
     }
 
     /// Starts the engines; `idle_rtt` comes from the control connection.
@@ -124,34 +112,35 @@ impl<'a> ClientTransfer<'a> {
         self.engines.iter().for_each(SessionEngines::go);
     }
 
-    /// Takes the last readings and closes the sockets.
-    pub fn collect(&mut self) {
+    /// Takes the last readings and closes the sockets; returns this end's results for the server.
+    pub fn collect(&mut self) -> TestResults {
         self.report_progress(SessionState::Exchanging);
         self.sending_streams.clear();
         self.collected = self.engines.take().map(SessionEngines::collect).unwrap_or_default();
         let capture = std::mem::take(&mut self.capture);
         self.captures.client = capture.end_client(&mut self.collected);
+        joined_results::build_client_results(&self.collected)
     }
 
-    /// Returns `None` if no payload flows.
-    pub fn poll_engines(&mut self) -> Option<MovedBytes> {
+    /// Returns the progress of the engines; `None` if no payload flows.
+    pub fn poll_engines(&mut self) -> Option<ClientInput<'static>> {
         self.report_progress(SessionState::Running);
         let progress = self.engines.as_ref()?.progress();
         let interval = progress.interval;
         let (sent, received) = (interval.sent_bytes, interval.received_bytes);
         let elapsed_us = interval.elapsed_us;
-        self.moved_bytes = sent.unwrap_or(0) + received.unwrap_or(0);
+        let bytes = sent.unwrap_or(0) + received.unwrap_or(0);
         let taken = |wanted: u64| received.is_none_or(|bytes| bytes >= wanted);
         let over = match self.plan.stop {
             StopCondition::TimeUs(time) => elapsed_us >= time && (sent.is_none() || progress.sent),
-            StopCondition::Bytes(bytes) => progress.sent && taken(bytes) && self.has_arrived(),
+            StopCondition::Bytes(wanted) => progress.sent && taken(wanted) && self.has_arrived(),
             StopCondition::Blocks(blocks) => {
-                let bytes = blocks.saturating_mul(plan_to_parameters::tcp_block_bytes(self.plan));
-                progress.sent && taken(bytes) && self.has_arrived()
+                let wanted = blocks.saturating_mul(plan_to_parameters::tcp_block_bytes(self.plan));
+                progress.sent && taken(wanted) && self.has_arrived()
             }
         };
         let ended = received.is_some() && progress.drained && progress.sent && elapsed_us > 0;
-        Some(MovedBytes { bytes: self.moved_bytes, over: over || ended })
+        Some(ClientInput::Moved { bytes, over: over || ended })
     }
 
     /// Returns the time during which payload only flows.
@@ -159,7 +148,7 @@ impl<'a> ClientTransfer<'a> {
         let (StopCondition::TimeUs(time), Some(engines)) = (self.plan.stop, &self.engines) else {
             return Duration::ZERO;
         };
-        Duration::from_micros(time).saturating_sub(payload_time(engines))
+        Duration::from_micros(time.saturating_sub(engines.progress().interval.elapsed_us))
     }
 
     /// Returns whether all sent bytes are acknowledged, or acknowledgements have stopped.
@@ -203,13 +192,6 @@ impl<'a> ClientTransfer<'a> {
         }
         progress
     }
-}
-
-/// Returns the time since payload started to flow.
-fn payload_time(engines: &SessionEngines) -> Duration {
-    let runs = engines.sender().into_iter().chain(engines.receiver());
-    let at = runs.map(|run| run.progress().elapsed).max();
-    at.unwrap_or_default()
 }
 
 /// Returns the plan as both engines run it: the server is told the default sizes.
