@@ -38,32 +38,50 @@ pub(crate) fn list_streams<'a>(
     receiving.chain(sending).collect()
 }
 
-fn streams_of(end: Option<&EngineResult>) -> &[StreamEnd] {
+pub(crate) fn streams_of(end: Option<&EngineResult>) -> &[StreamEnd] {
     end.map_or(&[], |end| &end.streams)
 }
 
-/// Builds the results for the client.
-pub(crate) fn build_results(
+/// Builds the server's results for the client.
+pub(crate) fn build_server_results(
     test: &RequestedTest,
     collected: &SessionResults,
     span: &CountedSpan,
 ) -> TestResults {
-    let (user, system) = calculate_cpu_percent(collected, span);
-    let sends = test.plan.direction != RunDirection::Forward;
+    let sender_has_retransmits = match (test.plan.direction, test.is_udp()) {
+        (RunDirection::Forward, _) => -1,
+        (_, udp) => i64::from(!udp),
+    };
     let streams = list_streams(test, collected);
-    let streams = streams.iter().map(|place| build_stream_results(test, place, span));
+    let streams = streams.iter().map(|place| build_stream_results(test, place, span)).collect();
+    build_results(collected, span.end.at.as_secs_f64(), sender_has_retransmits, streams)
+}
+
+/// Builds the results of either end, with the CPU time of its process over `lasted` seconds.
+pub(crate) fn build_results(
+    collected: &SessionResults,
+    lasted: f64,
+    sender_has_retransmits: i64,
+    streams: Vec<StreamResults>,
+) -> TestResults {
+    let mut ends = collected.receiver.iter().chain(&collected.sender);
+    let percent = |us: Option<u64>| match us {
+        Some(us) if lasted > 0.0 => us as f64 / 1e4 / lasted,
+        _ => 0.0,
+    };
+    let (user, system) = ends
+        .clone()
+        .next()
+        .map_or((0.0, 0.0), |own| (percent(own.end.cpu_user_us), percent(own.end.cpu_system_us)));
     TestResults {
         cpu_util_total: user + system,
         cpu_util_user: user,
         cpu_util_system: system,
-        sender_has_retransmits: match (sends, test.is_udp()) {
-            (true, false) => 1,
-            (true, true) => 0,
-            (false, _) => -1,
-        },
-        congestion_used: find_congestion_control(collected),
+        sender_has_retransmits,
+        congestion_used: ends
+            .find_map(|end| end.streams.iter().find_map(|it| it.congestion_control.clone())),
         server_output_text: None,
-        streams: streams.collect(),
+        streams,
     }
 }
 
@@ -112,21 +130,4 @@ fn count_retransmits(test: &RequestedTest, place: &StreamPosition, span: &Counte
     let mut before = samples.iter().rev().filter(|sample| sample.at_us <= from);
     let omitted = (!begin.is_zero()).then(|| before.find_map(count));
     last - omitted.flatten().unwrap_or(0)
-}
-
-/// Returns the user and system time of this process, in percent of one core.
-fn calculate_cpu_percent(collected: &SessionResults, span: &CountedSpan) -> (f64, f64) {
-    let end = collected.receiver.as_ref().or(collected.sender.as_ref());
-    let lasted = span.end.at.as_secs_f64();
-    let share = |us: Option<u64>| match us {
-        Some(us) if lasted > 0.0 => us as f64 / 1e4 / lasted,
-        _ => 0.0,
-    };
-    let end = end.map(|end| &end.end);
-    (share(end.and_then(|end| end.cpu_user_us)), share(end.and_then(|end| end.cpu_system_us)))
-}
-
-fn find_congestion_control(collected: &SessionResults) -> Option<String> {
-    let ends = collected.sender.iter().chain(&collected.receiver);
-    ends.flat_map(|end| &end.streams).find_map(|stream| stream.congestion_control.clone())
 }

@@ -5,6 +5,7 @@
 //! reports how long a stream lasted, not when it started.
 
 use crate::iperf3_messages::{ResultsFault, StreamResults, TestResults, stream_id};
+use crate::server_results::{build_results, streams_of};
 use longhaul_model::report::v1::observation::{
     BothEnds, EndObservation, HostFacts, ObservedStream, StreamEnd, ThroughputObservation,
     UdpCounts,
@@ -164,41 +165,17 @@ fn build_server_end(
 
 /// Returns this end's results for the server.
 pub(super) fn build_client_results(collected: &SessionResults) -> TestResults {
-    let ends: Vec<(&EngineResult, bool)> =
-        [(&collected.sender, true), (&collected.receiver, false)]
-            .into_iter()
-            .filter_map(|(end, sends)| Some((end.as_ref()?, sends)))
-            .collect();
-    let streams =
-        ends.iter().flat_map(|(end, sends)| end.streams.iter().map(move |stream| (stream, *sends)));
+    let sending = streams_of(collected.sender.as_ref()).iter().map(|stream| (stream, true));
+    let receiving = streams_of(collected.receiver.as_ref()).iter().map(|stream| (stream, false));
+    let streams = sending.chain(receiving);
     let streams: Vec<StreamResults> = streams
         .enumerate()
         .map(|(index, (stream, sends))| build_client_stream(stream_id(index), stream, sends))
         .collect();
     let lasted = streams.iter().filter_map(|stream| stream.end_time).fold(0.0, f64::max);
-    let share = |us: Option<u64>| match us {
-        Some(us) if lasted > 0.0 => us as f64 / 1e4 / lasted,
-        _ => 0.0,
-    };
-    let own = ends.first().map(|(end, _)| &end.end);
-    let user = share(own.and_then(|end| end.cpu_user_us));
-    let system = share(own.and_then(|end| end.cpu_system_us));
     let knows = streams.iter().any(|stream| stream.retransmits >= 0);
-    TestResults {
-        cpu_util_total: user + system,
-        cpu_util_user: user,
-        cpu_util_system: system,
-        sender_has_retransmits: match (&collected.sender, knows) {
-            (None, _) => -1,
-            (Some(_), knows) => i64::from(knows),
-        },
-        congestion_used: ends
-            .iter()
-            .flat_map(|(end, _)| &end.streams)
-            .find_map(|stream| stream.congestion_control.clone()),
-        server_output_text: None,
-        streams,
-    }
+    let sender_has_retransmits = collected.sender.as_ref().map_or(-1, |_| i64::from(knows));
+    build_results(collected, lasted, sender_has_retransmits, streams)
 }
 
 fn build_client_stream(id: i64, stream: &StreamEnd, sends: bool) -> StreamResults {

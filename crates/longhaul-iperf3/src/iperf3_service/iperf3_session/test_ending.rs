@@ -2,9 +2,9 @@
 
 use super::Iperf3Session;
 use crate::iperf3_messages::TestResults;
-use crate::server_output::FinishedTest;
+use crate::server_output::format_server_output;
 use crate::server_protocol::ServerTestEnd;
-use crate::server_results::build_results;
+use crate::server_results::build_server_results;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::measurement_server::ServeEvent;
 use std::io::Read;
@@ -23,7 +23,7 @@ impl Iperf3Session<'_> {
         let ended = flowing.collect();
         self.moved = ended.span.end.total_bytes();
         let test = &granted.test;
-        let mut results = build_results(test, &ended.collected, &ended.span);
+        let mut results = build_server_results(test, &ended.collected, &ended.span);
         self.service.log(ServeEvent::ResultsReady {
             peer: self.peer,
             bytes: self.moved,
@@ -31,13 +31,9 @@ impl Iperf3Session<'_> {
             capture_bytes: None,
         });
         if test.server_output {
-            let finished = FinishedTest {
-                test,
-                collected: &ended.collected,
-                span: &ended.span,
-                idle_rtt: Some(self.idle_rtt).filter(|rtt| !rtt.is_zero()),
-            };
-            results.server_output_text = Some(finished.format_text());
+            let idle_rtt = Some(self.idle_rtt).filter(|rtt| !rtt.is_zero());
+            let text = format_server_output(test, &ended.collected, &ended.span, idle_rtt);
+            results.server_output_text = Some(text);
         }
         results
     }
