@@ -11,7 +11,7 @@
 
 use crate::capture_reader::CaptureReader;
 use crate::decode::{self, IpLayout};
-use crate::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::pcapng_writer::PcapngWriter;
 use crate::{CaptureRecord, LINK_RAW};
 use etherparse::{IpNumber, Ipv4HeaderSlice};
 use longhaul_model::report::v1::capture::CaptureInterface;
@@ -45,11 +45,8 @@ pub fn copy_anonymised(
     let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
         .map_err(|_| io::Error::other("the kernel provides no random bytes"))?;
     let mut mask = AddressMask::new(key);
-    let section = SectionHeader {
-        application: Some(format!("longhaul {}", env!("CARGO_PKG_VERSION"))),
-        comments: vec!["anonymised: addresses replaced, payload cut".to_owned()],
-    };
-    let mut writer = PcapngWriter::new(Vec::new(), &section);
+    let comments = ["anonymised: addresses replaced, payload cut".to_owned()];
+    let mut writer = PcapngWriter::new(Some(crate::APPLICATION), &comments);
     writer
         .interface(&CaptureInterface { link_type_number: LINK_RAW, ..CaptureInterface::default() });
     let mut done = AnonymisedCounts::default();

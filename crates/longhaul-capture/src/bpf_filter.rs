@@ -70,15 +70,13 @@ impl FlowFilter {
     /// Returns the program. Packets begin at their IP header; the result is the bytes to keep.
     pub fn program(&self, snap_bytes: u32) -> Vec<BpfInstruction> {
         let ways = [self.direction_conditions(true), self.direction_conditions(false)];
-        let lengths =
-            ways.each_ref().map(|way| way.iter().map(FilterCondition::length).sum::<usize>());
-        let first = self.protocol_conditions();
-        let (common_x, common) = (self.load_header_length(), first);
+        let header_length = self.load_header_length();
         let mut program = Vec::new();
         // When a common condition fails, the program jumps to its end, past both directions.
-        let behind = lengths[0] + 1 + lengths[1] + 1 + common_x.iter().count();
-        append_conditions(&mut program, &common, behind);
-        program.extend(common_x);
+        let steps: usize = ways.iter().flatten().map(FilterCondition::length).sum();
+        let behind = steps + ways.len() + header_length.iter().count();
+        append_conditions(&mut program, &self.protocol_conditions(), behind);
+        program.extend(header_length);
         for way in &ways {
             append_conditions(&mut program, way, 1);
             program.push(new_instruction(RETURN, snap_bytes));

@@ -65,21 +65,6 @@ pub struct CaptureFileInfo {
     pub interfaces: Vec<CaptureInterface>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CaptureFormat {
-    Pcapng,
-    Pcap,
-}
-
-impl CaptureFormat {
-    pub fn word(self) -> &'static str {
-        match self {
-            CaptureFormat::Pcapng => "pcapng",
-            CaptureFormat::Pcap => "pcap",
-        }
-    }
-}
-
 /// A reader of a capture file.
 pub struct CaptureReader<'a> {
     /// `None` after the end of the file or its readable part.
@@ -87,7 +72,7 @@ pub struct CaptureReader<'a> {
     buffer_bytes: usize,
     /// The length of the block whose packet was returned last.
     held_bytes: usize,
-    format: CaptureFormat,
+    format: &'static str,
     section: CaptureSection,
     damage: Option<CaptureDamage>,
 }
@@ -100,8 +85,8 @@ impl<'a> CaptureReader<'a> {
         read.by_ref().take(BUFFER_BYTES as u64).read_to_end(&mut head)?;
         let format = match head.first_chunk::<4>() {
             None if head.is_empty() => return Err(CaptureReadError::Empty),
-            Some(&PCAPNG_MAGIC) => CaptureFormat::Pcapng,
-            Some(first) if PCAP_MAGICS.contains(first) => CaptureFormat::Pcap,
+            Some(&PCAPNG_MAGIC) => "pcapng",
+            Some(first) if PCAP_MAGICS.contains(first) => "pcap",
             _ => return Err(CaptureReadError::NotACapture),
         };
         let blocks = create_reader(BUFFER_BYTES, io::Cursor::new(head).chain(read));
@@ -119,7 +104,8 @@ impl<'a> CaptureReader<'a> {
         })
     }
 
-    pub fn format(&self) -> CaptureFormat {
+    /// Returns `pcapng` or `pcap`.
+    pub fn format(&self) -> &'static str {
         self.format
     }
 
@@ -197,14 +183,13 @@ struct PacketLocation {
     to: usize,
 }
 
-/// The time unit and snap length of an interface.
+/// The time unit of an interface.
 #[derive(Debug, Clone, Copy)]
 struct InterfaceClock {
     /// Units in a second.
     per_second: u64,
     /// Seconds to add to each timestamp.
     offset_s: i64,
-    snap_bytes: u32,
 }
 
 impl InterfaceClock {
@@ -266,22 +251,7 @@ impl CaptureSection {
                     to: 28 + packet.caplen as usize,
                 }));
             }
-            // It has no timestamp and belongs to the first interface.
-            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                let snap = match self.interface_clock(0)?.snap_bytes {
-                    0 => u32::MAX,
-                    snap => snap,
-                };
-                let captured = (packet.origlen.min(snap) as usize).min(packet.data.len());
-                return Ok(Some(PacketLocation {
-                    interface: self.first_interface,
-                    at_ns: 0,
-                    original_bytes: packet.origlen,
-                    outgoing: None,
-                    from: 12,
-                    to: 12 + captured,
-                }));
-            }
+            // Packets without a time (simple packet blocks) are skipped, as all other blocks.
             PcapBlockOwned::NG(_) => {}
         }
         Ok(None)
@@ -291,7 +261,6 @@ impl CaptureSection {
         self.clocks.push(InterfaceClock {
             per_second: if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 },
             offset_s: 0,
-            snap_bytes: header.snaplen,
         });
         self.about.interfaces.push(CaptureInterface {
             // The upper bits describe the frame check sequence.
@@ -330,7 +299,6 @@ impl CaptureSection {
             per_second: parse_resolution(block.if_tsresol)
                 .ok_or("an interface has an invalid timestamp resolution")?,
             offset_s: offset.map_or(0, |offset| self.u64(*offset).cast_signed()),
-            snap_bytes: block.snaplen,
         });
         self.about.interfaces.push(CaptureInterface {
             name: find_option(&block.options, 2).map(decode_text),

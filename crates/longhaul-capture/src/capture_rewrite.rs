@@ -1,7 +1,7 @@
 //! Rewrites a capture file, so that only data that was understood reaches the disk.
 
 use crate::capture_reader::{CaptureDamage, CaptureFileInfo, CaptureReadError, CaptureReader};
-use crate::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::pcapng_writer::PcapngWriter;
 
 /// Returns the packets of `file` after a new file header, and any damage of `file`.
 ///
@@ -12,8 +12,7 @@ pub fn rewrite_capture(
     comments: Vec<String>,
 ) -> Result<(Vec<u8>, Option<CaptureDamage>), CaptureReadError> {
     let (about, damage) = read_file_info(file)?;
-    let section = SectionHeader { application: about.application, comments };
-    let mut writer = PcapngWriter::new(Vec::with_capacity(file.len()), &section);
+    let mut writer = PcapngWriter::new(about.application.as_deref(), &comments);
     for interface in &about.interfaces {
         writer.interface(interface);
     }

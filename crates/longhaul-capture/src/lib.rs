@@ -36,6 +36,9 @@ use std::io;
 /// `LINKTYPE_RAW`: a packet begins with its IP header, without a link header.
 pub const LINK_RAW: u16 = 101;
 
+/// The application in the files that this crate writes.
+const APPLICATION: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
+
 /// One packet that was read from a capture file or is to be written to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureRecord<'a> {

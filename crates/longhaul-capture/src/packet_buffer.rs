@@ -1,7 +1,7 @@
 //! A bounded buffer of packets that keeps the first or the last packets of a run.
 
 use crate::decode;
-use crate::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::pcapng_writer::PcapngWriter;
 use crate::{CaptureRecord, LINK_RAW};
 use longhaul_model::report::v1::capture::{CaptureInterface, CapturePlan, CaptureResult};
 use longhaul_sys::packet_ring::RingPacket;
@@ -153,11 +153,7 @@ impl FinishedCapture {
     /// Returns a pcapng file; `comments` identify the run. If the packets exceed `most_bytes`, the
     /// last ones are left out.
     pub fn write_file(&mut self, comments: Vec<String>, most_bytes: u64) -> Vec<u8> {
-        let section = SectionHeader {
-            application: Some(format!("longhaul {}", env!("CARGO_PKG_VERSION"))),
-            comments,
-        };
-        let mut writer = PcapngWriter::new(Vec::new(), &section);
+        let mut writer = PcapngWriter::new(Some(crate::APPLICATION), &comments);
         for number in 0..self.about.interfaces.len() {
             writer.interface(&self.describe_interface(number));
         }

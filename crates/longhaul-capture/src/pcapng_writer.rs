@@ -15,13 +15,6 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// The maximum length of an option's text.
 const MAX_TEXT_BYTES: usize = 4096;
 
-/// The contents of a section header.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SectionHeader {
-    pub application: Option<String>,
-    pub comments: Vec<String>,
-}
-
 /// A pcapng file that is being written.
 #[derive(Debug)]
 pub struct PcapngWriter {
@@ -29,19 +22,19 @@ pub struct PcapngWriter {
 }
 
 impl PcapngWriter {
-    /// Appends the section header to `out`.
-    pub fn new(out: Vec<u8>, section: &SectionHeader) -> PcapngWriter {
-        let mut writer = PcapngWriter { out };
+    /// Begins a file with its section header.
+    pub fn new(application: Option<&str>, comments: &[String]) -> PcapngWriter {
+        let mut writer = PcapngWriter { out: Vec::new() };
         let mut body = Vec::new();
         body.extend(BYTE_ORDER.to_le_bytes());
         body.extend(1_u16.to_le_bytes());
         body.extend(0_u16.to_le_bytes());
         // Section length: -1, not specified.
         body.extend(u64::MAX.to_le_bytes());
-        for comment in &section.comments {
+        for comment in comments {
             push_option(&mut body, 1, truncate_text(comment));
         }
-        if let Some(application) = &section.application {
+        if let Some(application) = application {
             push_option(&mut body, 4, truncate_text(application));
         }
         writer.block(SECTION, body);

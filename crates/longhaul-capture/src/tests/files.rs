@@ -2,10 +2,8 @@
 
 use super::packets::{SYN_OPTIONS, address, packet};
 use crate::anonymise::{self, AddressMask};
-use crate::capture_reader::{
-    CaptureDamage, CaptureFormat, CaptureReadError, CaptureReader, MAX_BLOCK_BYTES,
-};
-use crate::pcapng_writer::{PcapngWriter, SectionHeader};
+use crate::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader, MAX_BLOCK_BYTES};
+use crate::pcapng_writer::PcapngWriter;
 use crate::{CaptureRecord, LINK_RAW, decode};
 use longhaul_model::report::v1::capture::CaptureInterface;
 use proptest::prelude::*;
@@ -26,11 +24,8 @@ fn interface() -> CaptureInterface {
 }
 
 fn file(packets: &[Vec<u8>]) -> Vec<u8> {
-    let section = SectionHeader {
-        application: Some("longhaul 1".to_owned()),
-        comments: vec!["run 7".to_owned(), "end: near".to_owned()],
-    };
-    let mut writer = PcapngWriter::new(Vec::new(), &section);
+    let comments = ["run 7".to_owned(), "end: near".to_owned()];
+    let mut writer = PcapngWriter::new(Some("longhaul 1"), &comments);
     writer.interface(&interface());
     for (number, bytes) in packets.iter().enumerate() {
         writer.packet(&CaptureRecord {
@@ -75,7 +70,7 @@ fn what_is_written_is_read_again() {
     let expected = [syn(), vec![1, 2, 3], Vec::new()];
     let expected: Vec<_> = (AT_NS..).zip(expected).collect();
     assert_eq!(found, expected);
-    assert_eq!((reader.format(), reader.damage()), (CaptureFormat::Pcapng, None));
+    assert_eq!((reader.format(), reader.damage()), ("pcapng", None));
     assert_eq!(reader.file_info().interfaces, [interface()]);
     assert_eq!(reader.file_info().comments, ["run 7", "end: near"]);
     assert_eq!(reader.file_info().application.as_deref(), Some("longhaul 1"));

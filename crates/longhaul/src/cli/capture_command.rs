@@ -153,7 +153,7 @@ fn analyse_capture(mut input: CaptureReader<'static>) -> CaptureReading {
     let about = input.file_info().clone();
     CaptureReading {
         schema: SCHEMA.to_owned(),
-        format: input.format().word().to_owned(),
+        format: input.format().to_owned(),
         application: about.application,
         comments: about.comments,
         interfaces: about.interfaces,
