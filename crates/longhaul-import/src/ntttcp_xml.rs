@@ -81,7 +81,15 @@ struct PartialNtttcpResult {
 /// is malformed.
 fn parse_root_element(text: &str) -> (Option<ImportedResult>, Option<usize>) {
     let mut reader = Reader::from_str(text);
-    let mut partial = PartialNtttcpResult::default();
+    let mut partial = PartialNtttcpResult {
+        result: ImportedResult::new(ImportFormat::NtttcpXml, "ntttcp"),
+        total: ImportedTransfer::default(),
+        megabytes: None,
+        bytes_per_second: None,
+        thread: ImportedTransfer::default(),
+        is_sender: false,
+        is_linux: false,
+    };
     let why = match parse_xml_events(&mut reader, &mut partial) {
         Ok(()) => None,
         Err(why) => Some(format!(
@@ -156,20 +164,6 @@ fn read_attribute(tag: &BytesStart, wanted: &str) -> Option<String> {
     let raw = of.next()?.value;
     let text = unescape(&raw).map(|it| sanitize_text(&it));
     Some(text.unwrap_or_else(|_| sanitize_text(&raw)))
-}
-
-impl Default for PartialNtttcpResult {
-    fn default() -> PartialNtttcpResult {
-        PartialNtttcpResult {
-            result: ImportedResult::new(ImportFormat::NtttcpXml, "ntttcp"),
-            total: ImportedTransfer::default(),
-            megabytes: None,
-            bytes_per_second: None,
-            thread: ImportedTransfer::default(),
-            is_sender: false,
-            is_linux: false,
-        }
-    }
 }
 
 impl PartialNtttcpResult {

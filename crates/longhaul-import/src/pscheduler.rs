@@ -17,13 +17,6 @@ use std::net::IpAddr;
 /// The maximum number of paths of one result that are merged.
 const MAX_MERGED_PATHS: usize = 64;
 
-#[derive(Clone, Copy)]
-enum PschedulerTest {
-    Throughput,
-    Rtt,
-    Trace,
-}
-
 /// Returns the result in a JSON value, `None` if it is not a pScheduler result, or the reason why
 /// it cannot be read.
 pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedResult>, String> {
@@ -31,22 +24,28 @@ pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedRe
     let Some(result) = places.into_iter().find(|it| it["succeeded"].is_boolean()) else {
         return Ok(None);
     };
-    let Some(test) = find_test_kind(value, result)? else {
+    let Some(test) = find_test_kind(value, result) else {
         return Ok(None);
     };
     let mut one = ImportedResult::new(ImportFormat::Pscheduler, "pscheduler");
     let moments = [&value["run"]["start-time"], &value["start-time"], &value["schedule"]["start"]];
     let mut moments = moments.into_iter().filter_map(Value::as_str);
     one.started = moments.find_map(|text| text.parse::<Timestamp>().ok());
-    read_hosts(&mut one, value, test);
+    read_hosts(&mut one, value);
     store_printed_values(&mut one, value, result);
     match test {
-        PschedulerTest::Throughput => read_throughput(&mut one, value, result),
-        PschedulerTest::Rtt => read_rtt_test(&mut one, value, result),
-        PschedulerTest::Trace => {
+        "throughput" => read_throughput(&mut one, value, result),
+        "rtt" => read_rtt_test(&mut one, value, result),
+        "trace" => {
             let probes = value["test"]["spec"]["probe-type"].as_str();
             one.observation.protocol = probes.map(sanitize_text);
             read_trace_test(&mut one, result);
+        }
+        other => {
+            return Err(format!(
+                "it is a pScheduler result of a test `{}`; only throughput, rtt and trace are read",
+                sanitize_text(other)
+            ));
         }
     }
     if result["succeeded"] == false {
@@ -59,40 +58,25 @@ pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedRe
     Ok(Some(one))
 }
 
-fn find_test_kind(value: &Value, result: &Value) -> Result<Option<PschedulerTest>, String> {
-    match value["test"]["type"].as_str() {
-        Some("throughput") => return Ok(Some(PschedulerTest::Throughput)),
-        Some("rtt") => return Ok(Some(PschedulerTest::Rtt)),
-        Some("trace") => return Ok(Some(PschedulerTest::Trace)),
-        Some(other) => {
-            return Err(format!(
-                "it is a pScheduler result of a test `{}`; only throughput, rtt and trace are read",
-                sanitize_text(other)
-            ));
-        }
-        None => {}
-    }
-    Ok(if result["roundtrips"].is_array() {
-        Some(PschedulerTest::Rtt)
-    } else if result["paths"].is_array() {
-        Some(PschedulerTest::Trace)
-    } else if result["summary"].is_object() || result["intervals"].is_array() {
-        Some(PschedulerTest::Throughput)
-    } else {
-        None
+/// Returns the type of the test, from its own entry or from what the result contains.
+fn find_test_kind<'a>(value: &'a Value, result: &Value) -> Option<&'a str> {
+    value["test"]["type"].as_str().or_else(|| {
+        let kinds = [
+            ("rtt", result["roundtrips"].is_array()),
+            ("trace", result["paths"].is_array()),
+            ("throughput", result["summary"].is_object() || result["intervals"].is_array()),
+        ];
+        kinds.into_iter().find(|(_, found)| *found).map(|(kind, _)| kind)
     })
 }
 
-fn read_hosts(one: &mut ImportedResult, value: &Value, test: PschedulerTest) {
+fn read_hosts(one: &mut ImportedResult, value: &Value) {
     let spec = &value["test"]["spec"];
     let host = |value: &Value| value.as_str().map(sanitize_text).filter(|it| !it.is_empty());
     one.observation.near = host(&spec["source"]).or_else(|| host(&value["participants"][0]));
     one.observation.far = host(&spec["dest"]);
     let address = one.observation.far.as_ref();
     one.observation.far_address = address.filter(|it| it.parse::<IpAddr>().is_ok()).cloned();
-    if matches!(test, PschedulerTest::Throughput) && spec.is_object() {
-        one.observation.forward = Some(spec["reverse"] != true);
-    }
 }
 
 fn store_printed_values(one: &mut ImportedResult, value: &Value, result: &Value) {
@@ -126,6 +110,8 @@ fn is_iperf_result(value: &Value, result: &Value) -> bool {
 }
 
 fn read_throughput(one: &mut ImportedResult, value: &Value, result: &Value) {
+    let spec = &value["test"]["spec"];
+    one.observation.forward = spec.is_object().then(|| spec["reverse"] != true);
     let by_iperf = is_iperf_result(value, result);
     let whole = &result["summary"]["summary"];
     let total = read_transfer(whole, by_iperf);
@@ -149,7 +135,7 @@ fn read_throughput(one: &mut ImportedResult, value: &Value, result: &Value) {
         one.add_stream(stream);
     }
     read_intervals(one, &result["intervals"], by_iperf);
-    infer_protocol(one, &value["test"]["spec"]);
+    infer_protocol(one, spec);
     one.add_missing("receiver byte counts");
     one.add_missing("limiting factor: effective buffers, blocked times, window limits");
 }
