@@ -3,16 +3,15 @@
 
 mod block_receiver;
 mod block_writer;
-mod file_commit;
 
 use super::block_buffer::BlockBuffer;
 use super::block_digest::{BlockDigest, BlockSum, FileHasher};
 use super::copy_target::{CopyTarget, TargetEntry, cannot_write};
-use super::copy_threads::{CopyMode, CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
+use super::copy_threads::{CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
 use super::partial_file::{PartialFile, block_length, source_times};
 use super::stage_queue::StageQueue;
 use crate::block_header::{BlockHeader, BlockKey};
-use file_commit::CompleteFile;
+use longhaul_probe::wire::DryRunKind;
 use parking_lot::{Condvar, Mutex};
 use std::fs::Permissions;
 use std::io;
@@ -28,11 +27,9 @@ const LINGER: Duration = Duration::from_secs(2);
 struct CopyReceiver {
     target: CopyTarget,
     common: CopyState,
-    mode: CopyMode,
+    dry: Option<DryRunKind>,
     files: Vec<Mutex<TargetFileState>>,
     jobs: StageQueue<WriteJob>,
-    /// Short files that are complete but not renamed yet.
-    commit_batch: Mutex<Vec<CompleteFile>>,
     receivers: AtomicUsize,
     /// Next block of standard output.
     next_stdout_block: Mutex<u64>,
@@ -63,14 +60,16 @@ enum WriteJob {
 /// Starts the threads that receive, hash and write.
 pub(crate) fn start_receiving(
     mut target: CopyTarget,
-    streams: Vec<TcpStream>,
+    mut streams: Vec<TcpStream>,
     key: BlockKey,
-    mode: CopyMode,
+    dry: Option<DryRunKind>,
 ) -> io::Result<RunningCopy> {
-    let streams = mode.usable_streams(streams);
+    if let Some(DryRunKind::Disk { .. }) = dry {
+        streams.clear();
+    }
     let stdout = target.location.is_none();
-    let writers = match mode {
-        CopyMode::Network(_) => 0,
+    let writers = match dry {
+        Some(DryRunKind::Network { .. }) => 0,
         _ if stdout => 1,
         _ => disk_threads(),
     };
@@ -81,10 +80,9 @@ pub(crate) fn start_receiving(
         Mutex::new(writing)
     });
     let work = Arc::new(CopyReceiver {
-        commit_batch: Mutex::default(),
         files: files.collect(),
         common,
-        mode,
+        dry,
         jobs: StageQueue::new(threads * 2),
         receivers: AtomicUsize::new(streams.len()),
         next_stdout_block: Mutex::new(0),
@@ -139,22 +137,16 @@ impl CopyWork for CopyReceiver {
     /// Returns the time to wait for data that a killed source's kernel still sends, which then need
     /// not be sent again.
     fn linger_time(&self) -> Duration {
-        match self.mode {
-            CopyMode::Files => LINGER,
-            CopyMode::Disk(_) | CopyMode::Network(_) => Duration::ZERO,
-        }
+        if self.dry.is_none() { LINGER } else { Duration::ZERO }
     }
 
     /// Sets the folders' times last, because every file created in them changes those.
     fn finish(&self) {
-        if self.mode != CopyMode::Files {
+        if self.dry.is_some() {
             return;
         }
         if !self.files.iter().all(|file| file.lock().done) {
             return self.common.halt.fail_lost("the source ended before all its files arrived");
-        }
-        if !self.commit_rest() {
-            return;
         }
         let Some((folder, _)) = &self.target.location else {
             return;

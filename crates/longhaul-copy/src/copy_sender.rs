@@ -6,10 +6,11 @@ mod block_sender;
 use super::block_buffer::BlockBuffer;
 use super::block_digest::{BlockDigest, FileHasher};
 use super::copy_source::CopySource;
-use super::copy_threads::{CopyMode, CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
+use super::copy_threads::{CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
 use super::partial_file::block_length;
 use super::stage_queue::StageQueue;
 use crate::block_header::{BlockHeader, BlockKey};
+use longhaul_probe::wire::DryRunKind;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -77,23 +78,26 @@ struct ReadJob {
 pub(crate) fn start_sending(
     source: CopySource,
     known: TargetBlocks,
-    streams: Vec<TcpStream>,
+    mut streams: Vec<TcpStream>,
     key: BlockKey,
-    mode: CopyMode,
+    dry: Option<DryRunKind>,
 ) -> io::Result<RunningCopy> {
-    let streams = mode.usable_streams(streams);
     let stdin = source.location.is_none();
-    let readers = match mode {
-        CopyMode::Network(_) => 0,
+    let filler = match dry {
+        Some(DryRunKind::Network { bytes }) => bytes,
+        _ => 0,
+    };
+    let is_disk_only = matches!(dry, Some(DryRunKind::Disk { .. }));
+    if is_disk_only {
+        streams.clear();
+    }
+    let readers = match dry {
+        Some(DryRunKind::Network { .. }) => 0,
         // Several threads would reorder blocks.
         _ if source.in_order => 1,
         _ => disk_threads(),
     };
     let threads = readers + streams.len().max(1);
-    let filler = match mode {
-        CopyMode::Network(bytes) => bytes,
-        _ => 0,
-    };
     let work = Arc::new(CopySender {
         common: CopyState::new(key, threads)?,
         files: source.entries.iter().map(|_| Mutex::default()).collect(),
@@ -112,12 +116,12 @@ pub(crate) fn start_sending(
             Box::new(CopySender::read_files)
         });
     }
-    if matches!(mode, CopyMode::Disk(_)) {
+    if is_disk_only {
         pieces.push(Box::new(CopySender::discard_blocks));
     }
     for stream in streams {
-        pieces.push(match mode {
-            CopyMode::Network(_) => Box::new(move |work: &CopySender| work.send_filler(stream)),
+        pieces.push(match dry {
+            Some(_) => Box::new(move |work: &CopySender| work.send_filler(stream)),
             _ => Box::new(move |work: &CopySender| work.send_blocks(stream)),
         });
     }

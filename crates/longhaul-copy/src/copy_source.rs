@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 200;
 const FIELDS_BYTES: usize = 130;
 
 /// The listed source.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CopySource {
     /// Folder and path; `None`: standard input.
     pub(super) location: Option<(Arc<ConfinedDir>, PathBuf)>,
@@ -36,15 +36,8 @@ impl CopySource {
         name: String,
         direct: bool,
     ) -> Result<CopySource, String> {
-        let mut source = CopySource {
-            location: None,
-            direct,
-            in_order: false,
-            entries: Vec::new(),
-            listed_states: Vec::new(),
-            name: (!name.is_empty()).then_some(name),
-            left_out: 0,
-        };
+        let name = (!name.is_empty()).then_some(name);
+        let mut source = CopySource { direct, name, ..CopySource::default() };
         source.add_tree(&folder, path, "", 0)?;
         if source.entries.is_empty() {
             return Err(format!("{} is neither a file nor a folder", path.display()));
@@ -55,21 +48,11 @@ impl CopySource {
 
     /// Returns standard input as a source.
     pub fn stream() -> CopySource {
-        let entry = FileEntry {
-            path: String::new(),
-            folder: false,
-            size_bytes: None,
-            mode: 0o644,
-            modified_ns: 0,
-        };
         CopySource {
-            location: None,
-            direct: false,
             in_order: true,
-            entries: vec![entry],
+            entries: vec![FileEntry { mode: 0o644, ..FileEntry::default() }],
             listed_states: vec![None],
-            name: None,
-            left_out: 0,
+            ..CopySource::default()
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The target, with all entries to be written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CopyTarget {
     /// Folder and path; `None`: standard output.
     pub(super) location: Option<(Arc<ConfinedDir>, PathBuf)>,
@@ -65,12 +65,7 @@ impl CopyTarget {
 
     /// Returns standard output as a target.
     pub fn stream() -> CopyTarget {
-        CopyTarget {
-            location: None,
-            options: TargetRequest::default(),
-            entries: Vec::new(),
-            cancelled: Arc::default(),
-        }
+        CopyTarget::default()
     }
 
     /// Adds the next entries: creates folders, and checks for existing files.

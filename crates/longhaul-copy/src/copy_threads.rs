@@ -29,26 +29,6 @@ pub(super) fn disk_threads() -> usize {
     cores.clamp(2, 4)
 }
 
-/// Content of the data connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CopyMode {
-    Files,
-    /// A disk-only dry run of this many bytes at each end; no connections.
-    Disk(u64),
-    /// A network-only dry run of this many bytes.
-    Network(u64),
-}
-
-impl CopyMode {
-    /// Returns the connections that this mode uses; closes the others.
-    pub fn usable_streams(self, streams: Vec<TcpStream>) -> Vec<TcpStream> {
-        match self {
-            CopyMode::Disk(_) => Vec::new(),
-            CopyMode::Files | CopyMode::Network(_) => streams,
-        }
-    }
-}
-
 /// Counters and stop flag of one end of a copy.
 #[derive(Debug)]
 pub(super) struct CopyState {

@@ -18,14 +18,6 @@ pub(super) struct DataStream<'a> {
     halt: &'a CopyHalt,
 }
 
-/// Result of sending or receiving a piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PieceOutcome {
-    Complete,
-    /// The connection is unusable or a halt is set; the halt has the reason.
-    Stopped,
-}
-
 impl<'a> DataStream<'a> {
     pub fn new(stream: TcpStream, halt: &'a CopyHalt) -> io::Result<DataStream<'a>> {
         stream.set_read_timeout(Some(HALT_POLL_INTERVAL))?;
@@ -37,44 +29,46 @@ impl<'a> DataStream<'a> {
         &self.stream
     }
 
-    pub fn send(&mut self, mut bytes: &[u8]) -> PieceOutcome {
+    /// Sends a piece. Returns false if the connection is unusable or a halt is set; the halt has the
+    /// reason.
+    pub fn send(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             if self.halt.is_set() {
-                return PieceOutcome::Stopped;
+                return false;
             }
             match self.stream.write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if is_socket_timeout(&error) => {}
                 Err(error) => {
                     self.halt.fail_lost(format!("cannot send on a data connection: {error}"));
-                    return PieceOutcome::Stopped;
+                    return false;
                 }
             }
         }
-        PieceOutcome::Complete
+        true
     }
 
-    /// Receives a piece. An unexpected end stops only this connection: others may still carry data
-    /// that a dead peer had handed to its kernel.
-    pub fn receive(&mut self, into: &mut [u8]) -> PieceOutcome {
+    /// Receives a piece; returns false like [`DataStream::send`]. An unexpected end stops only this
+    /// connection: others may still carry data that a dead peer had handed to its kernel.
+    pub fn receive(&mut self, into: &mut [u8]) -> bool {
         let mut filled = 0;
         while filled < into.len() {
             if self.halt.is_set() {
-                return PieceOutcome::Stopped;
+                return false;
             }
             match tcp_transfer::receive_whole(&self.stream, &mut into[filled..]) {
                 Ok(0) => {
                     self.halt.record_lost("a data connection ended unexpectedly");
-                    return PieceOutcome::Stopped;
+                    return false;
                 }
                 Ok(count) => filled += count,
                 Err(error) if is_socket_timeout(&error) => {}
                 Err(error) => {
                     self.halt.record_lost(format!("cannot receive on a data connection: {error}"));
-                    return PieceOutcome::Stopped;
+                    return false;
                 }
             }
         }
-        PieceOutcome::Complete
+        true
     }
 }

@@ -106,12 +106,6 @@ impl PartialFile {
         })
     }
 
-    /// Starts write-back, so that [`PartialFile::sync`] has little left to do.
-    pub fn start_writeback(&self) {
-        // File systems that cannot start early write everything later.
-        let _ = start_range_writeback(&self.file, 0, 0);
-    }
-
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
@@ -151,7 +145,8 @@ impl PartialFile {
         self.file.write_all_at(block, index * BLOCK_BYTES)?;
         let written = self.written.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.direct && written.is_multiple_of(WRITEBACK_BLOCKS) {
-            self.start_writeback();
+            // So that little is left for the sync; file systems that cannot start early write later.
+            let _ = start_range_writeback(&self.file, 0, 0);
         }
         Ok(())
     }
@@ -180,11 +175,6 @@ impl PartialFile {
         journal.write_all(&encode_record(index, sum))
     }
 
-    /// Returns whether the file has several blocks and therefore a journal.
-    pub fn has_journal(&self) -> bool {
-        self.journal.is_some()
-    }
-
     /// Sets length, time and mode to those of the source.
     pub fn set_metadata(&self, entry: &FileEntry, size_bytes: u64) -> io::Result<()> {
         self.file.set_len(size_bytes)?;
@@ -195,14 +185,14 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Renames the file to its final name; it must already be on disk.
-    pub fn rename(&self, folder: &ConfinedDir, replace: bool) -> io::Result<()> {
-        folder.rename(&relative_names::partial_path(&self.path), &self.path, replace)
-    }
-
-    /// Removes the journal after the rename, so that nothing is left to resume.
-    pub fn remove_journal(&self, folder: &ConfinedDir) -> io::Result<()> {
-        if self.has_journal() {
+    /// Syncs the file, then renames it, then syncs the folder: so no incomplete file ever has its
+    /// final name, even after a power failure.
+    pub fn commit(&self, folder: &ConfinedDir, replace: bool) -> io::Result<()> {
+        self.sync()?;
+        folder.rename(&relative_names::partial_path(&self.path), &self.path, replace)?;
+        let parent = self.path.parent().unwrap_or(Path::new(""));
+        folder.open_subfolder(parent)?.open_for_sync()?.sync_all()?;
+        if self.journal.is_some() {
             folder.remove(&relative_names::journal_path(&self.path))?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::copy_receiver;
 use super::copy_sender::{self, TargetBlocks};
 use super::copy_source::{CopySource, take_entry_batch};
 use super::copy_target::CopyTarget;
-use super::copy_threads::{CopyMode, RunningCopy};
+use super::copy_threads::RunningCopy;
 use super::relative_names::{self, join_paths};
 use crate::block_header::BlockKey;
 use longhaul_probe::wire::{
@@ -158,14 +158,14 @@ impl ServerFiles {
         streams: Vec<TcpStream>,
     ) -> Result<FilesReply, String> {
         let failed = |error: std::io::Error| format!("cannot start the copy: {error}");
-        let (mode, key) = (copy_mode(dry), self.key);
+        let key = self.key;
         self.run = Some(match (self.source.take(), self.target.take()) {
             (Some(source), None) => {
                 let known = std::mem::take(&mut self.target_blocks);
-                copy_sender::start_sending(source, known, streams, key, mode).map_err(failed)?
+                copy_sender::start_sending(source, known, streams, key, dry).map_err(failed)?
             }
             (None, Some(target)) => {
-                copy_receiver::start_receiving(target, streams, key, mode).map_err(failed)?
+                copy_receiver::start_receiving(target, streams, key, dry).map_err(failed)?
             }
             _ => return Err(OUT_OF_ORDER.to_owned()),
         });
@@ -199,14 +199,6 @@ pub(crate) const NOTHING_SERVED: &str =
 fn open_root(root: &FilesRoot) -> Result<ConfinedDir, String> {
     ConfinedDir::open(&root.path)
         .map_err(|error| format!("cannot open the served folder {}: {error}", root.name))
-}
-
-pub(super) fn copy_mode(dry: Option<DryRunKind>) -> CopyMode {
-    match dry {
-        None => CopyMode::Files,
-        Some(DryRunKind::Disk { bytes }) => CopyMode::Disk(bytes),
-        Some(DryRunKind::Network { bytes }) => CopyMode::Network(bytes),
-    }
 }
 
 pub(super) fn pack_sums(sums: &[(u64, [u8; 32])]) -> Base64Bytes {

@@ -30,12 +30,14 @@ impl CopyHalt {
 
     /// Stops all threads; the first reason is kept.
     pub fn fail(&self, what: impl Into<String>) {
-        self.record_and_stop(what.into(), false);
+        self.record(what.into(), false);
+        self.stop();
     }
 
     /// Like `fail`, for a failure of the peer or the network.
     pub fn fail_lost(&self, what: impl Into<String>) {
-        self.record_and_stop(what.into(), true);
+        self.record(what.into(), true);
+        self.stop();
     }
 
     /// Stops all threads without a reason.
@@ -46,11 +48,6 @@ impl CopyHalt {
     /// Records a failure of the peer without stopping: data in transit may still arrive.
     pub fn record_lost(&self, what: impl Into<String>) {
         self.record(what.into(), true);
-    }
-
-    fn record_and_stop(&self, what: String, lost: bool) {
-        self.record(what, lost);
-        self.stop();
     }
 
     fn record(&self, what: String, lost: bool) {
@@ -80,20 +77,12 @@ struct QueueState<T> {
     items: VecDeque<T>,
     /// True once no more items will be pushed.
     closed: bool,
-    /// Numbers of threads that wait for an item and for space; without them, no wake-up is needed.
-    waiting_poppers: usize,
-    waiting_pushers: usize,
 }
 
 impl<T> StageQueue<T> {
     pub fn new(most: usize) -> StageQueue<T> {
         StageQueue {
-            state: Mutex::new(QueueState {
-                items: VecDeque::with_capacity(most),
-                closed: false,
-                waiting_poppers: 0,
-                waiting_pushers: 0,
-            }),
+            state: Mutex::new(QueueState { items: VecDeque::with_capacity(most), closed: false }),
             filled: Condvar::new(),
             emptied: Condvar::new(),
             most,
@@ -110,19 +99,14 @@ impl<T> StageQueue<T> {
     pub fn push(&self, item: T, halt: &CopyHalt) -> bool {
         let mut held = self.state.lock();
         while held.items.len() >= self.most && !halt.is_set() {
-            held.waiting_pushers += 1;
             self.emptied.wait_for(&mut held, HALT_POLL_INTERVAL);
-            held.waiting_pushers -= 1;
         }
         if halt.is_set() {
             return false;
         }
         held.items.push_back(item);
-        let wake = held.waiting_poppers > 0;
         drop(held);
-        if wake {
-            self.filled.notify_one();
-        }
+        self.filled.notify_one();
         true
     }
 
@@ -136,19 +120,14 @@ impl<T> StageQueue<T> {
             let item =
                 if self.newest_first { held.items.pop_back() } else { held.items.pop_front() };
             if item.is_some() {
-                let wake = held.waiting_pushers > 0;
                 drop(held);
-                if wake {
-                    self.emptied.notify_one();
-                }
+                self.emptied.notify_one();
                 return item;
             }
             if held.closed {
                 return None;
             }
-            held.waiting_poppers += 1;
             self.filled.wait_for(&mut held, HALT_POLL_INTERVAL);
-            held.waiting_poppers -= 1;
         }
     }
 

@@ -8,7 +8,7 @@ use crate::copy_sender::{self, TargetBlocks};
 use crate::copy_source::{CopySource, take_entry_batch};
 use crate::copy_target::CopyTarget;
 use crate::copy_threads::RunningCopy;
-use crate::server_files::{copy_mode, pack_sums, unpack_sums};
+use crate::server_files::{pack_sums, unpack_sums};
 use crate::{connection_plan, copy_receiver, into_tcp_streams};
 use longhaul_probe::throughput::{self, TargetHost as Peer};
 use longhaul_probe::wire::{
@@ -87,7 +87,7 @@ impl ClientCopy<'_> {
         self.skipped = known.skipped.len() as u64;
         let dry = self.dry_run();
         self.request_done(FilesRequest::Begin { dry })?;
-        copy_sender::start_sending(source, known, streams, key, copy_mode(dry))
+        copy_sender::start_sending(source, known, streams, key, dry)
             .map_err(|error| start_error(&error))
     }
 
@@ -147,7 +147,7 @@ impl ClientCopy<'_> {
             }
         }
         let dry = self.dry_run();
-        let run = copy_receiver::start_receiving(target, streams, key, copy_mode(dry));
+        let run = copy_receiver::start_receiving(target, streams, key, dry);
         let run = run.map_err(|error| start_error(&error))?;
         self.request_done(FilesRequest::Begin { dry })?;
         Ok(run)

@@ -4,11 +4,11 @@ use super::{CopyReceiver, WriteJob};
 use crate::BLOCK_BYTES;
 use crate::block_digest::{BlockDigest, BlockHasher, BlockSum, PIECE_BYTES, hash_block};
 use crate::block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
-use crate::copy_threads::CopyMode;
-use crate::data_stream::{DataStream, PieceOutcome};
+use crate::data_stream::DataStream;
 use crate::partial_file::block_length;
 use crate::stage_counters::{StageTimer, time_into};
 use crate::stage_queue::HALT_POLL_INTERVAL;
+use longhaul_probe::wire::DryRunKind;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ impl CopyReceiver {
         let watch = self.common.network.start_timer();
         let mut front = [0; BLOCK_HEADER_BYTES];
         loop {
-            if watch.busy(|| stream.receive(&mut front)) == PieceOutcome::Stopped {
+            if !watch.busy(|| stream.receive(&mut front)) {
                 return;
             }
             let Some((head, tag)) = BlockHeader::decode(&front) else {
@@ -56,7 +56,7 @@ impl CopyReceiver {
 
     /// Checks that such a block is permitted now; the error continues "the source sent …".
     fn check_header(&self, head: &BlockHeader) -> Result<(), String> {
-        let filler = matches!(self.mode, CopyMode::Network(_));
+        let filler = matches!(self.dry, Some(DryRunKind::Network { .. }));
         let right = match head.kind {
             BlockKind::Last => return Ok(()),
             BlockKind::Filler => filler && head.length <= BLOCK_BYTES,
@@ -98,7 +98,7 @@ impl CopyReceiver {
         let length = head.length as usize;
         let into = &mut buffer.block_mut()[..length];
         if head.kind == BlockKind::Filler {
-            if watch.busy(|| stream.receive(into)) == PieceOutcome::Stopped {
+            if !watch.busy(|| stream.receive(into)) {
                 return false;
             }
             // Filler belongs to no file and is not read: only its header is verified.
@@ -108,7 +108,7 @@ impl CopyReceiver {
         }
         let mut summing = BlockHasher::new(head.block);
         for piece in into.chunks_mut(PIECE_BYTES) {
-            if watch.busy(|| stream.receive(piece)) == PieceOutcome::Stopped {
+            if !watch.busy(|| stream.receive(piece)) {
                 return false;
             }
             time_into(&common.hash_time, || summing.add(piece));
@@ -135,7 +135,7 @@ impl CopyReceiver {
         watch: &StageTimer<'_>,
     ) -> bool {
         let mut sum = BlockDigest::default();
-        watch.busy(|| stream.receive(&mut sum)) == PieceOutcome::Complete
+        watch.busy(|| stream.receive(&mut sum))
             && self.verify_tag(&head, &sum, &tag)
             && self.queue_job(WriteJob::End(head, sum), head.length.div_ceil(BLOCK_BYTES), watch)
     }

@@ -1,15 +1,14 @@
 //! Disk threads of the target: write blocks, and commit files once they are complete.
 
-use super::file_commit::CompleteFile;
 use super::{CopyReceiver, WriteJob};
 use crate::BLOCK_BYTES;
 use crate::block_buffer::BlockBuffer;
 use crate::block_digest::BlockSum;
 use crate::block_header::{BlockHeader, BlockKind};
 use crate::copy_target::cannot_write;
-use crate::copy_threads::CopyMode;
 use crate::partial_file::PartialFile;
 use crate::stage_counters::time_into;
+use longhaul_probe::wire::DryRunKind;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -120,14 +119,17 @@ impl CopyReceiver {
             return Err(digest_mismatch());
         }
         partial.set_metadata(&self.target.entries[file as usize].entry, size)?;
-        // A failure is in the halt, with the name of the file concerned.
-        self.commit(CompleteFile { file, partial });
+        time_into(&self.common.sync_time, || {
+            partial.commit(folder, self.target.options.overwrite)
+        })?;
+        self.files[file as usize].lock().open = None;
         Ok(())
     }
 
     /// Creates the unlinked file of a disk-only measurement.
     pub(super) fn create_scratch(&self) -> io::Result<Option<PartialFile>> {
-        let (CopyMode::Disk(bytes), Some((folder, path))) = (self.mode, &self.target.location)
+        let (Some(DryRunKind::Disk { bytes }), Some((folder, path))) =
+            (self.dry, &self.target.location)
         else {
             return Ok(None);
         };
@@ -143,7 +145,7 @@ impl CopyReceiver {
         // Incompressible data.
         let mut noise = blake3::Hasher::new();
         noise.update(b"longhaul").finalize_xof().fill(buffer.block_mut());
-        let CopyMode::Disk(bytes) = self.mode else {
+        let Some(DryRunKind::Disk { bytes }) = self.dry else {
             return;
         };
         let blocks = bytes.div_ceil(BLOCK_BYTES);

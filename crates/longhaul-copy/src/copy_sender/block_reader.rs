@@ -31,8 +31,6 @@ impl CopySender {
             let Some(mut buffer) = watch.blocked(|| self.common.free_buffers.pop(halt)) else {
                 return;
             };
-            let path =
-                join_paths(Path::new(""), Path::new(&self.source.entries[job.file as usize].path));
             let read = self.read_block(job, &mut buffer, &watch);
             let done =
                 read.and_then(|(kind, sum)| self.queue_block(job, kind, sum, buffer, &watch));
@@ -40,18 +38,16 @@ impl CopySender {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
-                    let shown = self.display_path(&path);
+                    let shown = self.display_path(job.file);
                     return halt.fail(format!("cannot read {shown}: {error}"));
                 }
             }
         }
     }
 
-    fn display_path(&self, path: &Path) -> String {
-        match &self.source.location {
-            Some((_, base)) => join_paths(base, path).display().to_string(),
-            None => "standard input".to_owned(),
-        }
+    fn display_path(&self, file: u32) -> String {
+        let base = self.source.location.as_ref().map_or(Path::new(""), |(_, base)| base.as_path());
+        join_paths(base, Path::new(&self.source.entries[file as usize].path)).display().to_string()
     }
 
     /// Reads and hashes a block.
@@ -135,27 +131,22 @@ impl CopySender {
         watch: &StageTimer<'_>,
     ) -> io::Result<bool> {
         let halt = &self.common.halt;
-        let mut going = true;
+        let mut ready = None;
+        let mut spare = Some(buffer);
         if let Some(of) = sum {
             let head = BlockHeader { kind, file: job.file, block: job.block, length: job.length };
             let held = self.target_blocks.held.get(&job.file);
-            let ready = if held.is_some_and(|held| held.get(&job.block) == Some(&of.inner)) {
+            if held.is_some_and(|held| held.get(&job.block) == Some(&of.inner)) {
                 self.common.held_bytes.add(job.length);
-                going = self.common.free_buffers.push(buffer, halt);
-                None
             } else if kind == BlockKind::Hole {
                 self.common.hole_bytes.add(job.length);
-                going = self.common.free_buffers.push(buffer, halt);
-                Some(SendItem::HeaderOnly(head, of.inner))
+                ready = Some(SendItem::HeaderOnly(head, of.inner));
             } else {
-                Some(SendItem::Block(head, of.inner, buffer))
-            };
-            if let Some(ready) = ready {
-                going = watch.blocked(|| self.ready.push(ready, halt));
+                ready = spare.take().map(|buffer| SendItem::Block(head, of.inner, buffer));
             }
-        } else {
-            going = self.common.free_buffers.push(buffer, halt);
         }
+        let going = spare.is_none_or(|buffer| self.common.free_buffers.push(buffer, halt))
+            && ready.is_none_or(|ready| watch.blocked(|| self.ready.push(ready, halt)));
         let end = self.finish_if_read(job, sum)?;
         Ok(going && end.is_none_or(|end| watch.blocked(|| self.ready.push(end, halt))))
     }

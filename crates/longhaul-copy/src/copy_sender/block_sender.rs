@@ -4,7 +4,7 @@ use super::{CopySender, SendItem};
 use crate::BLOCK_BYTES;
 use crate::block_digest::BlockDigest;
 use crate::block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
-use crate::data_stream::{DataStream, PieceOutcome};
+use crate::data_stream::DataStream;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 
@@ -34,7 +34,7 @@ impl CopySender {
                     watch.busy(|| stream.send(&bytes))
                 }
             };
-            if moved == PieceOutcome::Stopped {
+            if !moved {
                 return;
             }
         }
@@ -78,7 +78,7 @@ impl CopySender {
             };
             let front: [u8; BLOCK_HEADER_BYTES] = head.encode(&common.key, &BlockDigest::default());
             let bytes = buffer.with_header(&front, head.length as usize);
-            if watch.busy(|| stream.send(bytes)) == PieceOutcome::Stopped {
+            if !watch.busy(|| stream.send(bytes)) {
                 return;
             }
             common.moved_bytes.add(head.length);

@@ -83,7 +83,7 @@ pub enum DryRunKind {
 }
 
 /// A file or folder of the source; folders precede their content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileEntry {
     /// Path below the source; empty: the source itself.
