@@ -7,6 +7,8 @@ mod html_writer;
 mod markdown_writer;
 mod plain_text_writer;
 
+pub(crate) use html_writer::escape_html;
+
 use super::number_format::format_rate;
 use super::style::{CAVEAT, FAINT, STRONG};
 use anstyle::Style;

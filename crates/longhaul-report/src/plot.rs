@@ -1,7 +1,7 @@
-//! Figures of scans, predictions and loads, as SVG or PNG by the file's extension.
+//! Figures of scans, predictions and loads, as SVG.
 //!
-//! Read in this order: [`write_scan_figure()`]; [`mod@figure_file`] (writes figure files), [`figure_sheet`] (marks and how
-//! they are painted), [`figure_frame`] (title, source, numbers), [`figure_colours`], [`chart_panel`] (axes);
+//! Read in this order: [`write_scan_figure()`]; [`mod@figure_file`] (writes figure files), [`figure_sheet`] (marks, and the
+//! SVG of them), [`figure_frame`] (title, source, numbers), [`figure_colours`], [`chart_panel`] (axes);
 //! then one file for each figure.
 
 mod asymmetry_histogram;
@@ -26,7 +26,6 @@ mod tests;
 pub use comparison_figures::{draw_asymmetry_figures, draw_case_figures};
 pub use figure_file::{FigureError, check_replaceable, replace_file};
 
-use figure_file::FigureFormat;
 use figure_sheet::FigureSheet;
 use longhaul_model::report::v1::{LoadReport, PredictionReport, ScanReport, ThroughputReport};
 use std::path::Path;
@@ -42,7 +41,7 @@ pub enum ScanFigure {
     Asymmetry,
 }
 
-/// Draws a figure of a scan to a new or regular file, in the format of its extension.
+/// Draws a figure of a scan to a new or regular file, as SVG.
 pub fn write_scan_figure(
     scan: &ScanReport,
     to: &Path,
@@ -67,22 +66,17 @@ pub fn write_load_figure(load: &LoadReport, to: &Path) -> Result<(), FigureError
 }
 
 /// Draws the goodput of a run over time, as SVG.
-pub fn draw_goodput_svg(run: &ThroughputReport) -> Result<String, FigureError> {
-    Ok(goodput_chart::draw_goodput_chart(run).svg()?)
+pub fn draw_goodput_svg(run: &ThroughputReport) -> String {
+    goodput_chart::draw_goodput_chart(run).svg()
 }
 
 /// Fails before a long scan if a figure cannot be written.
 pub fn check_figure_path(to: &Path) -> Result<(), FigureError> {
-    figure_file::figure_format(to)?;
+    figure_file::check_extension(to)?;
     figure_file::check_replaceable(to)
 }
 
 fn save_figure(to: &Path, draw: impl FnOnce() -> FigureSheet) -> Result<(), FigureError> {
     check_figure_path(to)?;
-    let sheet = draw();
-    let painted = match figure_file::figure_format(to)? {
-        FigureFormat::Svg => sheet.svg().map(String::into_bytes),
-        FigureFormat::Png => sheet.png(),
-    };
-    figure_file::replace_file(to, &painted?)
+    figure_file::replace_file(to, draw().svg().as_bytes())
 }

@@ -143,9 +143,8 @@ impl From<FigureError> for CommandFailure {
         let code = match error {
             FigureError::UnknownFormat(_) | FigureError::NotReplaceable { .. } => USAGE,
             FigureError::Write { .. } => HOST,
-            FigureError::Paint(_) => BUG,
         };
-        CommandFailure::from_error(code, &error).hint(error.hint())
+        CommandFailure::from_error(code, &error).hint(Some(error.hint()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Figures of comparison reports, as SVG with captions.
 
 use super::asymmetry_histogram;
-use super::figure_sheet::FigureSheet;
 use super::level_chart::{self, ChartLine, LevelChart, ValueAxis};
 use longhaul_model::report::v1::asymmetry::PathAsymmetry;
 use longhaul_model::report::v1::case::{CaseReport, PathCase};
@@ -33,7 +32,7 @@ pub fn draw_case_figures(case: &CaseReport, path: &PathCase) -> Vec<CaptionedSvg
             periods: periods.clone(),
         };
         let caption = format!("{title}: every point is one run; the two periods are shaded.");
-        paint_captioned(&level_chart::draw_level_chart(&course)?, caption)
+        Some((level_chart::draw_level_chart(&course)?.svg(), caption))
     });
     figures.collect()
 }
@@ -69,22 +68,16 @@ pub fn draw_asymmetry_figures(path: &PathAsymmetry) -> Vec<CaptionedSvg> {
         periods: Vec::new(),
     };
     let caption = String::from("Goodput of each matched pair of runs.");
-    let over_time =
-        level_chart::draw_level_chart(&course).and_then(|sheet| paint_captioned(&sheet, caption));
+    let over_time = level_chart::draw_level_chart(&course).map(|sheet| (sheet.svg(), caption));
     let bins = asymmetry_histogram::draw_run_asymmetry(&path.histogram, median_asymmetry(path));
     let caption = String::from("Number of matched pairs by asymmetry.");
-    over_time.into_iter().chain(paint_captioned(&bins, caption)).collect()
+    over_time.into_iter().chain([(bins.svg(), caption)]).collect()
 }
 
 /// Converts the median ratio to the scale of the histogram.
 fn median_asymmetry(path: &PathAsymmetry) -> f64 {
     let ratio = path.median_ratio.unwrap_or(1.0);
     (ratio - 1.0) / (ratio + 1.0)
-}
-
-/// Paints a figure. A figure that cannot be painted is left out; the report has its numbers.
-fn paint_captioned(sheet: &FigureSheet, caption: String) -> Option<CaptionedSvg> {
-    Some((sheet.svg().ok()?, caption))
 }
 
 #[cfg(test)]

@@ -1,16 +1,8 @@
 //! Writes figure files completely or not at all, and replaces only regular files.
 
-use super::figure_sheet::PaintError;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-
-/// The format of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FigureFormat {
-    Svg,
-    Png,
-}
 
 /// A figure that cannot be drawn or written.
 #[derive(Debug, thiserror::Error)]
@@ -21,32 +13,23 @@ pub enum FigureError {
     NotReplaceable { path: PathBuf, source: io::Error },
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Paint(#[from] PaintError),
 }
 
 impl FigureError {
     /// Returns what the user can do.
-    pub const fn hint(&self) -> Option<&'static str> {
+    pub const fn hint(&self) -> &'static str {
         match self {
-            FigureError::UnknownFormat(_) => {
-                Some("name a file that ends in .svg (scalable, for documents) or .png")
-            }
-            FigureError::NotReplaceable { .. } => Some("name another file"),
-            FigureError::Write { .. } => Some("name a file in an existing, writable folder"),
-            FigureError::Paint(_) => None,
+            FigureError::UnknownFormat(_) => "name a file that ends in .svg",
+            FigureError::NotReplaceable { .. } => "name another file",
+            FigureError::Write { .. } => "name a file in an existing, writable folder",
         }
     }
 }
 
-/// Returns the format for the extension of `to`.
-pub fn figure_format(to: &Path) -> Result<FigureFormat, FigureError> {
-    let extension = to.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    match extension.to_ascii_lowercase().as_str() {
-        "svg" => Ok(FigureFormat::Svg),
-        "png" => Ok(FigureFormat::Png),
-        _ => Err(FigureError::UnknownFormat(to.to_owned())),
-    }
+/// Fails unless the name of `to` ends in `.svg`.
+pub fn check_extension(to: &Path) -> Result<(), FigureError> {
+    let is_svg = to.extension().is_some_and(|it| it.eq_ignore_ascii_case("svg"));
+    is_svg.then_some(()).ok_or_else(|| FigureError::UnknownFormat(to.to_owned()))
 }
 
 /// Fails unless the target is missing or a regular file.

@@ -1,24 +1,19 @@
-//! A figure as a list of marks, painted in the same way as SVG or PNG.
+//! A figure as a list of marks, written as SVG.
 //!
-//! Coordinates are pixels from the upper left corner; a PNG has twice as many of each.
+//! Coordinates are pixels from the upper left corner.
 
+use crate::document::escape_html;
 use longhaul_model::sanitize::sanitize;
-use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Rectangle, Text};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{
-    Color, FontStyle, FontTransform, IntoFont, RGBColor, ShapeStyle, TextStyle, register_font,
-};
-use std::fmt::Display;
-
-/// The maximum number of pixels of a sheet whose PNG is painted at double size.
-const MAX_DOUBLED_PIXELS: u64 = 2_500_000;
-const FONT: &str = "sans-serif";
+use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InkColour(pub u8, pub u8, pub u8);
+
+impl fmt::Display for InkColour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
+    }
+}
 
 pub const BLACK: InkColour = InkColour(0x20, 0x20, 0x24);
 pub const GREY: InkColour = InkColour(0x6b, 0x6b, 0x73);
@@ -75,17 +70,6 @@ pub struct FigureSheet {
     pub width: u32,
     pub height: u32,
     pub marks: Vec<FigureMark>,
-}
-
-/// A failure to paint, which is a bug unless memory is short.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot draw the figure: {0}")]
-pub struct PaintError(String);
-
-impl PaintError {
-    fn of(error: impl Display) -> PaintError {
-        PaintError(error.to_string())
-    }
 }
 
 impl FigureSheet {
@@ -153,105 +137,67 @@ impl FigureSheet {
     }
 
     /// Returns the figure as SVG text.
-    pub fn svg(&self) -> Result<String, PaintError> {
-        embed_font()?;
-        let mut text = String::new();
-        {
-            let area =
-                SVGBackend::with_string(&mut text, (self.width, self.height)).into_drawing_area();
-            self.paint(&area, 1.0)?;
-        }
-        Ok(text)
-    }
-
-    /// Returns the figure as PNG bytes.
-    pub fn png(&self) -> Result<Vec<u8>, PaintError> {
-        embed_font()?;
-        let fine = u64::from(self.width) * u64::from(self.height) <= MAX_DOUBLED_PIXELS;
-        let scale = if fine { 2 } else { 1 };
-        let (width, height) = (self.width * scale, self.height * scale);
-        let mut pixels = vec![0u8; width as usize * height as usize * 3];
-        {
-            let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-            self.paint(&area, f64::from(scale))?;
-        }
-        let mut file = Vec::new();
-        let mut encoder = png::Encoder::new(&mut file, width, height);
-        encoder.set_color(png::ColorType::Rgb);
-        encoder.set_depth(png::BitDepth::Eight);
-        let mut writer = encoder.write_header().map_err(PaintError::of)?;
-        writer.write_image_data(&pixels).map_err(PaintError::of)?;
-        writer.finish().map_err(PaintError::of)?;
-        Ok(file)
-    }
-
-    fn paint<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        scale: f64,
-    ) -> Result<(), PaintError> {
-        area.fill(&rgb_colour(WHITE)).map_err(PaintError::of)?;
-        for mark in &self.marks {
-            paint_mark(area, mark, scale).map_err(PaintError::of)?;
-        }
-        area.present().map_err(PaintError::of)
+    pub fn svg(&self) -> String {
+        let (width, height) = (self.width, self.height);
+        let marks: String = self.marks.iter().map(format_mark).collect();
+        format!(
+            "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+             xmlns=\"http://www.w3.org/2000/svg\">\n\
+             <rect width=\"{width}\" height=\"{height}\" fill=\"{WHITE}\"/>\n{marks}</svg>\n"
+        )
     }
 }
 
-fn paint_mark<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    mark: &FigureMark,
-    scale: f64,
-) -> Result<(), impl Display + use<B>> {
-    let px = |(x, y): (f64, f64)| ((x * scale).round() as i32, (y * scale).round() as i32);
-    let stroke = |ink: InkColour, width: f64| {
-        ShapeStyle::from(&rgb_colour(ink)).stroke_width((width * scale).round() as u32)
-    };
+/// Returns a mark as one line of SVG.
+fn format_mark(mark: &FigureMark) -> String {
     match mark {
         FigureMark::Fill { from, to, ink } => {
-            area.draw(&Rectangle::new([px(*from), px(*to)], rgb_colour(*ink).filled()))
+            format!("<rect {} fill=\"{ink}\"/>\n", format_corners(*from, *to))
         }
         FigureMark::Frame { from, to, ink, width } => {
-            area.draw(&Rectangle::new([px(*from), px(*to)], stroke(*ink, *width)))
+            let corners = format_corners(*from, *to);
+            format!("<rect {corners} fill=\"none\" stroke=\"{ink}\" stroke-width=\"{width}\"/>\n")
         }
         FigureMark::Line { points, ink, width } => {
-            let points: Vec<(i32, i32)> = points.iter().copied().map(px).collect();
-            area.draw(&PathElement::new(points, stroke(*ink, *width)))
+            let points: Vec<String> =
+                points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+            format!(
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{ink}\" \
+                 stroke-width=\"{width}\"/>\n",
+                points.join(" ")
+            )
         }
-        FigureMark::Dot { at, radius, ink, filled } => {
-            let style = if *filled { rgb_colour(*ink).filled() } else { stroke(*ink, 1.5) };
-            area.draw(&Circle::new(px(*at), (radius * scale).round() as i32, style))
+        FigureMark::Dot { at: (x, y), radius, ink, filled } => {
+            let fill = if *filled { ink.to_string() } else { "none".to_owned() };
+            format!(
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{fill}\" \
+                 stroke=\"{ink}\" stroke-width=\"1.5\"/>\n"
+            )
         }
-        FigureMark::Text { at, text, size, ink, anchor } => {
-            let style = text_style(*size * scale, *ink, *anchor);
-            area.draw(&Text::new(text.as_str(), px(*at), style))
+        FigureMark::Text { at: (x, y), text, size, ink, anchor } => {
+            let (side, turn) = match anchor {
+                TextAnchor::Left => ("start", 0),
+                TextAnchor::Middle => ("middle", 0),
+                TextAnchor::Right => ("end", 0),
+                TextAnchor::Rotated => ("middle", 270),
+            };
+            format!(
+                "<text transform=\"translate({x:.1} {y:.1}) rotate({turn})\" \
+                 text-anchor=\"{side}\" dominant-baseline=\"central\" \
+                 font-family=\"sans-serif\" font-size=\"{size}\" fill=\"{ink}\">{}</text>\n",
+                escape_html(text)
+            )
         }
     }
 }
 
-fn text_style(size: f64, ink: InkColour, anchor: TextAnchor) -> TextStyle<'static> {
-    let across = match anchor {
-        TextAnchor::Left => HPos::Left,
-        TextAnchor::Middle | TextAnchor::Rotated => HPos::Center,
-        TextAnchor::Right => HPos::Right,
-    };
-    let font = (FONT, size).into_font();
-    let font =
-        if anchor == TextAnchor::Rotated { font.transform(FontTransform::Rotate270) } else { font };
-    TextStyle {
-        font,
-        color: rgb_colour(ink).to_backend_color(),
-        pos: Pos::new(across, VPos::Center),
-    }
-}
-
-const fn rgb_colour(InkColour(red, green, blue): InkColour) -> RGBColor {
-    RGBColor(red, green, blue)
-}
-
-/// Registers an embedded font, because a minimal host has no fonts.
-fn embed_font() -> Result<(), PaintError> {
-    let font = epaint_default_fonts::UBUNTU_LIGHT;
-    register_font(FONT, FontStyle::Normal, font)
-        .map_err(|_| PaintError(String::from("cannot read the embedded font")))
+/// Returns the attributes of a rectangle between two opposite corners.
+fn format_corners(from: (f64, f64), to: (f64, f64)) -> String {
+    format!(
+        "x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"",
+        from.0.min(to.0),
+        from.1.min(to.1),
+        (to.0 - from.0).abs(),
+        (to.1 - from.1).abs()
+    )
 }

@@ -89,7 +89,7 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub peer: PeerArgs,
 
-    /// Plot throughput, RTT and loss over time to an .svg or .png file; may be repeated
+    /// Plot throughput, RTT and loss over time to an .svg file; may be repeated
     #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
     pub plot: Vec<PathBuf>,
     /// Write all probes as CSV

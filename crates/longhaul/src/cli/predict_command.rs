@@ -73,7 +73,7 @@ pub struct PredictArgs {
     /// Write the cells as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
-    /// Plot goodput over streams to an .svg or .png file
+    /// Plot goodput over streams to an .svg file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]

@@ -133,13 +133,13 @@ pub struct ScanFilesArgs {
     /// Write the probes of a scan or a load as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
-    /// Plot the heat map of a scan, or loads over time, to an .svg or .png file; may be repeated
+    /// Plot the heat map of a scan, or loads over time, to an .svg file; may be repeated
     #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
     pub plot: Vec<PathBuf>,
-    /// Plot the throughput of a scan over streams to an .svg or .png file
+    /// Plot the throughput of a scan over streams to an .svg file
     #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
     pub plot_curves: Vec<PathBuf>,
-    /// Plot the asymmetry of a scan's directions to an .svg or .png file
+    /// Plot the asymmetry of a scan's directions to an .svg file
     #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
     pub plot_asymmetry: Vec<PathBuf>,
 }
@@ -479,10 +479,9 @@ fn check_scan_plan(plan: &ScanPlan) -> Result<(), CommandFailure> {
 /// Parses the path of a plot whose format is supported.
 pub fn parse_picture_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    let drawn = |end: &std::ffi::OsStr| ["svg", "png"].iter().any(|kind| end == *kind);
     match path.extension() {
-        Some(end) if drawn(end) => Ok(path),
-        _ => Err("expected a name that ends in .svg or .png".to_owned()),
+        Some(end) if end == "svg" => Ok(path),
+        _ => Err("expected a name that ends in .svg".to_owned()),
     }
 }
 
@@ -546,9 +545,9 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_svg_or_png() {
+    fn pictures_are_svg() {
         assert!(parse_picture_path("a/heat.svg").is_ok());
-        for text in ["heat", "heat.jpg", "svg", ".png", ""] {
+        for text in ["heat", "heat.png", "svg", ".svg", ""] {
             assert!(parse_picture_path(text).is_err(), "{text}");
         }
     }

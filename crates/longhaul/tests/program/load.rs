@@ -53,7 +53,7 @@ fn loads_are_measured_kept_drawn_and_shown_again() {
         lines.lines().count() - 1,
         found["observation"]["probes"].as_array().expect("probes").len()
     );
-    let again = folder.file("again.png");
+    let again = folder.file("again.svg");
     let mut command = longhaul();
     command.args(["report", "show", "last", "--archive"]).arg(&archive);
     let text = command.arg("--plot").arg(&again).assert().success();
@@ -80,7 +80,7 @@ fn a_scavenger_and_a_competitor_are_loaded_in_one_run() {
 fn what_cannot_be_run_is_refused_before_it_begins() {
     for (options, told) in [
         (&["--time", "10min", "--probe-interval", "1ms"][..], "total probes"),
-        (&["--plot", "load.jpg"], ".svg or .png"),
+        (&["--plot", "load.png"], "ends in .svg"),
         (&["-b", "fast"], "expected a rate"),
         (&["--idle", "0s"], "must be"),
     ] {

@@ -255,7 +255,7 @@ const ABSURD: &[(&[&str], &str)] = &[
     (&["--repeats", "2"], "--grid"),
     (&["--grid", "--repeats", "0"], "must be 1 to 100"),
     (&["--grid", "-w", "64K-64M/64K", "-P", "1-128/1"], "the grid is too large"),
-    (&["--plot", "heat.jpg"], "ends in .svg or .png"),
+    (&["--plot", "heat.png"], "ends in .svg"),
     (&["-R", "--bidir"], "cannot be used with"),
 ];
 

@@ -39,7 +39,7 @@ fn dots(sheet: &FigureSheet) -> Vec<(f64, f64)> {
 }
 
 fn texts(sheet: &FigureSheet) -> Vec<String> {
-    let svg = sheet.svg().expect("an SVG");
+    let svg = sheet.svg();
     let document = roxmltree::Document::parse(&svg).expect("XML");
     let texts = document.descendants().filter_map(|it| it.text());
     texts.map(|it| it.trim().to_owned()).collect()

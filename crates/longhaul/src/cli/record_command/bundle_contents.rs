@@ -41,7 +41,7 @@ pub fn write_bundle_files(
     let (mut settings, mut drawings) = (Vec::new(), Vec::new());
     if let RecordTransfer::Measured(run) = &of.evidence.runs.transfer {
         settings = write_settings(folder, of, run)?;
-        let svg = plot::draw_goodput_svg(run)?;
+        let svg = plot::draw_goodput_svg(run);
         let about = "goodput over time, all streams together, as the receiver counted it";
         folder.add("course.svg", about, svg.as_bytes())?;
         drawings.push((svg, about.to_owned()));
