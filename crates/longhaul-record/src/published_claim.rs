@@ -22,10 +22,6 @@ pub struct PublishedClaim {
     pub mark: Option<ClaimedMark>,
     /// RTT of the idle path.
     pub rtt: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub windows: Vec<ClaimedWindow>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub links: Vec<ClaimedLink>,
 }
 
 /// Several claims in one file.
@@ -97,23 +93,6 @@ pub struct ClaimedMark {
     /// The mark that it claims to beat, and the gain.
     pub previous: Option<String>,
     pub gain: Option<String>,
-}
-
-/// A window that the claim says is sufficient for a rate.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClaimedWindow {
-    pub size: String,
-    pub rate: String,
-    pub rtt: String,
-}
-
-/// A link by its kind, with the printed rate.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClaimedLink {
-    pub name: String,
-    pub rate: String,
 }
 
 /// The result of checking one claim.

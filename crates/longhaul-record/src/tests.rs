@@ -21,8 +21,6 @@ const EXPECTED: &[(&str, &[(&str, ClaimVerdict)])] = &[
     ("geant-2006.toml", &[("volume", ClaimVerdict::Differs)]),
     ("sc2002.toml", &[("mark", ClaimVerdict::Differs)]),
     ("slac-caltech-2003.toml", &[("volume", ClaimVerdict::Differs)]),
-    ("slac-daresbury-2000.toml", &[("link", ClaimVerdict::Differs)]),
-    ("slac-sdsc-2001.toml", &[("window", ClaimVerdict::Differs)]),
     (
         "sunet-2004.toml",
         &[

@@ -1,7 +1,6 @@
 use super::*;
 use crate::published_claim::{
-    ClaimedBuffers, ClaimedDistance, ClaimedLeg, ClaimedLink, ClaimedMark, ClaimedTransfer,
-    ClaimedWindow,
+    ClaimedBuffers, ClaimedDistance, ClaimedLeg, ClaimedMark, ClaimedTransfer,
 };
 use proptest::prelude::*;
 
@@ -18,7 +17,7 @@ fn verdicts(checks: &[ClaimCheck]) -> Vec<(&str, ClaimVerdict)> {
 }
 
 #[test]
-fn a_volume_that_differs_is_told_with_the_slip_that_explains_it() {
+fn a_volume_that_differs_is_told_with_the_rate_and_the_time_that_it_needs() {
     let found = of_transfer(ClaimedTransfer {
         volume: Some("4.92 GB".into()),
         duration: Some("1001 s".into()),
@@ -30,7 +29,7 @@ fn a_volume_that_differs_is_told_with_the_slip_that_explains_it() {
                 (-99.069 %) apart";
     assert_eq!(found[0].text, text);
     let remedy = found[0].remedy.as_deref().unwrap();
-    assert!(remedy.contains("1024 (GiB)") && remedy.contains("two digits"), "{remedy}");
+    assert!(remedy.starts_with("4.92 GB at 4222 Mbit/s take 9.323 s"), "{remedy}");
 }
 
 #[test]
@@ -52,15 +51,7 @@ fn of_three_counts_the_odd_one_is_named() {
 }
 
 #[test]
-fn bits_for_bytes_and_a_time_that_does_not_fit_are_told_apart() {
-    let bits = of_transfer(ClaimedTransfer {
-        volume: Some("1099850260480 bits".into()),
-        duration: Some("3700 s".into()),
-        rate: Some("2.38 Gbit/s".into()),
-        ..ClaimedTransfer::default()
-    });
-    let remedy = bits[0].remedy.as_deref().unwrap();
-    assert_eq!(remedy, "it fits if bytes are called bits");
+fn a_volume_is_told_with_the_time_that_it_takes() {
     let time = of_transfer(ClaimedTransfer {
         volume: Some("585 GB".into()),
         duration: Some("30 min".into()),
@@ -101,7 +92,7 @@ fn way(legs: &[(&str, &str, &str)], routers: &[&str], total: &str) -> PublishedC
 }
 
 #[test]
-fn a_city_that_is_left_out_is_named_with_its_detour() {
+fn a_city_that_is_left_out_is_named() {
     let legs = [("Los Angeles", "Chicago", "2810 km"), ("Chicago", "Geneva", "7067 km")];
     let routers = ["Los Angeles", "Denver", "Chicago (ORD)", "Geneva"];
     let found = checked(&way(&legs, &routers, "9877 km"));
@@ -111,9 +102,7 @@ fn a_city_that_is_left_out_is_named_with_its_detour() {
         ("points", ClaimVerdict::Agrees),
     ];
     assert_eq!(verdicts(&found), expected);
-    let text = "a router is in Denver, and no leg begins or ends there; Los Angeles to Chicago by way \
-                of it is ";
-    assert!(found[1].text.starts_with(text), "{}", found[1].text);
+    assert_eq!(found[1].text, "a router is in Denver, and no leg begins or ends there");
 }
 
 #[test]
@@ -177,35 +166,6 @@ fn a_gain_is_that_of_the_two_marks() {
     assert!(found[1].text.contains("+17.1 %"), "{}", found[1].text);
     let found = mark("4222 Mbit/s", with("20 %"), "28983 km");
     assert_eq!(verdicts(&found)[1], ("gain", ClaimVerdict::Differs));
-}
-
-#[test]
-fn windows_and_links_are_held_to_the_rates_that_they_are_named_for() {
-    let window = |rate: &str| PublishedClaim {
-        windows: vec![ClaimedWindow {
-            size: "580 KB".to_owned(),
-            rate: rate.to_owned(),
-            rtt: "29.4 ms".to_owned(),
-        }],
-        ..PublishedClaim::default()
-    };
-    assert_eq!(checked(&window("155 Mbit/s"))[0].verdict, ClaimVerdict::Agrees);
-    let wrong = &checked(&window("1118 Mbit/s"))[0];
-    assert_eq!(wrong.verdict, ClaimVerdict::Differs);
-    let remedy = wrong.remedy.as_deref().unwrap();
-    assert!(remedy.contains("157.823 Mbit/s, as of OC3"), "{remedy}");
-    let link = |name: &str, rate: &str| PublishedClaim {
-        transfers: vec![ClaimedTransfer {
-            rate: Some("2 Gbit/s".into()),
-            ..ClaimedTransfer::default()
-        }],
-        links: vec![ClaimedLink { name: name.to_owned(), rate: rate.to_owned() }],
-        ..PublishedClaim::default()
-    };
-    assert_eq!(checked(&link("OC3", "9155 Mbps"))[0].verdict, ClaimVerdict::Differs);
-    let verdicts: Vec<ClaimVerdict> =
-        checked(&link("OC-3", "155 Mbit/s")).iter().map(|it| it.verdict).collect();
-    assert_eq!(verdicts, [ClaimVerdict::Agrees, ClaimVerdict::Impossible]);
 }
 
 #[test]
