@@ -53,18 +53,13 @@ pub fn split_goodput(observation: &ThroughputObservation, count: usize) -> Vec<G
 }
 
 /// Draws values relative to their maximum; any value above zero is visible.
-pub fn draw_blocks(values: &[f64]) -> String {
+fn draw_blocks(values: &[f64]) -> String {
     let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    draw_shares(&values.iter().map(|value| value / most).collect::<Vec<_>>())
-}
-
-/// Draws shares of a full block; any share above zero is visible.
-pub fn draw_shares(shares: &[f64]) -> String {
-    let block = |share: &f64| {
-        let eighths = (share * 8.0).round().clamp(0.0, 8.0) as usize;
-        BLOCKS[if *share > 0.0 { eighths.max(1) } else { 0 }]
+    let block = |value: &f64| {
+        let eighths = (value / most * 8.0).round().clamp(0.0, 8.0) as usize;
+        BLOCKS[if *value > 0.0 { eighths.max(1) } else { 0 }]
     };
-    shares.iter().map(block).collect()
+    values.iter().map(block).collect()
 }
 
 /// Returns the payload of one stream at a time, interpolated between samples.

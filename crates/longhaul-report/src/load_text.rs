@@ -1,11 +1,10 @@
-//! A load report as text: the effect of each load, a timeline, and findings.
+//! A load report as text: the effect of each load, and findings.
 //!
-//! - [`load_step_text`]: descriptions of loads; [`load_timeline`]: the timeline
+//! - [`load_step_text`]: descriptions of loads
 //! - [`load_csv`]: one CSV line per probe
 
 pub mod load_csv;
 pub mod load_step_text;
-mod load_timeline;
 
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{count_of, format_micros, format_percent, format_rate, or_absent};
@@ -21,7 +20,6 @@ pub fn build_load_document(report: &LoadReport) -> ReportDocument {
         page.gap();
         page.table(build_step_table(report));
     }
-    load_timeline::draw_timeline(&mut page, report);
     if let Some(scavenger) = &report.analysis.scavenger {
         page.gap();
         let verdict = if scavenger.yields { "yields" } else { "does not yield" };

@@ -31,7 +31,7 @@ pub fn build_path_document(report: &PathReport) -> ReportDocument {
         page.gap();
         hop_table::write_route_heading(&mut page, "REVERSE ROUTE", None, route);
         hop_table::write_hop_table(&mut page, route, &[]);
-        path_facts::write_symmetry(&mut page, observation, analysis);
+        page.facts("symmetry", analysis.symmetry.as_ref().map(|it| it.text.as_str()));
     }
     path_facts::write_mtu_and_options(&mut page, observation, analysis);
     let told = report.findings.iter().any(|f| f.cause == "narrow_link");

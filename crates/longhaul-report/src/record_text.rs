@@ -1,10 +1,9 @@
 //! A record, and the result of verifying a bundle, as text.
 //!
-//! - [`record_page`]: the record as an HTML page; [`record_evidence`], [`round_trip_lines`]: texts of the bundle
+//! - [`record_page`]: the record as an HTML page; [`record_evidence`]: texts of the bundle
 
 pub mod record_evidence;
 pub mod record_page;
-pub mod round_trip_lines;
 
 use crate::document::ReportDocument;
 use crate::number_format::{format_grouped, format_rate};

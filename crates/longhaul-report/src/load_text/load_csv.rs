@@ -35,7 +35,7 @@ pub fn render_load_csv(load: &LoadReport) -> String {
 }
 
 /// Returns the phase at a time.
-pub fn find_phase_at(observation: &LoadObservation, at_us: u64) -> Option<&LoadPhase> {
+fn find_phase_at(observation: &LoadObservation, at_us: u64) -> Option<&LoadPhase> {
     let mut phases = observation.phases.iter();
     phases.find(|phase| (phase.from_us..phase.until_us).contains(&at_us))
 }

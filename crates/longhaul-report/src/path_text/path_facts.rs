@@ -6,10 +6,9 @@ use crate::number_format::{count_of, format_grouped, format_percent};
 use longhaul_analysis::path::path_format;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
-    MtuSearch, ObservedRoute, PathAnalysis, PathMtu, PathObservation, PathRtt, PathTcpOptions,
-    RoundTripSeries, RouteChangeKind, RouteDifference,
+    MtuSearch, PathAnalysis, PathMtu, PathObservation, PathRtt, PathTcpOptions, RoundTripSeries,
+    RouteChangeKind, RouteDifference,
 };
-use std::collections::BTreeSet;
 
 /// Writes the RTTs from here, and those measured by the peer.
 pub fn write_round_trips(
@@ -106,63 +105,6 @@ pub fn describe_change_kind(kind: RouteChangeKind) -> &'static str {
         RouteChangeKind::SeveralHops => "several hops differ",
         RouteChangeKind::EndNotReached => "destination not reached",
     }
-}
-
-/// Writes how similar the two directions are, and the reverse hops without a counterpart on the
-/// forward route.
-pub fn write_symmetry(
-    page: &mut ReportDocument,
-    observation: &PathObservation,
-    analysis: &PathAnalysis,
-) {
-    page.facts("symmetry", analysis.symmetry.as_ref().map(|symmetry| symmetry.text.clone()));
-    if let (Some(there), Some(back)) = (&observation.route, &observation.route_reverse) {
-        let own = list_unshared_hops(back, there);
-        if !own.is_empty() {
-            let text = format!("return hops {own} use networks that are not on the forward path");
-            page.fact("", &text);
-        }
-    }
-}
-
-/// Returns the TTLs of `route` whose answers share no network with `other`, as ranges.
-fn list_unshared_hops(route: &ObservedRoute, other: &ObservedRoute) -> String {
-    let networks = |route: &ObservedRoute| -> BTreeSet<String> {
-        let answers = route.hops.iter().flat_map(|hop| &hop.answers);
-        answers.flat_map(|answer| network_keys(answer.autonomous_system, &answer.address)).collect()
-    };
-    let met = networks(other);
-    let apart = route.hops.iter().filter(|hop| {
-        let mut answers = hop.answers.iter();
-        !hop.answers.is_empty()
-            && answers.all(|answer| {
-                let keys = network_keys(answer.autonomous_system, &answer.address);
-                keys.iter().all(|key| !met.contains(key))
-            })
-    });
-    let mut ranges: Vec<[u8; 2]> = Vec::new();
-    for hop in apart {
-        match ranges.last_mut() {
-            Some([_, last]) if last.checked_add(1) == Some(hop.ttl) => *last = hop.ttl,
-            _ => ranges.push([hop.ttl, hop.ttl]),
-        }
-    }
-    let texts = ranges.iter().map(|[first, last]| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    });
-    texts.collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the keys that two nearby routers share: AS, and /24 or /64.
-fn network_keys(autonomous_system: Option<u32>, address: &str) -> Vec<String> {
-    use std::net::IpAddr;
-    let network = match address.parse() {
-        Ok(IpAddr::V4(a)) => format!("{:x}", a.to_bits() >> 8),
-        Ok(IpAddr::V6(a)) => format!("{:x}/64", a.to_bits() >> 64),
-        Err(_) => address.to_owned(),
-    };
-    let number = autonomous_system.map(|number| format!("AS{number}"));
-    number.into_iter().chain([network]).collect()
 }
 
 /// Writes path MTU and TCP options.

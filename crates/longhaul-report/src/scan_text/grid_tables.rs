@@ -1,17 +1,14 @@
-//! The tables of a grid: windows by streams, and goodput over streams, drawn.
+//! The tables of a grid: windows by streams.
 
 use super::setting_format;
 use crate::document::{DocumentTable, ReportDocument, left, right};
-use crate::goodput_picture::draw_shares;
-use crate::number_format::{ABSENT, RateUnit, count_of};
+use crate::number_format::{ABSENT, RateUnit};
 use longhaul_model::report::v1::scan::{
     GoodputCurve, ScanCell, ScanConclusion, SettingChoice, TransferSetting,
 };
 
 /// The number of stream columns that fit.
 const ACROSS: usize = 7;
-/// The maximum width of a bar.
-const MAX_BAR: usize = 32;
 /// The maximum number of failed cells listed.
 const MAX_FAILED_CELLS: usize = 5;
 
@@ -23,8 +20,8 @@ pub fn write_grid(page: &mut ReportDocument, cells: &[ScanCell], conclusion: &Sc
             controls.push(&curve.congestion_control);
         }
     }
-    let greatest = goodputs_of(conclusion).max().unwrap_or(0);
-    let unit = RateUnit::for_max(greatest);
+    let points = conclusion.curves.iter().flat_map(|curve| &curve.points);
+    let unit = RateUnit::for_max(points.map(|point| point.goodput_bps).max().unwrap_or(0));
     for control in controls {
         let of_it = |curve: &&GoodputCurve| curve.congestion_control == *control;
         let curves: Vec<&GoodputCurve> = conclusion.curves.iter().filter(of_it).collect();
@@ -34,15 +31,9 @@ pub fn write_grid(page: &mut ReportDocument, cells: &[ScanCell], conclusion: &Sc
         for streams in streams_of(&curves).chunks(ACROSS) {
             write_grid_table(page, &curves, streams, conclusion, unit);
         }
-        draw_curves(page, &curves, greatest, unit);
     }
     page.faint("* recommended, + highest goodput, - not measured");
     write_failed_cells(page, cells, conclusion.forward);
-}
-
-fn goodputs_of(conclusion: &ScanConclusion) -> impl Iterator<Item = u64> {
-    let all = conclusion.curves.iter().flat_map(|curve| &curve.points);
-    all.map(|point| point.goodput_bps)
 }
 
 fn streams_of(curves: &[&GoodputCurve]) -> Vec<u32> {
@@ -93,30 +84,6 @@ fn is_setting_of(setting: &TransferSetting, curve: &GoodputCurve, streams: u32) 
     setting.window_bytes == curve.window_bytes
         && setting.congestion_control == curve.congestion_control
         && setting.streams == streams
-}
-
-/// Draws goodput over streams: one bar per number of streams, one line per window.
-fn draw_curves(page: &mut ReportDocument, curves: &[&GoodputCurve], greatest: u64, unit: RateUnit) {
-    if greatest == 0 {
-        return;
-    }
-    page.heading(3, "goodput by number of streams, ascending");
-    for curve in curves {
-        let shares: Vec<f64> = curve
-            .points
-            .iter()
-            .flat_map(|point| [point.goodput_bps as f64 / greatest as f64; 2])
-            .take(MAX_BAR)
-            .collect();
-        let bars = draw_shares(&shares);
-        let most = curve.points.iter().max_by_key(|point| point.goodput_bps);
-        let most = most.map_or_else(String::new, |point| {
-            let streams = count_of(u64::from(point.streams), "stream");
-            format!("max {} {}, {streams}", unit.short(point.goodput_bps), unit.name)
-        });
-        let window = setting_format::format_window(curve.window_bytes);
-        page.picture(window, format!("{bars}  {most}"));
-    }
 }
 
 /// Writes the failed cells with their reasons.

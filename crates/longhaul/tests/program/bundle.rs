@@ -116,7 +116,6 @@ fn a_bundle_of_an_archived_run_is_whole_and_its_mark_is_geodesics_by_goodput() {
         "path.json",
         "path.txt",
         "record.json",
-        "round-trips.txt",
         "throughput.json",
     ] {
         assert!(names.iter().any(|it| it == name), "{name}: {names:?}");

@@ -11,7 +11,7 @@ use longhaul_record::bundle_verification::{IMPORTED, RECORD, THROUGHPUT};
 use longhaul_record::record_assembly::RecordTransfer;
 use longhaul_record::speed_record::SpeedRecord;
 use longhaul_report::document::ReportDocument;
-use longhaul_report::record_text::{record_evidence, record_page, round_trip_lines};
+use longhaul_report::record_text::{record_evidence, record_page};
 use longhaul_report::{capture_text, imported_text, path_text, plot, throughput_text};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -110,8 +110,6 @@ fn write_path(
     add_json(folder, "path.json", "the path measurement as archived", path)?;
     let text = unstyled_text(&path_text::build_path_document(path));
     folder.add("path.txt", "routes in both directions, path MTU", text.as_bytes())?;
-    let series = round_trip_lines::render_round_trips(path);
-    folder.add("round-trips.txt", "all RTT probes, in both directions", series.as_bytes())?;
     Ok(Some(("Routes".to_owned(), text)))
 }
 
