@@ -1,10 +1,12 @@
 //! Path measurements: route, round trips, and modifications of packets on the way.
 
+mod clock_pair;
 mod hop_watch;
 mod mtu_probe;
 mod multipath_discovery;
 pub mod path_error;
 mod path_measurement;
+mod path_socket;
 pub mod probe_packet;
 pub mod probe_reply;
 mod probe_target;

@@ -10,7 +10,7 @@
 mod mtu_search_state;
 
 use super::path_error::protocol_name;
-use super::round_trips::{EchoEvent, EchoSocket, EchoSocketConfig, STOP_POLL_INTERVAL};
+use super::round_trips::{EchoEvent, EchoSocket, STOP_POLL_INTERVAL};
 use super::{PathError, ProbeTarget};
 use longhaul_model::report::v1::path::{MtuSearch, ProbeProtocol};
 use longhaul_sys::host::{kernel_route, network_interface};
@@ -52,11 +52,7 @@ pub(super) fn search_path_mtu(
         let what = format!("search for the path MTU with {} to", protocol_name(asked.protocol));
         PathError::from_io_error(what, asked.destination, source, None)
     };
-    let courier = EchoSocket::open(&EchoSocketConfig {
-        target: asked.clone(),
-        flows: 1,
-        forbid_fragmentation: true,
-    })?;
+    let courier = EchoSocket::open(asked, 1, true)?;
     let local_bytes = local_mtu(asked).map_err(failed)?;
     let mut running = RunningMtuSearch {
         search: MtuSearchState::new(search_limits(asked, local_bytes)),

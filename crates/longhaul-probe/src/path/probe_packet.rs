@@ -139,12 +139,6 @@ impl ProbeFlow {
         }
     }
 
-    /// Returns the payload of a UDP probe for a socket whose kernel writes the header; the checksum
-    /// then equals the number.
-    pub fn udp_payload(&self, key: u16) -> Vec<u8> {
-        self.datagram(key).split_off(8)
-    }
-
     /// Returns the compensating word (still zero), tag, number and padding.
     fn payload(&self, key: u16) -> Vec<u8> {
         let mut payload = vec![0, 0];

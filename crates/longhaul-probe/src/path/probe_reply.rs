@@ -21,9 +21,6 @@ use longhaul_model::report::v1::path::MplsLabel;
 use quoted_packet::{read_array_at, read_u16_at, read_u32_at};
 use std::net::IpAddr;
 
-/// Maximum length of a parsed answer: quotes end at 1280 bytes at most (RFC 4443).
-pub const MAX_REPLY_BYTES: usize = 2048;
-
 /// An answer to a probe, as parsed; not yet matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeReply {
@@ -109,6 +106,14 @@ fn parse_echo_reply(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<Pro
         },
         mpls: Vec::new(),
     })
+}
+
+/// Parses a datagram that repeats a probe, as an echo service sends it.
+pub fn parse_echoed_datagram(payload: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<ProbeReply> {
+    let mark = Some(ProbeMark::parse(payload)?);
+    let reference =
+        ReplyReference::Quote(QuotedPacket { ip: None, transport: QuotedTransport::Hidden, mark });
+    Some(ProbeReply { from, ttl, kind: ReplyKind::EchoReply, reference, mpls: Vec::new() })
 }
 
 /// Parses an error about a packet of one socket.

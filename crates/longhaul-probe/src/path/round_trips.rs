@@ -11,9 +11,7 @@
 //! (small hosts, and hosts that limit ICMP errors to one per second, do so for UDP); the interval
 //! is shorter than such a limit, which then looks like loss.
 
-mod clock_pair;
 mod connect_prober;
-mod echo_event;
 mod echo_socket;
 mod echo_state;
 
@@ -21,7 +19,7 @@ use super::path_error::protocol_name;
 use super::{PathError, ProbeTarget};
 use connect_prober::ConnectProber;
 
-use clock_pair::ClockPair;
+use super::clock_pair::ClockPair;
 use echo_state::{AnswerTiming, EchoSchedule, EchoSeriesState, RttClock};
 use longhaul_model::report::v1::path::{ProbeEcho, ProbeProtocol, RoundTripPlan, RoundTripSeries};
 use std::io;
@@ -29,8 +27,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-pub(super) use echo_event::EchoEvent;
-pub(super) use echo_socket::{EchoSocket, EchoSocketConfig};
+pub(super) use echo_socket::{EchoEvent, EchoSocket};
 
 /// Interval at which waits check `stop`.
 pub(super) const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -86,7 +83,7 @@ pub(super) fn run_echo_series(
         give_up_after,
     }
     .clamped();
-    let carrier = EchoTransport::open(&socket_config(asked, &schedule), &schedule)?;
+    let carrier = EchoTransport::open(&asked.target, &schedule)?;
     let mut running = RunningEchoSeries {
         packet_bytes: carrier.packet_bytes(trips.packet_bytes),
         carrier,
@@ -106,15 +103,6 @@ pub(super) fn run_echo_series(
     })
 }
 
-fn socket_config(asked: &EchoSeriesRequest, schedule: &EchoSchedule) -> EchoSocketConfig {
-    let flows = schedule.timeout.as_micros() / schedule.interval.as_micros().max(1) + 1;
-    EchoSocketConfig {
-        target: asked.target.clone(),
-        flows: u16::try_from(flows).unwrap_or(u16::MAX).min(MAX_FLOWS),
-        forbid_fragmentation: false,
-    }
-}
-
 /// Transport of the probes of one series.
 enum EchoTransport {
     Packets(Box<EchoSocket>),
@@ -122,13 +110,13 @@ enum EchoTransport {
 }
 
 impl EchoTransport {
-    fn open(way: &EchoSocketConfig, schedule: &EchoSchedule) -> Result<EchoTransport, PathError> {
-        match EchoSocket::open(way) {
-            Err(PathError::Privilege { .. }) if way.target.protocol == ProbeProtocol::Tcp => {
-                Ok(EchoTransport::Connections(ConnectProber::new(
-                    way.target.clone(),
-                    schedule.timeout,
-                )))
+    fn open(target: &ProbeTarget, schedule: &EchoSchedule) -> Result<EchoTransport, PathError> {
+        let outstanding = schedule.timeout.as_micros() / schedule.interval.as_micros().max(1) + 1;
+        let ports = u16::try_from(outstanding).unwrap_or(u16::MAX).min(MAX_FLOWS);
+        match EchoSocket::open(target, ports, false) {
+            Err(PathError::Privilege { .. }) if target.protocol == ProbeProtocol::Tcp => {
+                let connects = ConnectProber::new(target.clone(), schedule.timeout);
+                Ok(EchoTransport::Connections(connects))
             }
             opened => opened.map(|courier| EchoTransport::Packets(Box::new(courier))),
         }

@@ -13,7 +13,6 @@ mod hop_answers;
 mod hop_prober;
 mod hop_silence;
 mod route_tracer;
-mod trace_socket;
 
 pub use hop_answers::first_answer;
 pub use hop_prober::{HopEcho, HopProber};

@@ -85,8 +85,38 @@ fn match_short_udp(ip: &IpHeader, translated: bool, checksum: u16) -> Option<u16
     }
 }
 
+/// Returns the key of the probe that `reply` answers. `flow_of` returns the flow in which the probe
+/// with a key was sent.
+pub fn find_probe_key(
+    reply: &ProbeReply,
+    flow_of: impl Fn(u16) -> Option<ProbeFlow>,
+) -> Option<u16> {
+    candidate_keys(reply)
+        .into_iter()
+        .flatten()
+        .find(|key| flow_of(*key).is_some_and(|flow| match_probe_key(&flow, reply) == Some(*key)))
+}
+
+/// Returns whether the reply has the flow's identifier, port or tag, so that it is not another
+/// program's.
+pub fn claims_flow(flow: &ProbeFlow, reply: &ProbeReply) -> bool {
+    match &reply.reference {
+        ReplyReference::Echo { identifier, .. } => *identifier == flow.source_id,
+        ReplyReference::Segment { source_port, .. } => *source_port == flow.destination_id,
+        ReplyReference::Quote(quote) => {
+            let near = match quote.transport {
+                QuotedTransport::Hidden => return quote.ip.is_none(),
+                QuotedTransport::Icmp { identifier, .. } => identifier,
+                QuotedTransport::Udp { source_port, .. }
+                | QuotedTransport::Tcp { source_port, .. } => source_port,
+            };
+            near == flow.source_id || quote.mark.is_some_and(|mark| mark.tag == flow.tag)
+        }
+    }
+}
+
 /// Returns the numbers that the reply may refer to, before matching.
-pub fn candidate_keys(reply: &ProbeReply) -> [Option<u16>; 3] {
+fn candidate_keys(reply: &ProbeReply) -> [Option<u16>; 3] {
     match &reply.reference {
         ReplyReference::Echo { sequence, .. } => [Some(*sequence), None, None],
         ReplyReference::Segment { acknowledged, .. } => {

@@ -7,6 +7,8 @@ use std::net::IpAddr;
 /// Kind of the socket that received a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::path) enum ReplySource {
+    /// Sends whole IP packets and receives nothing.
+    RawPackets,
     Ping,
     RawIcmp,
     /// A UDP socket, with its error queue.
@@ -20,7 +22,7 @@ impl ReplySource {
         matches!(self, ReplySource::Ping | ReplySource::Udp)
     }
 
-    /// Parses a message or a queued ICMP error; a datagram is no answer of the kernel.
+    /// Parses a message or a queued ICMP error.
     pub(in crate::path) fn parse_reply(
         self,
         arrival: &ProbeArrival,
@@ -50,7 +52,8 @@ impl ReplySource {
             }
             (ReplySource::RawTcp, IpAddr::V4(_)) => super::parse_tcp_v4(bytes),
             (ReplySource::RawTcp, IpAddr::V6(_)) => super::parse_tcp(bytes, from, arrival.ttl),
-            (ReplySource::Udp, _) => None,
+            (ReplySource::Udp, _) => super::parse_echoed_datagram(bytes, from, arrival.ttl),
+            (ReplySource::RawPackets, _) => None,
         }
     }
 }

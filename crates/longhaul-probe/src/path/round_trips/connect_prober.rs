@@ -3,7 +3,7 @@
 //! If the port is open, the kernel has measured the handshake (TCP_INFO); if not, this program
 //! times the reset. A probe whose SYN was retransmitted counts as lost.
 
-use super::echo_event::EchoEvent;
+use super::echo_socket::EchoEvent;
 use crate::path::ProbeTarget;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::{TcpInfo, read_tcp_info};

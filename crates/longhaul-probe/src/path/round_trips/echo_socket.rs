@@ -1,257 +1,202 @@
-//! Sockets of an echo series: send packets of one flow to one address and receive the answers.
-//!
-//! | probes | socket | times |
-//! | --- | --- | --- |
-//! | ICMP | ping socket, else raw | kernel |
-//! | UDP | its own error queue | kernel |
-//! | TCP | raw | kernel |
+//! Sends the numbered probes of an echo series, and classifies the received messages: answer,
+//! error, transmit timestamp, or noise.
 
-use super::echo_event::{EchoEvent, classify_arrival};
+use super::TTL;
 use crate::path::path_error::{PING_PRIVILEGE, RAW_PRIVILEGE, protocol_name};
-use crate::path::probe_packet::{ProbeFlow, probe_key};
-use crate::path::probe_reply::ReplySource;
+use crate::path::path_socket::{PathArrival, PathMessage, PathSocket};
+use crate::path::probe_packet::{KEYS, ProbeFlow, probe_key};
+use crate::path::probe_reply::{ProbeReply, ReplyKind, reply_matching};
 use crate::path::{PathError, ProbeTarget};
 use longhaul_model::report::v1::path::ProbeProtocol;
-use longhaul_sys::poll;
-use longhaul_sys::probe_socket::{IpFamily, ProbeSocket};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// The maximum number of messages read per call.
-const MAX_MESSAGES: usize = 64;
-/// Size of the longest IP packet plus one byte.
-const BUFFER_BYTES: usize = 1 << 16;
-/// Attempts to find free neighbouring ports.
-const PORT_ATTEMPTS: u32 = 20;
+const MAX_MESSAGES: usize = 128;
 /// Alternatives that work without raw sockets.
 const WITHOUT_RAW: &str = "use TCP probes, which time a connect and need no privilege";
 const WITHOUT_PING: &str = "use UDP or TCP probes, or widen net.ipv4.ping_group_range";
 
-/// Destination and options of the packets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::path) struct EchoSocketConfig {
-    pub target: ProbeTarget,
-    /// Number of source ports of TCP probes, used round-robin.
-    pub flows: u16,
-    /// Forbids fragmentation and ignores the kernel's cached path MTU.
-    pub forbid_fragmentation: bool,
-}
-
-impl EchoSocketConfig {
-    fn path_error(
-        &self,
-        source: io::Error,
-        right: Option<(&'static str, &'static str)>,
-    ) -> PathError {
-        let what = format!("send {} probes to", protocol_name(self.target.protocol));
-        PathError::from_io_error(what, self.target.destination, source, right)
-    }
-
-    /// Sets the options that were requested for a socket.
-    fn configure(&self, socket: ProbeSocket) -> io::Result<ProbeSocket> {
-        if self.forbid_fragmentation {
-            socket.forbid_fragmentation()?;
-        }
-        Ok(socket)
-    }
+/// A classified message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::path) enum EchoEvent {
+    /// The destination answered the packet of this number.
+    Answer {
+        number: u32,
+        /// Kernel timestamp (wall clock).
+        stamp: Option<Duration>,
+        ttl: Option<u8>,
+    },
+    /// The destination answered, and the whole round trip was already measured.
+    Measured {
+        number: u32,
+        rtt: Duration,
+        /// Measured by the kernel, not by this program.
+        by_kernel: bool,
+    },
+    /// Transmit timestamp (wall clock) of the packet.
+    Transmitted { number: u32, stamp: Duration },
+    /// A router reports that the packet is too big.
+    TooBig { number: u32, by: IpAddr, mtu_bytes: Option<u32> },
+    /// A router or host reports that the packet is undeliverable.
+    Unreachable { by: IpAddr, word: &'static str },
+    /// Claims to belong to our packets, but matches none.
+    Unmatched,
 }
 
 /// Sends probes and receives answers.
 #[derive(Debug)]
 pub(in crate::path) struct EchoSocket {
-    sender: ProbeSocket,
-    /// Second socket for answers, if they do not arrive at the sender.
-    listener: Option<ProbeSocket>,
-    /// Reserved ports that no other program may get meanwhile.
-    reserved_ports: Vec<ProbeSocket>,
-    flows: Vec<ProbeFlow>,
-    source: ReplySource,
+    socket: PathSocket,
+    /// Number of source ports, used round-robin.
+    ports: u16,
     /// Numbers of packets in the order in which the kernel accepted them.
     sent_numbers: Vec<u32>,
-    buffer: Vec<u8>,
 }
 
 impl EchoSocket {
-    /// Opens the sockets that the protocol needs.
+    /// Opens the sockets that the protocol needs. `ports` is the number of source ports of TCP
+    /// probes. `whole_packets` forbids fragmentation and ignores the kernel's cached path MTU.
     ///
     /// # Errors
     /// [`PathError::Privilege`] with an alternative if the process lacks the privilege.
-    pub(in crate::path) fn open(way: &EchoSocketConfig) -> Result<EchoSocket, PathError> {
-        let source = way.target.find_source_address();
-        let source = source.map_err(|error| way.path_error(error, None))?;
-        let ping = Some((PING_PRIVILEGE, WITHOUT_PING));
-        let (opened, right) = match way.target.protocol {
-            ProbeProtocol::Icmp => match open_ping(way, source) {
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    (open_raw_icmp(way, source), ping)
-                }
-                opened => (opened, ping),
-            },
-            ProbeProtocol::Udp => (open_udp(way, source), None),
-            ProbeProtocol::Tcp => (open_tcp(way, source), Some((RAW_PRIVILEGE, WITHOUT_RAW))),
+    pub(in crate::path) fn open(
+        target: &ProbeTarget,
+        ports: u16,
+        whole_packets: bool,
+    ) -> Result<EchoSocket, PathError> {
+        let (opened, ports, right) = match target.protocol {
+            ProbeProtocol::Tcp => {
+                (PathSocket::open_raw(target, ports), ports, (RAW_PRIVILEGE, WITHOUT_RAW))
+            }
+            ProbeProtocol::Icmp | ProbeProtocol::Udp => {
+                let opened = match PathSocket::open_unprivileged(target, whole_packets) {
+                    Err(error)
+                        if error.kind() == io::ErrorKind::PermissionDenied
+                            && target.protocol == ProbeProtocol::Icmp =>
+                    {
+                        PathSocket::open_raw_icmp(target, whole_packets)
+                    }
+                    opened => opened,
+                };
+                (opened, 1, (PING_PRIVILEGE, WITHOUT_PING))
+            }
         };
-        let courier = opened.map_err(|error| way.path_error(error, right))?;
+        let socket = opened.map_err(|error| {
+            let what = format!("send {} probes to", protocol_name(target.protocol));
+            let right = Some(right).filter(|_| target.protocol != ProbeProtocol::Udp);
+            PathError::from_io_error(what, target.destination, error, right)
+        })?;
         // Without transmit timestamps, round trips are only slightly longer.
-        let _ = courier.sender.enable_transmit_timestamps();
-        Ok(courier)
+        let _ = socket.enable_transmit_timestamps();
+        Ok(EchoSocket { socket, ports, sent_numbers: Vec::new() })
     }
 
-    fn new(
-        sender: ProbeSocket,
-        listener: Option<ProbeSocket>,
-        flows: Vec<ProbeFlow>,
-        source: ReplySource,
-    ) -> EchoSocket {
-        EchoSocket {
-            sender,
-            listener,
-            reserved_ports: Vec::new(),
-            flows,
-            source,
-            sent_numbers: Vec::new(),
-            buffer: vec![0; BUFFER_BYTES],
-        }
-    }
-
-    /// Returns the actual IP packet size for the requested one: probes have a minimum size, and TCP
-    /// probes have exactly one size.
+    /// Returns the actual IP packet size for the requested one.
     pub(in crate::path) fn packet_bytes(&self, asked: u32) -> u32 {
-        let least = self.ip_header_bytes() + self.flows[0].transport(probe_key(0)).len() as u32;
-        match self.flows[0].protocol {
-            ProbeProtocol::Tcp => least,
-            ProbeProtocol::Icmp | ProbeProtocol::Udp => asked.clamp(least, BUFFER_BYTES as u32 - 1),
-        }
+        self.socket.packet_bytes(asked)
     }
 
-    fn ip_header_bytes(&self) -> u32 {
-        match self.sender.family() {
-            IpFamily::V4 => 20,
-            IpFamily::V6 => 40,
-        }
+    fn flow_of(&self, number: u32) -> ProbeFlow {
+        self.socket.flow.sibling_flow((number % u32::from(self.ports)) as u16)
     }
 
     /// Sends the packet of this number, in the requested size if possible.
     pub(in crate::path) fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()> {
-        let bytes = self.packet_bytes(packet_bytes).saturating_sub(self.ip_header_bytes()) as usize;
-        let flow = self.flows[number as usize % self.flows.len()];
-        // Trailing zeros do not change the checksum of a message.
-        let padded = |mut message: Vec<u8>, bytes: usize| {
-            message.resize(bytes.max(message.len()), 0);
-            message
-        };
-        let to = SocketAddr::new(flow.destination, 0);
-        match flow.protocol {
-            ProbeProtocol::Icmp => {
-                let message = padded(flow.transport(probe_key(number)), bytes);
-                self.sender.send(&message, Some(to), None)?;
-            }
-            ProbeProtocol::Udp => {
-                let payload = padded(flow.udp_payload(probe_key(number)), bytes.saturating_sub(8));
-                self.sender.send(&payload, None, None)?;
-            }
-            ProbeProtocol::Tcp => {
-                let packet = flow.packet(super::TTL, probe_key(number));
-                self.sender.send(&packet, Some(to), None)?;
-            }
-        }
+        self.socket.send(&self.flow_of(number), TTL, probe_key(number), packet_bytes)?;
         self.sent_numbers.push(number);
         Ok(())
     }
 
     /// Waits for a message, at most this long.
     pub(in crate::path) fn wait(&self, time: Duration) -> io::Result<()> {
-        let sender = self.sender.as_fd();
-        match &self.listener {
-            None => poll::wait_readable([sender], Some(time)).map(drop),
-            Some(listener) => poll::wait_readable([sender, listener.as_fd()], Some(time)).map(drop),
-        }
+        self.socket.wait(time)
     }
 
     /// Returns the received messages.
     pub(in crate::path) fn receive(&mut self) -> io::Result<Vec<EchoEvent>> {
-        let mut heard = Vec::new();
-        for socket in std::iter::once(&self.sender).chain(&self.listener) {
-            for _ in 0..MAX_MESSAGES {
-                let Some(arrival) = socket.receive(&mut self.buffer)? else {
-                    break;
-                };
-                let bytes = &self.buffer[..arrival.bytes.min(BUFFER_BYTES)];
-                heard.extend(classify_arrival(
-                    self.source,
-                    &self.flows,
-                    &self.sent_numbers,
-                    &arrival,
-                    bytes,
-                ));
+        let mut events = Vec::new();
+        for _ in 0..MAX_MESSAGES {
+            let Some(arrival) = self.socket.receive()? else {
+                break;
+            };
+            events.extend(self.classify_arrival(&arrival));
+        }
+        Ok(events)
+    }
+
+    /// Classifies a message; returns `None` if it belongs to other programs' packets.
+    fn classify_arrival(&self, arrival: &PathArrival) -> Option<EchoEvent> {
+        let reply = match &arrival.message {
+            PathMessage::Transmitted(index) => {
+                let number = *self.sent_numbers.get(*index as usize)?;
+                return Some(EchoEvent::Transmitted { number, stamp: arrival.at? });
             }
-        }
-        Ok(heard)
-    }
-}
-
-fn open_ping(way: &EchoSocketConfig, source: IpAddr) -> io::Result<EchoSocket> {
-    open_connected(way, source, ProbeSocket::ping(way.target.family())?, ReplySource::Ping)
-}
-
-fn open_udp(way: &EchoSocketConfig, source: IpAddr) -> io::Result<EchoSocket> {
-    open_connected(way, source, ProbeSocket::udp(way.target.family())?, ReplySource::Udp)
-}
-
-fn open_connected(
-    way: &EchoSocketConfig,
-    source: IpAddr,
-    socket: ProbeSocket,
-    kind: ReplySource,
-) -> io::Result<EchoSocket> {
-    let socket = way.target.connect(way.configure(socket)?)?;
-    let flow = way.target.new_flow(source, Some(socket.local_address()?.port()))?;
-    Ok(EchoSocket::new(socket, None, vec![flow], kind))
-}
-
-fn open_raw_icmp(way: &EchoSocketConfig, source: IpAddr) -> io::Result<EchoSocket> {
-    let socket = way.target.bind(way.configure(ProbeSocket::all_icmp(way.target.family())?)?)?;
-    let flow = way.target.new_flow(source, None)?;
-    Ok(EchoSocket::new(socket, None, vec![flow], ReplySource::RawIcmp))
-}
-
-fn open_tcp(way: &EchoSocketConfig, source: IpAddr) -> io::Result<EchoSocket> {
-    let target = &way.target;
-    let sender = target.bind_device(ProbeSocket::raw_packets(target.family())?)?;
-    let (held, first) = reserve_ports(target, source, way.flows.max(1))?;
-    let last = first + (held.len() as u16 - 1);
-    let listener = ProbeSocket::all_tcp(target.family(), first..=last)?;
-    let flow = target.new_flow(source, Some(first))?;
-    let flows = (first..=last).map(|near| ProbeFlow { source_id: near, ..flow });
-    let mut courier = EchoSocket::new(sender, Some(listener), flows.collect(), ReplySource::RawTcp);
-    courier.reserved_ports = held;
-    Ok(courier)
-}
-
-/// Binds `count` neighbouring ports, so that no other socket receives their answers.
-fn reserve_ports(
-    target: &ProbeTarget,
-    source: IpAddr,
-    count: u16,
-) -> io::Result<(Vec<ProbeSocket>, u16)> {
-    let hold = |port: u16| {
-        let socket = ProbeSocket::tcp_port(target.family())?;
-        socket.bind(SocketAddr::new(source, port))?;
-        io::Result::Ok(socket)
-    };
-    let mut last_error = io::Error::from(io::ErrorKind::AddrInUse);
-    for _ in 0..PORT_ATTEMPTS {
-        let first = hold(0)?;
-        let from = first.local_address()?.port();
-        let more = (1..count).map(|next| match from.checked_add(next) {
-            Some(port) => hold(port),
-            None => Err(io::ErrorKind::AddrInUse.into()),
-        });
-        match more.collect::<io::Result<Vec<_>>>() {
-            Ok(more) => return Ok((std::iter::once(first).chain(more).collect(), from)),
-            Err(error) => last_error = error,
+            PathMessage::Malformed => return arrival.own.then_some(EchoEvent::Unmatched),
+            PathMessage::Reply(reply) => reply,
+        };
+        let number_of = |key| recover_probe_number(key, *self.sent_numbers.last()?);
+        let flow_of = |key| number_of(key).map(|number| self.flow_of(number));
+        match reply_matching::find_probe_key(reply, flow_of).and_then(number_of) {
+            Some(number) => Some(self.classify_reply(reply, number, arrival.at)),
+            None => self.socket.is_own_reply(reply, arrival.own).then_some(EchoEvent::Unmatched),
         }
     }
-    Err(last_error)
+
+    fn classify_reply(
+        &self,
+        reply: &ProbeReply,
+        number: u32,
+        stamp: Option<Duration>,
+    ) -> EchoEvent {
+        let (by, ttl) = (reply.from, reply.ttl);
+        let of_far_end = by == self.socket.flow.destination;
+        match reply.kind {
+            ReplyKind::EchoReply | ReplyKind::SynAck | ReplyKind::Reset => {
+                EchoEvent::Answer { number, stamp, ttl }
+            }
+            ReplyKind::PortUnreachable | ReplyKind::ProtocolUnreachable if of_far_end => {
+                EchoEvent::Answer { number, stamp, ttl }
+            }
+            ReplyKind::TooBig { mtu_bytes } => {
+                EchoEvent::TooBig { number, by, mtu_bytes: Some(mtu_bytes) }
+            }
+            kind => EchoEvent::Unreachable { by, word: kind.as_str() },
+        }
+    }
+}
+
+/// Returns the number of the last packet sent with this key; `latest` is the last packet of all.
+fn recover_probe_number(key: u16, latest: u32) -> Option<u32> {
+    let keys = u32::from(KEYS);
+    let residue = u32::from(key).checked_sub(1).filter(|residue| *residue < keys)?;
+    let back = (latest % keys + keys - residue) % keys;
+    latest.checked_sub(back)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::probe_packet::probe_key;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_key_leads_back_to_the_number_it_was_made_of(latest in 0_u32..200_000, back in 0_u32..65_534) {
+            let number = latest.saturating_sub(back);
+            prop_assert_eq!(recover_probe_number(probe_key(number), latest), Some(number));
+        }
+
+        #[test]
+        fn a_key_that_was_never_sent_leads_nowhere(latest in 0_u32..1000, ahead in 1_u32..1000) {
+            prop_assert_eq!(recover_probe_number(probe_key(latest + ahead), latest), None);
+        }
+    }
+
+    #[test]
+    fn keys_that_no_packet_has_lead_nowhere() {
+        assert_eq!(recover_probe_number(0, 10), None);
+        assert_eq!(recover_probe_number(u16::MAX, 70_000), None);
+    }
 }

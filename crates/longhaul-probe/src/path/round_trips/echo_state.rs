@@ -3,7 +3,7 @@
 //!
 //! Bounds: a series of n probes ends after at most (n - 1) intervals and one timeout.
 
-use super::clock_pair::{ClockPair, stamp_to_monotonic};
+use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};
 use longhaul_model::report::v1::path::{ProbeEcho, ProbeProtocol, RoundTripSeries};
 use std::time::Duration;
 

@@ -1,23 +1,30 @@
 //! Sends single probes to the hops of a path, and matches the answers.
 
 use super::TraceRequest;
-use super::trace_socket::{TraceArrival, TraceSocket};
-use crate::path::path_error::{PathError, protocol_name};
+use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};
+use crate::path::path_error::{PING_PRIVILEGE, PathError, RAW_PRIVILEGE, protocol_name};
+use crate::path::path_socket::{PathArrival, PathMessage, PathSocket};
 use crate::path::probe_packet::{self, ProbeFlow};
 use crate::path::probe_reply::{
     ProbeReply, QuotedTransport, ReplyKind, ReplyReference, reply_matching,
 };
-use longhaul_model::report::v1::path::MplsLabel;
+use longhaul_model::report::v1::path::{MplsLabel, ProbeProtocol};
 use std::collections::HashMap;
+use std::io;
 use std::net::IpAddr;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+/// Number of source ports of a TCP trace, starting with that of the first flow.
+const FLOWS: u16 = 256;
 /// The maximum number of outstanding probes; older ones are given up.
 const MAX_IN_FLIGHT: usize = 20_000;
 /// The maximum timeout of an answer.
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
-/// Relative movement of two clocks that means that one of them was set.
-const MAX_CLOCK_STEP: Duration = Duration::from_millis(1);
+
+const UDP_WITHOUT: &str = "trace with UDP, which needs no privilege, or grant CAP_NET_RAW: \
+     `setcap cap_net_raw+ep $(command -v longhaul)`";
+const ICMP_WITHOUT: &str = "trace with UDP, which needs no privilege, or permit pings: `sysctl -w \
+                            net.ipv4.ping_group_range=\"0 2147483647\"`";
 
 /// A matched answer to a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,16 +48,15 @@ pub struct HopEcho {
 struct InFlightProbe {
     ttl: u8,
     flow: u16,
-    at: Instant,
-    wall: Duration,
+    sent: ClockPair,
 }
 
 /// Sends probes to the hops of a path and receives the answers. Answers that match no outstanding
 /// probe are counted and discarded.
 pub struct HopProber {
-    socket: TraceSocket,
-    request: TraceRequest,
+    socket: PathSocket,
     timeout: Duration,
+    epoch: Instant,
     sent: u32,
     discarded: u32,
     ambiguous: u32,
@@ -61,28 +67,45 @@ impl HopProber {
     /// # Errors
     /// A missing privilege, or no route to the destination.
     pub fn new(asked: &TraceRequest) -> Result<HopProber, PathError> {
-        Ok(HopProber::with_socket(TraceSocket::open(asked)?, asked))
+        let target = &asked.target;
+        let ports = if asked.trace.confidence_ratio.is_some() { FLOWS } else { 1 };
+        let opened = match PathSocket::open_raw(target, ports) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                PathSocket::open_unprivileged(target, true)
+            }
+            opened => opened,
+        };
+        HopProber::with_socket(opened, asked)
     }
 
     /// Creates a prober without raw-socket privileges.
     #[cfg(test)]
     pub(super) fn without_privilege(asked: &TraceRequest) -> Result<HopProber, PathError> {
-        let socket = super::trace_socket::open_unprivileged(asked);
-        let failed =
-            |source| PathError::from_io_error("trace", asked.target.destination, source, None);
-        Ok(HopProber::with_socket(socket.map_err(failed)?, asked))
+        HopProber::with_socket(PathSocket::open_unprivileged(&asked.target, true), asked)
     }
 
-    fn with_socket(outlet: TraceSocket, asked: &TraceRequest) -> HopProber {
-        HopProber {
-            socket: outlet,
-            request: asked.clone(),
+    fn with_socket(
+        opened: io::Result<PathSocket>,
+        asked: &TraceRequest,
+    ) -> Result<HopProber, PathError> {
+        let target = &asked.target;
+        let right = match target.protocol {
+            ProbeProtocol::Icmp => (PING_PRIVILEGE, ICMP_WITHOUT),
+            ProbeProtocol::Udp | ProbeProtocol::Tcp => (RAW_PRIVILEGE, UDP_WITHOUT),
+        };
+        let socket = opened.map_err(|source| {
+            let what = format!("trace the route with {} to", protocol_name(target.protocol));
+            PathError::from_io_error(what, target.destination, source, Some(right))
+        })?;
+        Ok(HopProber {
+            socket,
             timeout: Duration::from_micros(asked.trace.timeout_us).min(MAX_TIMEOUT),
+            epoch: Instant::now(),
             sent: 0,
             discarded: 0,
             ambiguous: 0,
             in_flight: HashMap::new(),
-        }
+        })
     }
 
     /// Sends one probe of the main flow and returns its number.
@@ -94,9 +117,14 @@ impl HopProber {
     pub fn send_flow(&mut self, flow: u16, ttl: u8) -> Result<u16, PathError> {
         self.drop_expired();
         let number = probe_packet::probe_key(self.sent);
-        let probe = InFlightProbe { ttl, flow, at: Instant::now(), wall: wall_clock() };
-        let sent = self.socket.send(&self.socket.flow.sibling_flow(flow), ttl, number);
-        sent.map_err(|source| self.path_error("send probes", source))?;
+        let probe = InFlightProbe { ttl, flow, sent: ClockPair::now(self.epoch) };
+        match self.socket.send(&self.socket.flow.sibling_flow(flow), ttl, number, 0) {
+            // A full queue on this host loses the probe like a full queue on the path.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                return Err(self.path_error("send probes", error));
+            }
+            _ => {}
+        }
         self.sent += 1;
         self.in_flight.insert(number, probe);
         Ok(number)
@@ -108,7 +136,7 @@ impl HopProber {
             let heard = self.socket.receive();
             let heard = heard.map_err(|source| self.path_error("receive answers", source))?;
             let nothing = heard.is_none();
-            if let Some(echo) = heard.and_then(|heard| self.match_arrival(heard)) {
+            if let Some(echo) = heard.and_then(|heard| self.match_arrival(&heard)) {
                 return Ok(Some(echo));
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -148,58 +176,65 @@ impl HopProber {
         self.ambiguous
     }
 
-    fn path_error(&self, what: &str, source: std::io::Error) -> PathError {
-        let what = format!("{what} with {} to", protocol_name(self.request.target.protocol));
-        PathError::from_io_error(what, self.request.target.destination, source, None)
+    fn path_error(&self, what: &str, source: io::Error) -> PathError {
+        let flow = &self.socket.flow;
+        let what = format!("{what} with {} to", protocol_name(flow.protocol));
+        PathError::from_io_error(what, flow.destination, source, None)
     }
 
     fn drop_expired(&mut self) {
-        let timeout = self.timeout;
         if self.in_flight.len() >= MAX_IN_FLIGHT || self.sent.is_multiple_of(256) {
-            self.in_flight.retain(|_, sent| sent.at.elapsed() < timeout);
+            self.retain_waiting();
         }
         if self.in_flight.len() >= MAX_IN_FLIGHT {
             self.in_flight.clear();
         }
     }
 
-    fn match_arrival(&mut self, heard: TraceArrival) -> Option<HopEcho> {
-        let now = Instant::now();
-        let Some(reply) = heard.reply else {
-            self.discard();
-            return None;
-        };
-        let probe = if is_ambiguous(&reply) { self.only_probe() } else { self.find_probe(&reply) };
-        let Some((number, sent)) = probe else {
-            if self.is_for_our_flow(&reply) {
+    fn retain_waiting(&mut self) {
+        let (now, timeout) = (self.epoch.elapsed(), self.timeout);
+        self.in_flight.retain(|_, probe| now < probe.sent.monotonic + timeout);
+    }
+
+    fn match_arrival(&mut self, heard: &PathArrival) -> Option<HopEcho> {
+        let read = ClockPair::now(self.epoch);
+        let reply = match &heard.message {
+            PathMessage::Reply(reply) => reply,
+            PathMessage::Malformed => {
                 self.discard();
-                self.ambiguous += u32::from(is_ambiguous(&reply));
+                return None;
+            }
+            PathMessage::Transmitted(_) => return None,
+        };
+        let number = if is_ambiguous(reply) { self.only_probe() } else { self.find_probe(reply) };
+        let Some((number, probe)) =
+            number.and_then(|number| self.in_flight.get(&number).map(|probe| (number, *probe)))
+        else {
+            if self.socket.is_own_reply(reply, heard.own) {
+                self.discard();
+                self.ambiguous += u32::from(is_ambiguous(reply));
             }
             return None;
         };
-        let times = ProbeTimes {
-            waited: now.saturating_duration_since(sent.at),
-            left: sent.wall,
-            came: heard.at,
-            now: wall_clock(),
-        };
-        let Some(rtt) = times.rtt().filter(|rtt| *rtt <= self.timeout) else {
+        let stamp = heard.at.and_then(|stamp| stamp_to_monotonic(stamp, &probe.sent, &read));
+        let rtt = stamp.unwrap_or(read.monotonic).saturating_sub(probe.sent.monotonic);
+        if rtt > self.timeout {
             self.discard();
             return None;
-        };
+        }
         self.in_flight.remove(&number);
-        let flow = self.socket.flow.sibling_flow(sent.flow);
+        let flow = self.socket.flow.sibling_flow(probe.flow);
         Some(HopEcho {
             number,
-            ttl: sent.ttl,
-            flow: sent.flow,
+            ttl: probe.ttl,
+            flow: probe.flow,
             rtt,
             address: reply.from,
             reply_ttl: reply.ttl,
-            quoted_ttl: quoted_ttl(&reply),
+            quoted_ttl: quoted_ttl(reply),
             kind: reply.kind,
-            rewritten: reply_matching::find_rewritten_fields(&flow, number, &reply),
-            mpls: reply.mpls,
+            rewritten: reply_matching::find_rewritten_fields(&flow, number, reply),
+            mpls: reply.mpls.clone(),
         })
     }
 
@@ -207,43 +242,19 @@ impl HopProber {
         self.discarded = self.discarded.saturating_add(1);
     }
 
-    /// Returns the outstanding probe, if there is exactly one.
-    fn only_probe(&mut self) -> Option<(u16, InFlightProbe)> {
-        let timeout = self.timeout;
-        self.in_flight.retain(|_, sent| sent.at.elapsed() < timeout);
-        let mut probes = self.in_flight.iter();
-        let (number, sent) = probes.next()?;
-        probes.next().is_none().then_some((*number, *sent))
+    /// Returns the number of the outstanding probe, if there is exactly one.
+    fn only_probe(&mut self) -> Option<u16> {
+        self.retain_waiting();
+        let mut numbers = self.in_flight.keys();
+        let number = *numbers.next()?;
+        numbers.next().is_none().then_some(number)
     }
 
-    /// Returns the outstanding probe that the reply matches, in that probe's flow.
-    fn find_probe(&self, reply: &ProbeReply) -> Option<(u16, InFlightProbe)> {
-        let candidates = reply_matching::candidate_keys(reply);
-        candidates.into_iter().flatten().find_map(|number| {
-            let sent = *self.in_flight.get(&number)?;
-            let flow = self.socket.flow.sibling_flow(sent.flow);
-            (reply_matching::match_probe_key(&flow, reply) == Some(number))
-                .then_some((number, sent))
+    /// Returns the number of the outstanding probe that the reply matches, in that probe's flow.
+    fn find_probe(&self, reply: &ProbeReply) -> Option<u16> {
+        reply_matching::find_probe_key(reply, |number| {
+            self.in_flight.get(&number).map(|probe| self.socket.flow.sibling_flow(probe.flow))
         })
-    }
-
-    /// Returns whether the reply has our identifier, port or tag, so that it is not another
-    /// program's.
-    fn is_for_our_flow(&self, reply: &ProbeReply) -> bool {
-        let flow = &self.socket.flow;
-        match &reply.reference {
-            ReplyReference::Echo { identifier, .. } => *identifier == flow.source_id,
-            ReplyReference::Segment { .. } => true,
-            ReplyReference::Quote(quote) => {
-                let near = match quote.transport {
-                    QuotedTransport::Hidden => return quote.ip.is_none(),
-                    QuotedTransport::Icmp { identifier, .. } => identifier,
-                    QuotedTransport::Udp { source_port, .. }
-                    | QuotedTransport::Tcp { source_port, .. } => source_port,
-                };
-                near == flow.source_id || quote.mark.is_some_and(|mark| mark.tag == flow.tag)
-            }
-        }
     }
 }
 
@@ -261,60 +272,5 @@ fn quoted_ttl(reply: &ProbeReply) -> Option<u8> {
     match &reply.reference {
         ReplyReference::Quote(quote) => quote.ip.map(|ip| ip.ttl),
         _ => None,
-    }
-}
-
-/// Returns the wall clock, which the kernel also uses for timestamps.
-fn wall_clock() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// Send and receive times of a probe, by two clocks.
-struct ProbeTimes {
-    /// Monotonic time until this program read the answer.
-    waited: Duration,
-    /// Wall-clock time of sending.
-    left: Duration,
-    came: Option<Duration>,
-    now: Duration,
-}
-
-impl ProbeTimes {
-    /// Returns the round trip, to the kernel's time of arrival if there is one; `None` if the answer
-    /// arrived before its probe was sent. Ignores a wall clock that was set meanwhile.
-    fn rtt(&self) -> Option<Duration> {
-        let by_wall = self.now.checked_sub(self.left);
-        let steady = by_wall.is_some_and(|time| time.abs_diff(self.waited) <= MAX_CLOCK_STEP);
-        match self.came {
-            Some(came) if steady => {
-                let rtt = came.checked_sub(self.left).filter(|rtt| !rtt.is_zero())?;
-                Some(rtt.min(self.waited))
-            }
-            _ => Some(self.waited),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn times(waited: u64, left: u64, came: Option<u64>, now: u64) -> ProbeTimes {
-        let ms = Duration::from_millis;
-        ProbeTimes { waited: ms(waited), left: ms(left), came: came.map(ms), now: ms(now) }
-    }
-
-    #[test]
-    fn a_clock_set_in_between_and_an_answer_before_its_probe_give_no_wrong_time() {
-        let ms = Duration::from_millis;
-        // The kernel's timestamp excludes the time that the answer waited to be read.
-        assert_eq!(times(30, 1000, Some(1020), 1030).rtt(), Some(ms(20)));
-        // The wall clock was set back by 400 ms, or forward by 5 s.
-        assert_eq!(times(30, 1000, Some(620), 630).rtt(), Some(ms(30)));
-        assert_eq!(times(30, 1000, Some(6020), 6030).rtt(), Some(ms(30)));
-        // No stamp.
-        assert_eq!(times(30, 1000, None, 1030).rtt(), Some(ms(30)));
-        // The answer arrived before the probe was sent.
-        assert_eq!(times(30, 1000, Some(999), 1030).rtt(), None);
     }
 }
