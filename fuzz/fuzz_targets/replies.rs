@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_probe::path::probe_packet::ProbeFlow;
-use longhaul_probe::path::probe_reply::{self, ProbeReply, QueuedIcmpError, reply_matching};
+use longhaul_probe::path::probe_reply::{self, ProbeReply, QueuedIcmpInfo, reply_matching};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const NEAR: [IpAddr; 2] = [
@@ -47,14 +47,11 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let from = FAR[usize::from(family & 1)];
-    let queued = QueuedIcmpError {
-        from,
-        ttl: Some(at),
+    let queued = QueuedIcmpInfo {
         kind,
         code,
         info: 0,
-        quoted: rest,
-        echo: family & 2 != 0,
+        reported_by: Some(from),
         extensions_at: (at != 0).then_some(usize::from(at)),
     };
     let replies = [
@@ -62,7 +59,8 @@ fuzz_target!(|bytes: &[u8]| {
         probe_reply::parse_icmp(rest, from, None),
         probe_reply::parse_tcp_v4(rest),
         probe_reply::parse_tcp(rest, from, None),
-        probe_reply::parse_queued_error(&queued),
+        probe_reply::parse_queued_error(&queued, Some(at), rest, family & 2 != 0),
+        probe_reply::parse_echoed_datagram(rest, from, None),
     ];
     replies.iter().flatten().for_each(check);
 });

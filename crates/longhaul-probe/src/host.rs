@@ -155,6 +155,9 @@ pub fn observe_host_with_buffer(
     AuditObservation {
         host: crate::engine::read_host_facts(interface.as_deref()),
         effective,
-        ..notes.into_observation()
+        readings: notes.readings,
+        unread: notes.unread,
+        changes: Vec::new(),
+        trials: Vec::new(),
     }
 }

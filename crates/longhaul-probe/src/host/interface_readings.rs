@@ -2,9 +2,9 @@
 
 use super::readings_builder::ReadingsBuilder;
 use longhaul_model::units::Rate;
+use longhaul_sys::host::interrupts::InterruptLine;
 use longhaul_sys::host::{core_list, ethtool, interrupts, network_interface, pci, qdisc};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 
 /// Reads everything about the interface `name`, which exists.
 pub(super) fn read_interface(notes: &mut ReadingsBuilder, name: &str) {
@@ -73,35 +73,22 @@ fn read_bus(notes: &mut ReadingsBuilder, name: &str) {
 
 fn read_interrupts(notes: &mut ReadingsBuilder, name: &str, address: &str) {
     let reading = ["interface.irq.count"];
-    notes.put_result(&reading, count_interrupts(name, address), |notes, spread| {
-        if spread.count == 0 {
-            let why = "the device has no interrupts of its own";
-            notes.missing("interface.irq.count", why);
+    notes.put_result(&reading, interrupts::read_proc_interrupts(), |notes, lines| {
+        let mut own = pci::list_msi_interrupts(address);
+        own.retain(|number| lines.contains_key(number));
+        if own.is_empty() {
+            own = interrupts::find_interface_interrupts(&lines, name);
+        }
+        if own.is_empty() {
+            notes.missing("interface.irq.count", "the device has no interrupts of its own");
             return;
         }
-        notes.put("interface.irq.count", spread.count);
-        notes.put("interface.irq.cores", spread.cores.len());
-        notes.put("interface.irq.cores_list", core_list::format_core_list(&spread.cores));
-        let share = spread.busiest_ratio.map(|ratio| format!("{ratio:.3}"));
-        notes.put_optional("interface.irq.busiest_ratio", share);
+        put_interrupts(notes, &lines, &own);
     });
 }
 
-/// The distribution of a device's interrupts over the cores.
-struct InterruptSpread {
-    count: usize,
-    cores: Vec<u32>,
-    /// `None` if there have been no interrupts yet.
-    busiest_ratio: Option<f64>,
-}
-
-fn count_interrupts(name: &str, address: &str) -> io::Result<InterruptSpread> {
-    let lines = interrupts::read_proc_interrupts()?;
-    let mut own = pci::list_msi_interrupts(address);
-    own.retain(|number| lines.contains_key(number));
-    if own.is_empty() {
-        own = interrupts::find_interface_interrupts(&lines, name);
-    }
+/// Adds the distribution of a device's interrupts over the cores.
+fn put_interrupts(notes: &mut ReadingsBuilder, lines: &BTreeMap<u32, InterruptLine>, own: &[u32]) {
     let cores: BTreeSet<u32> =
         own.iter().filter_map(|&number| interrupts::interrupt_cores(number)).flatten().collect();
     let mut served: BTreeMap<u32, u64> = BTreeMap::new();
@@ -111,9 +98,11 @@ fn count_interrupts(name: &str, address: &str) -> io::Result<InterruptSpread> {
     }
     let all: u64 = served.values().fold(0, |sum, &count| sum.saturating_add(count));
     let most = served.values().copied().max().unwrap_or(0);
-    Ok(InterruptSpread {
-        count: own.len(),
-        cores: cores.into_iter().collect(),
-        busiest_ratio: (all > 0).then(|| most as f64 / all as f64),
-    })
+    let cores: Vec<u32> = cores.into_iter().collect();
+    notes.put("interface.irq.count", own.len());
+    notes.put("interface.irq.cores", cores.len());
+    notes.put("interface.irq.cores_list", core_list::format_core_list(&cores));
+    // There may have been no interrupts yet.
+    let share = (all > 0).then(|| format!("{:.3}", most as f64 / all as f64));
+    notes.put_optional("interface.irq.busiest_ratio", share);
 }

@@ -1,6 +1,5 @@
 //! The readings of a host, and the reasons for missing ones, by name.
 
-use longhaul_model::report::v1::host::AuditObservation;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
@@ -55,14 +54,6 @@ impl ReadingsBuilder {
                     self.missing(name, why.clone());
                 }
             }
-        }
-    }
-
-    pub fn into_observation(self) -> AuditObservation {
-        AuditObservation {
-            readings: self.readings,
-            unread: self.unread,
-            ..AuditObservation::default()
         }
     }
 }

@@ -146,7 +146,7 @@ pub fn revert_settings(journal: &Path) -> Result<Vec<SettingChange>, HostError> 
     } else {
         settings_journal::check_namespace(&book, journal)?;
         for change in &mut changes {
-            if restore_change(change) == RestoreOutcome::Missing {
+            if !restore_change(change) {
                 // Keeps the original order, oldest first.
                 book.changes.insert(0, change.clone());
             }
@@ -156,26 +156,17 @@ pub fn revert_settings(journal: &Path) -> Result<Vec<SettingChange>, HostError> 
     Ok(changes)
 }
 
-/// The outcome of restoring a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RestoreOutcome {
-    Back,
-    /// The setting no longer exists.
-    Gone,
-    /// The setting could not be restored yet.
-    Missing,
-}
-
-fn restore_change(change: &mut SettingChange) -> RestoreOutcome {
+/// Restores a setting; returns false if it could not be restored yet.
+fn restore_change(change: &mut SettingChange) -> bool {
     let interface = change.interface.as_deref();
     let is_gone = HostSetting::find(&change.name, interface).is_ok_and(|setting| setting.is_gone());
     if is_gone {
         change.error = Some("its interface no longer exists".to_owned());
-        return RestoreOutcome::Gone;
+        return true;
     }
     change.error = restore_value(&change.name, interface, &change.before).err();
     change.reverted = change.error.is_none();
-    if change.reverted { RestoreOutcome::Back } else { RestoreOutcome::Missing }
+    change.reverted
 }
 
 /// Writes `before` if it is not the current value, and verifies it.

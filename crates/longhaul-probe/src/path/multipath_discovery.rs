@@ -71,8 +71,6 @@ pub struct MultipathDiscovery {
     max_time: Duration,
     /// By hop (from 0) and flow.
     positions: Vec<Vec<FlowPosition>>,
-    /// Hops that did not answer the trace; no flow is sent to them.
-    silent: Vec<bool>,
     outstanding: Vec<OutstandingFlowProbe>,
     pacing: Vec<HopPacing>,
     max_rtt: Option<Duration>,
@@ -98,7 +96,6 @@ impl MultipathDiscovery {
             destination,
             max_time: most_time,
             positions: known.iter().map(places).collect(),
-            silent: known.iter().map(Option::is_none).collect(),
             outstanding: Vec::new(),
             pacing: vec![pace; known.len()],
             max_rtt: None,
@@ -172,9 +169,14 @@ impl MultipathDiscovery {
         }
     }
 
+    /// Returns whether a hop (from 0) did not answer the trace; no flow is sent to it.
+    fn is_silent(&self, hop: usize) -> bool {
+        self.positions[hop][0] == FlowPosition::Silent
+    }
+
     /// Returns the position of a flow at a hop (from 0) once it is settled.
     fn settled_position(&self, hop: usize, flow: u16) -> Option<FlowPosition> {
-        if self.silent[hop] {
+        if self.is_silent(hop) {
             return Some(FlowPosition::Silent);
         }
         let place = self.positions[hop][usize::from(flow)];
@@ -191,7 +193,7 @@ impl MultipathDiscovery {
         let share = self.failure_per_balancer();
         let mut wanted = Vec::new();
         for hop in 0..self.positions.len() {
-            if self.silent[hop] || self.is_unresponsive(hop) {
+            if self.is_silent(hop) || self.is_unresponsive(hop) {
                 continue;
             }
             for router in self.routers_before(hop) {
@@ -230,7 +232,7 @@ impl MultipathDiscovery {
         let Some(before) = hop.checked_sub(1) else {
             return vec![None];
         };
-        if self.silent[before] {
+        if self.is_silent(before) {
             return vec![Some(FlowPosition::Silent)];
         }
         let mut routers = Vec::new();
@@ -286,7 +288,7 @@ impl MultipathDiscovery {
         if let Some(flow) = flows.find(|flow| open(flow) && self.flow_passes(hop, router, *flow)) {
             return Some((ttl, flow));
         }
-        let usable = |before: &usize| !self.silent[*before] && !self.is_unresponsive(*before);
+        let usable = |before: &usize| !self.is_silent(*before) && !self.is_unresponsive(*before);
         let before = hop.checked_sub(1).filter(usable)?;
         let coming = self.outstanding.iter().filter(|probe| probe.ttl == ttl - 1);
         if coming.count() >= lacking as usize {
@@ -300,7 +302,7 @@ impl MultipathDiscovery {
 
     /// Iterates over every router with the flows and next hops found behind it.
     fn router_coverage(&self) -> impl Iterator<Item = (usize, u32, usize)> {
-        let hops = (0..self.positions.len()).filter(|hop| !self.silent[*hop]);
+        let hops = (0..self.positions.len()).filter(|hop| !self.is_silent(*hop));
         hops.flat_map(move |hop| {
             let routers = self.routers_before(hop);
             routers.into_iter().map(move |router| {

@@ -34,9 +34,6 @@ pub enum PathError {
         #[source]
         source: io::Error,
     },
-    /// The request is invalid.
-    #[error("cannot {what} {to}: {why}")]
-    InvalidRequest { what: String, to: IpAddr, why: String },
 }
 
 /// The privilege for raw sockets.
@@ -77,14 +74,13 @@ impl PathError {
             PathError::NoRoute { .. } => Some(
                 "check the address family (-4, -6), `--bind`, `--device` and the routing table",
             ),
-            PathError::Socket { .. } | PathError::InvalidRequest { .. } => None,
+            PathError::Socket { .. } => None,
         }
     }
 
-    /// Returns the program's exit code: 2 usage, 3 no peer, 5 privilege or kernel.
+    /// Returns the program's exit code: 3 no peer, 5 privilege or kernel.
     pub fn exit_code(&self) -> u8 {
         match self {
-            PathError::InvalidRequest { .. } => 2,
             PathError::NoRoute { .. } => 3,
             PathError::Privilege { .. } | PathError::Socket { .. } => 5,
         }

@@ -12,6 +12,7 @@ mod reply_source;
 #[cfg(test)]
 mod tests;
 
+pub use longhaul_sys::probe_socket::QueuedIcmpInfo;
 pub use quoted_packet::{IpHeader, ProbeMark, QuotedPacket, QuotedTransport};
 pub use reply_kind::ReplyKind;
 pub(super) use reply_source::ReplySource;
@@ -47,23 +48,6 @@ pub enum ReplyReference {
         destination_port: u16,
         acknowledged: u32,
     },
-}
-
-/// An ICMP error from a socket's error queue.
-#[derive(Debug, Clone, Copy)]
-pub struct QueuedIcmpError<'a> {
-    pub from: IpAddr,
-    pub ttl: Option<u8>,
-    /// ICMP type, followed by the code.
-    pub kind: u8,
-    pub code: u8,
-    /// MTU of a "too big" error.
-    pub info: u32,
-    /// The quoted packet: for UDP its payload, for ICMP from the ICMP header on.
-    pub quoted: &'a [u8],
-    /// The quoted packet is an echo request of a ping socket.
-    pub echo: bool,
-    pub extensions_at: Option<usize>,
 }
 
 /// Parses an IPv4 packet with an ICMP message.
@@ -116,18 +100,22 @@ pub fn parse_echoed_datagram(payload: &[u8], from: IpAddr, ttl: Option<u8>) -> O
     Some(ProbeReply { from, ttl, kind: ReplyKind::EchoReply, reference, mpls: Vec::new() })
 }
 
-/// Parses an error about a packet of one socket.
-pub fn parse_queued_error(error: &QueuedIcmpError<'_>) -> Option<ProbeReply> {
-    let extensions = error.extensions_at.and_then(|at| error.quoted.get(at..));
-    let quoted = match extensions {
-        Some(extensions) => &error.quoted[..error.quoted.len() - extensions.len()],
-        None => error.quoted,
-    };
+/// Parses an error from the error queue of one socket. `quoted` is the quoted packet: for UDP its
+/// payload, for the echo request of a ping socket (`echo`) from the ICMP header on.
+pub fn parse_queued_error(
+    error: &QueuedIcmpInfo,
+    ttl: Option<u8>,
+    quoted: &[u8],
+    echo: bool,
+) -> Option<ProbeReply> {
+    let from = error.reported_by?;
+    let extensions = error.extensions_at.and_then(|at| quoted.get(at..));
+    let quoted = &quoted[..quoted.len() - extensions.map_or(0, <[u8]>::len)];
     Some(ProbeReply {
-        from: error.from,
-        ttl: error.ttl,
-        kind: ReplyKind::from_icmp(error.from.is_ipv4(), error.kind, error.code, error.info)?,
-        reference: ReplyReference::Quote(QuotedPacket::from_error_queue(quoted, error.echo)?),
+        from,
+        ttl,
+        kind: ReplyKind::from_icmp(from.is_ipv4(), error.kind, error.code, error.info)?,
+        reference: ReplyReference::Quote(QuotedPacket::from_error_queue(quoted, echo)?),
         mpls: extensions.map(icmp_extension::parse_mpls_stack).unwrap_or_default(),
     })
 }

@@ -12,7 +12,7 @@ use crate::probe_error::ProbeError;
 use longhaul_model::report::v1::load::LoadProbe;
 use longhaul_sys::{poll, sockopt};
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const SERVICE_TIME: Duration = Duration::from_millis(3);
 /// Maximum duration of a wait for echoes, so that a stop is noticed.
 const MAX_WAIT: Duration = Duration::from_millis(20);
 
-/// Runs one series.
+/// Runs one series, with its DSCP on the flow.
 pub(super) fn run_echoes(
     flow: &mut SessionFlow,
     line: &mut ProbeControl,
@@ -36,55 +36,30 @@ pub(super) fn run_echoes(
     stop: &AtomicBool,
     each: &mut dyn FnMut(&LoadProbe),
 ) -> Result<EchoResult, ProbeError> {
-    let marked =
-        DscpGuard::set(&flow.socket, asked.dscp).map_err(local_error("set the DSCP of echoes"))?;
-    let mut shooting = RunningEchoes {
-        buffer: build_payload(asked.packet_bytes, &flow.socket)
-            .map_err(local_error("create an echo"))?,
+    let peer = flow.socket.peer_addr().map_err(local_error("create an echo"))?;
+    if let Some(dscp) = asked.dscp {
+        sockopt::set_dscp(&flow.socket, dscp, peer)
+            .map_err(local_error("set the DSCP of echoes"))?;
+    }
+    let running = RunningEchoes {
+        buffer: build_payload(asked.packet_bytes, peer),
         series: EchoTracker::new(number, clock.now_ns(), line.idle_rtt()),
         offset_ns: clock.wall_offset_ns(),
         by_user: false,
         session: flow.session,
         clock,
     };
-    let begin = Instant::now();
-    let interval = asked.interval.max(MIN_INTERVAL);
-    let mut due = begin;
-    let mut looked = begin;
-    let mut ended: Option<Instant> = None;
-    loop {
-        let now = Instant::now();
-        if ended.is_none() && (stop.load(Ordering::Relaxed) || now >= begin + asked.max_time) {
-            ended = Some(now);
-        }
-        if ended.is_none() && now >= due {
-            shooting.send(&flow.socket);
-            // Echoes missed by a busy core are not sent in a burst.
-            due = (due + interval).max(now);
-        }
-        shooting.read(flow, each).map_err(local_error("receive echoes"))?;
-        if ended.is_some_and(|since| shooting.is_over(since)) {
-            break;
-        }
-        if looked.elapsed() > SERVICE_INTERVAL
-            && (ended.is_some() || due.saturating_duration_since(Instant::now()) > SERVICE_TIME)
-        {
-            line.service()?;
-            looked = Instant::now();
-        }
-        let next = if ended.is_some() { now + MAX_WAIT } else { due };
-        let wait = next.saturating_duration_since(Instant::now()).min(MAX_WAIT);
-        poll::wait_readable([flow.socket.as_fd()], Some(wait))
-            .map_err(local_error("wait for echoes"))?;
+    let ran = running.run(flow, line, asked, stop, each);
+    if asked.dscp.is_some() {
+        // The same call succeeded a moment ago.
+        let _ = sockopt::set_dscp(&flow.socket, 0, peer);
     }
-    drop(marked);
-    Ok(shooting.into_result(each))
+    ran
 }
 
-fn build_payload(packet_bytes: u32, socket: &UdpSocket) -> io::Result<Vec<u8>> {
+fn build_payload(packet_bytes: u32, peer: SocketAddr) -> Vec<u8> {
     let packet = packet_bytes.clamp(PACKET_BYTES.0, PACKET_BYTES.1);
-    let bytes = payload_bytes(packet, socket.peer_addr()?);
-    Ok((0..bytes as u64).map(payload_byte).collect())
+    (0..payload_bytes(packet, peer) as u64).map(payload_byte).collect()
 }
 
 /// A series in progress.
@@ -98,6 +73,47 @@ struct RunningEchoes {
 }
 
 impl RunningEchoes {
+    fn run(
+        mut self,
+        flow: &mut SessionFlow,
+        line: &mut ProbeControl,
+        asked: &EchoSeriesPlan,
+        stop: &AtomicBool,
+        each: &mut dyn FnMut(&LoadProbe),
+    ) -> Result<EchoResult, ProbeError> {
+        let begin = Instant::now();
+        let interval = asked.interval.max(MIN_INTERVAL);
+        let mut due = begin;
+        let mut looked = begin;
+        let mut ended: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            if ended.is_none() && (stop.load(Ordering::Relaxed) || now >= begin + asked.max_time) {
+                ended = Some(now);
+            }
+            if ended.is_none() && now >= due {
+                self.send(&flow.socket);
+                // Echoes missed by a busy core are not sent in a burst.
+                due = (due + interval).max(now);
+            }
+            self.read(flow, each).map_err(local_error("receive echoes"))?;
+            if ended.is_some_and(|since| self.is_over(since)) {
+                break;
+            }
+            if looked.elapsed() > SERVICE_INTERVAL
+                && (ended.is_some() || due.saturating_duration_since(Instant::now()) > SERVICE_TIME)
+            {
+                line.service()?;
+                looked = Instant::now();
+            }
+            let next = if ended.is_some() { now + MAX_WAIT } else { due };
+            let wait = next.saturating_duration_since(Instant::now()).min(MAX_WAIT);
+            poll::wait_readable([flow.socket.as_fd()], Some(wait))
+                .map_err(local_error("wait for echoes"))?;
+        }
+        Ok(self.into_result(each))
+    }
+
     fn send(&mut self, socket: &UdpSocket) {
         // The wall clock may be set at any time, so its offset is read before each echo.
         self.offset_ns = self.clock.wall_offset_ns();
@@ -105,7 +121,7 @@ impl RunningEchoes {
         ProbeDatagramHeader {
             kind: DatagramKind::EchoWanted,
             session: self.session,
-            train: self.series_number(),
+            train: self.series.number(),
             index: self.series.sent_echoes(),
             sent_ns,
             there_received_ns: 0,
@@ -115,10 +131,6 @@ impl RunningEchoes {
         // A failed send counts as a lost echo.
         let _ = socket.send(&self.buffer);
         self.series.record_sent(sent_ns);
-    }
-
-    fn series_number(&self) -> u32 {
-        self.series.number()
     }
 
     fn read(&mut self, flow: &mut SessionFlow, each: &mut dyn FnMut(&LoadProbe)) -> io::Result<()> {
@@ -158,32 +170,6 @@ impl RunningEchoes {
             duplicates: self.series.duplicates,
             reordered: self.series.reordered,
             discarded: self.series.discarded,
-        }
-    }
-}
-
-/// Sets the flow's DSCP during a series and resets it on drop.
-struct DscpGuard {
-    socket: Option<UdpSocket>,
-}
-
-impl DscpGuard {
-    fn set(socket: &UdpSocket, dscp: Option<u8>) -> io::Result<DscpGuard> {
-        let Some(dscp) = dscp else {
-            return Ok(DscpGuard { socket: None });
-        };
-        sockopt::set_dscp(socket, dscp, socket.peer_addr()?)?;
-        Ok(DscpGuard { socket: Some(socket.try_clone()?) })
-    }
-}
-
-impl Drop for DscpGuard {
-    fn drop(&mut self) {
-        if let Some(socket) = &self.socket
-            && let Ok(peer) = socket.peer_addr()
-        {
-            // The same call succeeded a moment ago.
-            let _ = sockopt::set_dscp(socket, 0, peer);
         }
     }
 }

@@ -59,14 +59,29 @@ impl ProbeServer {
         let (answer, answers) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let moved = Arc::new(AtomicU64::new(0));
-        let worker = ProbeServerWorker::new(
-            setup,
+        let clock = ProbeClock::new(setup.epoch);
+        let session = setup.flow.as_ref().map_or(0, |(_, hello)| session_number(hello.nonce));
+        let flow = match setup.flow {
+            None => None,
+            Some((socket, hello)) => Some(ProbeServerFlow {
+                headers_bytes: headers_bytes(socket.peer_addr()?) as u64,
+                sender: TrainSender::new(&socket, session, clock)?,
+                socket,
+                hello,
+            }),
+        };
+        let worker = ProbeServerWorker {
+            flow,
+            reader: FlowReader::new(session, clock),
+            surveyor: setup.surveyor,
+            left_bytes: setup.max_bytes,
+            collect_deadline: None,
             asks,
-            answer,
-            Arc::clone(&wake),
-            Arc::clone(&stop),
-            Arc::clone(&moved),
-        )?;
+            answers: answer,
+            wake: Arc::clone(&wake),
+            stop: Arc::clone(&stop),
+            moved: Arc::clone(&moved),
+        };
         let thread =
             std::thread::Builder::new().name("probes".to_owned()).spawn(move || worker.run())?;
         Ok(ProbeServer { asks: Some(ask), answers, wake, stop, moved, thread: Some(thread) })
@@ -107,9 +122,17 @@ impl Drop for ProbeServer {
     }
 }
 
+/// The server's end of the flow.
+struct ProbeServerFlow {
+    socket: UdpSocket,
+    /// The preamble that opened the flow.
+    hello: StreamPreamble,
+    headers_bytes: u64,
+    sender: TrainSender,
+}
+
 struct ProbeServerWorker {
-    flow: Option<(UdpSocket, StreamPreamble, TrainSender)>,
-    headers_bytes: usize,
+    flow: Option<ProbeServerFlow>,
     reader: FlowReader,
     surveyor: ReverseSurveyor,
     left_bytes: u64,
@@ -123,41 +146,6 @@ struct ProbeServerWorker {
 }
 
 impl ProbeServerWorker {
-    fn new(
-        setup: ProbeServerSetup,
-        asks: Receiver<SessionRequest>,
-        answers: SyncSender<SessionReply>,
-        wake: Arc<OwnedFd>,
-        stop: Arc<AtomicBool>,
-        moved: Arc<AtomicU64>,
-    ) -> io::Result<ProbeServerWorker> {
-        let clock = ProbeClock::new(setup.epoch);
-        let mut headers = 0;
-        let mut session = 0;
-        let flow = match setup.flow {
-            None => None,
-            Some((socket, preamble)) => {
-                session = session_number(preamble.nonce);
-                headers = headers_bytes(socket.peer_addr()?);
-                let sender = TrainSender::new(&socket, session, clock)?;
-                Some((socket, preamble, sender))
-            }
-        };
-        Ok(ProbeServerWorker {
-            flow,
-            headers_bytes: headers,
-            reader: FlowReader::new(session, clock),
-            surveyor: setup.surveyor,
-            left_bytes: setup.max_bytes,
-            collect_deadline: None,
-            asks,
-            answers,
-            wake,
-            stop,
-            moved,
-        })
-    }
-
     fn run(mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             if self.wait().and_then(|()| self.read_flow()).is_err() {
@@ -178,7 +166,7 @@ impl ProbeServerWorker {
         let time = Some(left.unwrap_or(STOP_POLL_INTERVAL).min(STOP_POLL_INTERVAL));
         let wake = self.wake.as_fd();
         match &self.flow {
-            Some((socket, ..)) => poll::wait_readable([socket.as_fd(), wake], time).map(drop)?,
+            Some(flow) => poll::wait_readable([flow.socket.as_fd(), wake], time).map(drop)?,
             None => poll::wait_readable([wake], time).map(drop)?,
         }
         poll::clear_wake(wake);
@@ -186,21 +174,18 @@ impl ProbeServerWorker {
     }
 
     fn read_flow(&mut self) -> io::Result<()> {
-        let Some((socket, preamble, _)) = &self.flow else {
+        let Some(flow) = &self.flow else {
             return Ok(());
         };
         let clock = self.reader.clock;
         let mut echo = EchoReflector {
-            socket,
-            preamble,
+            flow,
             clock,
             offset_ns: None,
-            headers_bytes: self.headers_bytes as u64,
             left_bytes: &mut self.left_bytes,
             moved: &self.moved,
-            buffer: Vec::new(),
         };
-        self.reader.read(socket, &mut |single| echo.handle_datagram(single)).map(drop)
+        self.reader.read(&flow.socket, &mut |single| echo.handle_datagram(single)).map(drop)
     }
 
     fn handle_request(&mut self, ask: SessionRequest) {
@@ -248,11 +233,11 @@ impl ProbeServerWorker {
         if let Err(why) = self.spend_budget(trains) {
             return SessionReply::Failed(why);
         }
-        let Some((_, _, sender)) = &mut self.flow else {
+        let Some(flow) = &mut self.flow else {
             return SessionReply::Failed(NO_FLOW.to_owned());
         };
         let stop = &self.stop;
-        let shots = trains.iter().map(|train| sender.send(train, stop));
+        let shots = trains.iter().map(|train| flow.sender.send(train, stop));
         SessionReply::Sent(SentTrains {
             trains: shots.collect(),
             interface_bps: self.surveyor.interface_bps(),
@@ -275,14 +260,11 @@ const NO_FLOW: &str = "this session has no UDP flow";
 
 /// Answers datagrams that belong to no train.
 struct EchoReflector<'a> {
-    socket: &'a UdpSocket,
-    preamble: &'a StreamPreamble,
+    flow: &'a ProbeServerFlow,
     clock: ProbeClock,
     offset_ns: Option<i64>,
-    headers_bytes: u64,
     left_bytes: &'a mut u64,
     moved: &'a AtomicU64,
-    buffer: Vec<u8>,
 }
 
 impl EchoReflector<'_> {
@@ -293,32 +275,31 @@ impl EchoReflector<'_> {
             }
             // The client repeats its hello because the acknowledgement was lost.
             None if StreamPreamble::decode(single.bytes, DATAGRAM_HELLO)
-                == Some(*self.preamble) =>
+                == Some(self.flow.hello) =>
             {
-                let _ = self.socket.send(&self.preamble.encode(DATAGRAM_ACKNOWLEDGED));
+                let _ = self.flow.socket.send(&self.flow.hello.encode(DATAGRAM_ACKNOWLEDGED));
             }
             _ => {}
         }
     }
 
     fn reflect(&mut self, header: ProbeDatagramHeader, single: &SingleDatagram<'_>) {
-        let bytes = single.bytes.len() as u64 + self.headers_bytes;
+        let bytes = single.bytes.len() as u64 + self.flow.headers_bytes;
         let Some(left) = self.left_bytes.checked_sub(bytes) else {
             return;
         };
         *self.left_bytes = left;
         self.moved.fetch_add(bytes, Ordering::Relaxed);
         let offset = *self.offset_ns.get_or_insert_with(|| self.clock.wall_offset_ns());
-        self.buffer.clear();
-        self.buffer.extend_from_slice(single.bytes);
+        let mut datagram = single.bytes.to_vec();
         ProbeDatagramHeader {
             kind: DatagramKind::Echo,
             there_received_ns: single.arrival.monotonic_ns(offset),
             there_sent_ns: self.clock.now_ns(),
             ..header
         }
-        .write(&mut self.buffer);
+        .write(&mut datagram);
         // A full queue loses the echo like the network would.
-        let _ = self.socket.send(&self.buffer);
+        let _ = self.flow.socket.send(&datagram);
     }
 }

@@ -88,10 +88,8 @@ impl WatchLoad {
                 LoadMessage::Finished(outcome) => {
                     let outcome = (*outcome)?;
                     let told = self.ended.unwrap_or_else(|| epoch.elapsed());
-                    let (from, until) = payload_times(&outcome, epoch).unwrap_or_else(|| {
-                        let from = self.started.unwrap_or_else(|| self.planned_start(told));
-                        (from, told)
-                    });
+                    let (from, until) = payload_times(&outcome, epoch)
+                        .unwrap_or_else(|| (self.started.unwrap_or(told), told));
                     (self.started, self.ended) = (Some(from), Some(until));
                     self.outcome = Some(outcome);
                 }
@@ -108,14 +106,6 @@ impl WatchLoad {
             }
             _ if self.started.is_some() => self.ended = self.ended.or(Some(at)),
             _ => {}
-        }
-    }
-
-    /// Returns the planned start, for a run that reported none.
-    fn planned_start(&self, over: Duration) -> Duration {
-        match self.plan.stop {
-            StopCondition::TimeUs(time) => over.saturating_sub(Duration::from_micros(time)),
-            StopCondition::Bytes(_) | StopCondition::Blocks(_) => over,
         }
     }
 

@@ -116,7 +116,7 @@ pub fn claims_flow(flow: &ProbeFlow, reply: &ProbeReply) -> bool {
 }
 
 /// Returns the numbers that the reply may refer to, before matching.
-fn candidate_keys(reply: &ProbeReply) -> [Option<u16>; 3] {
+pub fn candidate_keys(reply: &ProbeReply) -> [Option<u16>; 3] {
     match &reply.reference {
         ReplyReference::Echo { sequence, .. } => [Some(*sequence), None, None],
         ReplyReference::Segment { acknowledged, .. } => {

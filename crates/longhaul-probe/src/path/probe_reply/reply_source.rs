@@ -1,6 +1,6 @@
 //! Parses messages by the kind of the socket that received them.
 
-use super::{ProbeReply, QueuedIcmpError};
+use super::ProbeReply;
 use longhaul_sys::probe_socket::{ErrorQueueEntry, ProbeArrival};
 use std::net::IpAddr;
 
@@ -29,17 +29,9 @@ impl ReplySource {
         bytes: &[u8],
     ) -> Option<ProbeReply> {
         match arrival.queued {
-            Some(ErrorQueueEntry::Icmp(trouble)) => {
-                return super::parse_queued_error(&QueuedIcmpError {
-                    from: trouble.reported_by?,
-                    ttl: arrival.ttl,
-                    kind: trouble.kind,
-                    code: trouble.code,
-                    info: trouble.info,
-                    quoted: bytes,
-                    echo: self == ReplySource::Ping,
-                    extensions_at: trouble.extensions_at,
-                });
+            Some(ErrorQueueEntry::Icmp(error)) => {
+                let echo = self == ReplySource::Ping;
+                return super::parse_queued_error(&error, arrival.ttl, bytes, echo);
             }
             Some(_) => return None,
             None => {}

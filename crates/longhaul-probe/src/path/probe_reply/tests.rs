@@ -138,14 +138,11 @@ proptest! {
 /// Through every decoder and every flow.
 fn feed(bytes: &[u8], v6: bool) {
     let from = address(v6, 5);
-    let error = QueuedIcmpError {
-        from,
-        ttl: None,
+    let error = QueuedIcmpInfo {
         kind: bytes.first().copied().unwrap_or(3),
         code: 0,
         info: 0,
-        quoted: bytes,
-        echo: bytes.len().is_multiple_of(2),
+        reported_by: Some(from),
         extensions_at: Some(bytes.len() / 2),
     };
     let replies = [
@@ -153,7 +150,7 @@ fn feed(bytes: &[u8], v6: bool) {
         parse_icmp(bytes, from, None),
         parse_tcp_v4(bytes),
         parse_tcp(bytes, from, None),
-        parse_queued_error(&error),
+        parse_queued_error(&error, None, bytes, bytes.len().is_multiple_of(2)),
     ];
     for reply in replies.into_iter().flatten() {
         for protocol in PROTOCOLS {
