@@ -9,7 +9,7 @@
 mod hop_schedule;
 mod watch_load;
 
-use super::path_error::PathError;
+use super::path_measurement::missing_reasons;
 use super::route_trace::{HopEcho, HopProber, TraceRequest};
 use crate::probe_error::ProbeError;
 use crate::probing::{EchoSeriesPlan, ProbeClient};
@@ -63,37 +63,23 @@ pub(super) struct HopWatchResult {
     pub outcome: throughput::ThroughputOutcome,
 }
 
-/// Reason why a hop watch has no result.
-#[derive(Debug)]
-pub(super) enum HopWatchError {
-    /// Hops cannot be probed.
-    Probing(PathError),
-    /// The server does not take part.
-    Server(ProbeError),
-    /// Any other failure.
-    Failed(String),
-    Stopped,
-}
-
-impl From<PathError> for HopWatchError {
-    fn from(error: PathError) -> HopWatchError {
-        HopWatchError::Probing(error)
-    }
-}
-
 /// Watches the hops of a route. Calls `tell` with the load's progress.
+///
+/// # Errors
+/// The reason why there is no result, for the report.
 pub(super) fn watch_hops(
     asked: &HopWatchRequest<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Option<&throughput::ThroughputProgress>),
-) -> Result<HopWatchResult, HopWatchError> {
+) -> Result<HopWatchResult, String> {
     let hops = answering_hops(asked.route);
     if hops.is_empty() {
-        return Err(HopWatchError::Failed("no hop of the route answers".to_owned()));
+        return Err("no hop of the route answers".to_owned());
     }
-    let prober = HopProber::new(&asked.trace)?;
+    let prober = HopProber::new(&asked.trace)
+        .map_err(|error| missing_reasons::describe_path_error(&error))?;
     // Without longhaul on the target there is no load to watch.
-    let far = ProbeClient::connect(asked.target).map_err(HopWatchError::Server)?;
+    let far = ProbeClient::connect(asked.target).map_err(|error| describe_load_error(&error))?;
     let epoch = Instant::now();
     let ends_stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -116,6 +102,13 @@ pub(super) fn watch_hops(
         let ends = ends.ok().and_then(|ends| ends.join().ok());
         Ok(watching.into_result(loaded?, ends.unwrap_or_default()))
     })
+}
+
+fn describe_load_error(error: &ProbeError) -> String {
+    match error {
+        ProbeError::Connect { .. } => missing_reasons::describe_missing_server("load", error),
+        _ => missing_reasons::describe_server_error(error),
+    }
 }
 
 /// Returns the hops that answered, including the destination.
@@ -173,23 +166,24 @@ impl RunningHopWatch<'_> {
         &mut self,
         stop: &AtomicBool,
         tell: &mut dyn FnMut(Option<&throughput::ThroughputProgress>),
-    ) -> Result<FinishedLoad, HopWatchError> {
+    ) -> Result<FinishedLoad, String> {
         let phase = self.phase_duration();
         let mut load = WatchLoad::new(self.asked.target, self.asked.load, phase);
         loop {
             let now = self.epoch.elapsed();
             if stop.load(Ordering::Relaxed) {
-                return Err(HopWatchError::Stopped);
+                return Err(missing_reasons::STOPPED.to_owned());
             }
             if now >= phase {
-                load.start(self.epoch).map_err(HopWatchError::Failed)?;
+                load.start(self.epoch)?;
             }
-            if let Some(until) = load.poll(self.epoch, tell).map_err(HopWatchError::Server)? {
+            let ended = load.poll(self.epoch, tell);
+            if let Some(until) = ended.map_err(|error| describe_load_error(&error))? {
                 if now >= until + phase {
                     break;
                 }
             } else if now >= phase * 2 + MAX_OVERTIME {
-                return Err(HopWatchError::Failed("the load did not end in time".to_owned()));
+                return Err("the load did not end in time".to_owned());
             }
             if load.is_running() {
                 self.read_backlog(now);
@@ -197,22 +191,31 @@ impl RunningHopWatch<'_> {
             self.send_or_poll(now)?;
         }
         self.wait_for_last_answers(stop)?;
-        load.into_finished().ok_or(HopWatchError::Stopped)
+        load.into_finished().ok_or_else(|| missing_reasons::STOPPED.to_owned())
     }
 
     /// Sends the probe that is due, or polls for answers until then.
-    fn send_or_poll(&mut self, now: Duration) -> Result<(), HopWatchError> {
+    fn send_or_poll(&mut self, now: Duration) -> Result<(), String> {
         let due = self.schedule.next_due().unwrap_or(now + POLL_INTERVAL);
         if due <= now {
             return self.send(now);
         }
-        if let Some(echo) = self.prober.poll(self.epoch + due.min(now + POLL_INTERVAL))? {
-            self.record_answer(&echo);
-        }
-        Ok(())
+        self.poll_answer(self.epoch + due.min(now + POLL_INTERVAL))
     }
 
-    fn send(&mut self, now: Duration) -> Result<(), HopWatchError> {
+    fn poll_answer(&mut self, until: Instant) -> Result<(), String> {
+        match self.prober.poll(until) {
+            Ok(echo) => {
+                if let Some(echo) = echo {
+                    self.record_answer(&echo);
+                }
+                Ok(())
+            }
+            Err(error) => Err(missing_reasons::describe_path_error(&error)),
+        }
+    }
+
+    fn send(&mut self, now: Duration) -> Result<(), String> {
         let number = self.schedule.take_due(now);
         let Some(hop) = self.hops.get_mut(number) else {
             return Ok(());
@@ -225,7 +228,7 @@ impl RunningHopWatch<'_> {
             Err(error) => {
                 self.failures += 1;
                 if self.failures >= MAX_SEND_FAILURES {
-                    return Err(error.into());
+                    return Err(missing_reasons::describe_path_error(&error));
                 }
             }
         }
@@ -249,12 +252,10 @@ impl RunningHopWatch<'_> {
         }
     }
 
-    fn wait_for_last_answers(&mut self, stop: &AtomicBool) -> Result<(), HopWatchError> {
+    fn wait_for_last_answers(&mut self, stop: &AtomicBool) -> Result<(), String> {
         let end = Instant::now() + LAST_ANSWERS_TIMEOUT;
         while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-            if let Some(echo) = self.prober.poll(end.min(Instant::now() + POLL_INTERVAL))? {
-                self.record_answer(&echo);
-            }
+            self.poll_answer(end.min(Instant::now() + POLL_INTERVAL))?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! run. The target need not run longhaul; parts that require it are then missing.
 
 mod local_parts;
-mod missing_reasons;
+pub(super) mod missing_reasons;
 mod server_parts;
 
 use crate::probe_error::ProbeError;

@@ -198,14 +198,7 @@ fn add_alternatives(route: &mut ObservedRoute, found: &MultipathDiscovery) {
             hop.answers.push(HopReply {
                 kind: same.map_or_else(exceeded, |answer| answer.kind.clone()),
                 address,
-                name: None,
-                autonomous_system: None,
-                place: None,
-                rtts_ns: Vec::new(),
-                reply_ttl: None,
-                quoted_ttl: None,
-                mpls: Vec::new(),
-                rewritten: Vec::new(),
+                ..HopReply::default()
             });
         }
     }

@@ -7,7 +7,7 @@ use crate::probe_error::{ProbeError, describe_error_chain};
 use longhaul_model::report::v1::path::ProbeProtocol;
 use std::net::IpAddr;
 
-pub(super) const STOPPED: &str = "interrupted before this step";
+pub(in crate::path) const STOPPED: &str = "interrupted before this step";
 
 /// Returns the value of [`longhaul_model::report::v1::path::MissingPart::what`].
 pub(super) const fn part_name(part: PathPart) -> &'static str {
@@ -29,16 +29,16 @@ fn add_hint(mut text: String, hint: Option<&str>) -> String {
     text
 }
 
-pub(super) fn describe_path_error(error: &PathError) -> String {
+pub(in crate::path) fn describe_path_error(error: &PathError) -> String {
     add_hint(describe_error_chain(error), error.hint())
 }
 
-pub(super) fn describe_server_error(error: &ProbeError) -> String {
+pub(in crate::path) fn describe_server_error(error: &ProbeError) -> String {
     add_hint(describe_error_chain(error), error.hint())
 }
 
 /// Describes a part that requires longhaul on the target, which did not take part.
-pub(super) fn describe_missing_server(what: &str, error: &ProbeError) -> String {
+pub(in crate::path) fn describe_missing_server(what: &str, error: &ProbeError) -> String {
     format!("{what} requires `longhaul serve` on the target: {}", describe_server_error(error))
 }
 

@@ -1,7 +1,7 @@
 //! Parts that require longhaul on the target: its view of the path, and hops under load.
 
 use super::{PathPart, PathRun, missing_reasons};
-use crate::path::hop_watch::{self, HopWatchError, HopWatchRequest};
+use crate::path::hop_watch::{self, HopWatchRequest};
 use crate::probe_error::ProbeError;
 use crate::probing::ProbeClient;
 use longhaul_model::report::v1::path::{ObservedRoute, PathTcpOptions};
@@ -24,18 +24,13 @@ impl PathRun<'_> {
                 self.query_server(&mut far);
                 far.close();
             }
-            Err(error) if self.plan.reverse => {
-                self.record_missing(
-                    PathPart::Reverse,
-                    missing_reasons::describe_missing_server("the return path", &error),
-                );
-            }
             Err(error) => {
-                let what = "reading the TCP options of the server";
-                self.record_missing(
-                    PathPart::Options,
-                    missing_reasons::describe_missing_server(what, &error),
-                );
+                let (part, what) = if self.plan.reverse {
+                    (PathPart::Reverse, "the return path")
+                } else {
+                    (PathPart::Options, "reading the TCP options of the server")
+                };
+                self.record_missing(part, missing_reasons::describe_missing_server(what, &error));
             }
         }
     }
@@ -53,10 +48,7 @@ impl PathRun<'_> {
                         ..options.clone()
                     };
                 }
-                Err(error) => self.record_missing(
-                    PathPart::Options,
-                    missing_reasons::describe_server_error(&error),
-                ),
+                Err(error) => self.record_server_error(PathPart::Options, &error),
             }
         }
         if !self.plan.reverse {
@@ -65,15 +57,16 @@ impl PathRun<'_> {
         if self.plan.round_trips.probes > 0 && !self.is_stopped() {
             match far.measure_reverse_round_trips(&self.plan.round_trips) {
                 Ok(echoes) => self.observation.round_trips_reverse = Some(echoes),
-                Err(error) => self.record_missing(
-                    PathPart::Reverse,
-                    missing_reasons::describe_server_error(&error),
-                ),
+                Err(error) => self.record_server_error(PathPart::Reverse, &error),
             }
         }
         if !self.is_stopped() {
             self.trace_reverse(far);
         }
+    }
+
+    fn record_server_error(&mut self, part: PathPart, error: &ProbeError) {
+        self.record_missing(part, missing_reasons::describe_server_error(error));
     }
 
     fn trace_reverse(&mut self, far: &mut ProbeClient) {
@@ -84,8 +77,7 @@ impl PathRun<'_> {
         // No TCP port is open on this host; the port in the plan belongs to the server.
         match far.trace_reverse(self.plan.protocol, None, asked) {
             Ok(route) => self.observation.route_reverse = Some(ObservedRoute { at_us, ..route }),
-            Err(error) => self
-                .record_missing(PathPart::Reverse, missing_reasons::describe_server_error(&error)),
+            Err(error) => self.record_server_error(PathPart::Reverse, &error),
         }
     }
 
@@ -121,24 +113,12 @@ impl PathRun<'_> {
                 self.responder.get_or_insert(watched.outcome.responder.clone());
                 self.load = Some((watched.plan, watched.outcome));
             }
-            Err(error) => self.record_missing(PathPart::Load, describe_watch_error(&error)),
+            Err(why) => self.record_missing(PathPart::Load, why),
         }
     }
 
     fn interface(&self) -> Option<String> {
         let bound = self.target.bind.device.clone();
         bound.or_else(|| kernel_route::query_route(self.destination()).ok()?.interface)
-    }
-}
-
-fn describe_watch_error(error: &HopWatchError) -> String {
-    match error {
-        HopWatchError::Probing(error) => missing_reasons::describe_path_error(error),
-        HopWatchError::Server(error @ ProbeError::Connect { .. }) => {
-            missing_reasons::describe_missing_server("load", error)
-        }
-        HopWatchError::Server(error) => missing_reasons::describe_server_error(error),
-        HopWatchError::Failed(why) => why.clone(),
-        HopWatchError::Stopped => missing_reasons::STOPPED.to_owned(),
     }
 }

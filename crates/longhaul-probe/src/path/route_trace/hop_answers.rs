@@ -39,14 +39,12 @@ impl HopRecord {
 pub fn first_answer(echo: &HopEcho) -> HopReply {
     HopReply {
         address: echo.address.to_string(),
-        name: None,
-        autonomous_system: None,
-        place: None,
         rtts_ns: vec![echo.rtt.as_nanos() as u64],
         reply_ttl: echo.reply_ttl,
         quoted_ttl: echo.quoted_ttl,
         kind: echo.kind.as_str().to_owned(),
         mpls: echo.mpls.clone(),
         rewritten: echo.rewritten.clone(),
+        ..HopReply::default()
     }
 }
