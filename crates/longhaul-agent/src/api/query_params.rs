@@ -9,7 +9,9 @@ use axum::http::request::Parts;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::TimeRange;
-use longhaul_store::history_store::ingest_limits::{MAX_ID_BYTES, MAX_NAME_BYTES, TIME_END_US};
+use longhaul_store::history_store::ingest_limits::{
+    MAX_ID_BYTES, MAX_NAME_BYTES, TIME_END_US, find_name_fault,
+};
 use std::ops::RangeInclusive;
 use utoipa::IntoParams;
 
@@ -183,13 +185,7 @@ pub fn validate_id(what: &str, text: String) -> Result<String, ApiError> {
 
 /// Validates a name: not empty, not too long, no control characters.
 pub fn validate_name(what: &str, text: String, bytes_max: usize) -> Result<String, ApiError> {
-    let why = if text.is_empty() {
-        "it is empty"
-    } else if text.len() > bytes_max {
-        "it is too long"
-    } else if text.chars().any(char::is_control) {
-        "it contains control characters"
-    } else {
+    let Some(why) = find_name_fault(&text, bytes_max) else {
         return Ok(text);
     };
     let text = quote_input(&text);

@@ -121,18 +121,25 @@ fn check_identifier(what: &str, text: &str) -> Result<(), StoreError> {
 }
 
 fn check_text(what: &str, text: &str, bytes_max: usize) -> Result<(), StoreError> {
-    let why = if text.is_empty() {
-        "it is empty"
-    } else if text.len() > bytes_max {
-        "it is too long"
-    } else if text.chars().any(char::is_control) {
-        "it contains control characters"
-    } else {
+    let Some(why) = find_name_fault(text, bytes_max) else {
         return Ok(());
     };
     // Only the start is repeated, because a name may be very long.
     let start: String = text.chars().take(40).collect();
     Err(refused_error(&format!("{what}, {start:?}"), why))
+}
+
+/// Returns the reason why a name or an id is invalid, or `None` if it is valid.
+pub fn find_name_fault(text: &str, bytes_max: usize) -> Option<&'static str> {
+    if text.is_empty() {
+        Some("it is empty")
+    } else if text.len() > bytes_max {
+        Some("it is too long")
+    } else if text.chars().any(char::is_control) {
+        Some("it contains control characters")
+    } else {
+        None
+    }
 }
 
 fn refused_error(what: &str, why: &'static str) -> StoreError {
