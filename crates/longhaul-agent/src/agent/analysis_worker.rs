@@ -18,6 +18,7 @@ mod tuning_evidence;
 
 use super::agent_folder::AgentFolder;
 use super::clocks;
+use super::run_tasks::StoredRun;
 use crate::watch::watch_file::{DetectSection, WatchFile};
 use event_evidence::EventEvidence;
 use longhaul_history::change_detection::DetectionOptions;
@@ -48,17 +49,6 @@ const MAX_EXPLANATIONS: u32 = 6;
 /// The maximum number of events whose explanations are counted.
 const MAX_TRACKED_EVENTS: usize = 10_000;
 
-/// A run was stored.
-#[derive(Debug)]
-pub struct RunStored {
-    pub run_id: String,
-    pub pairs: Vec<HostPair>,
-    /// Series with a new value.
-    pub updated_series: Vec<(HostPair, PathQuantity)>,
-    /// The event that the run was requested for.
-    pub follows_up: Option<String>,
-}
-
 /// A result of the analysis.
 #[derive(Debug)]
 pub enum AnalysisResult {
@@ -75,7 +65,11 @@ pub enum AnalysisResult {
 }
 
 enum AnalysisTask {
-    Analyze(RunStored),
+    Analyze {
+        run: StoredRun,
+        /// The id of the event that the run was requested for.
+        follows_up: Option<String>,
+    },
     /// The id of an event whose notification is pending.
     Renotify(String),
     Reload(Arc<WatchFile>),
@@ -106,9 +100,10 @@ impl AnalysisWorker {
         Ok((AnalysisWorker { tasks }, heard))
     }
 
-    /// Submits a stored run. Returns false if the queue is full.
-    pub fn submit_run(&self, look: RunStored) -> bool {
-        self.tasks.try_send(AnalysisTask::Analyze(look)).is_ok()
+    /// Submits a stored run, and the id of the event that it was requested for. Returns false if
+    /// the queue is full.
+    pub fn submit_run(&self, run: StoredRun, follows_up: Option<String>) -> bool {
+        self.tasks.try_send(AnalysisTask::Analyze { run, follows_up }).is_ok()
     }
 
     /// Requests the notification of an event again.
@@ -147,10 +142,10 @@ impl AnalysisThread {
                         )));
                     }
                 }
-                AnalysisTask::Analyze(look) => {
-                    let run = look.run_id.clone();
-                    if let Err(error) = self.analyze_run(&look) {
-                        let text = format!("cannot check run {run} for changes: {error}");
+                AnalysisTask::Analyze { run, follows_up } => {
+                    if let Err(error) = self.analyze_run(&run, follows_up) {
+                        let id = run.run_id;
+                        let text = format!("cannot check run {id} for changes: {error}");
                         self.send_result(AnalysisResult::Error(text));
                     }
                 }
@@ -163,24 +158,28 @@ impl AnalysisThread {
         let _ = self.results.blocking_send(heard);
     }
 
-    fn analyze_run(&mut self, look: &RunStored) -> Result<(), StoreError> {
-        self.reroutes.record_run(&self.archive, look)?;
+    fn analyze_run(
+        &mut self,
+        run: &StoredRun,
+        follows_up: Option<String>,
+    ) -> Result<(), StoreError> {
+        self.reroutes.record_run(&self.archive, run)?;
         let file = Arc::clone(&self.file);
         let followed = file.detect.quantities.as_deref();
         let mut news = Vec::new();
-        for (pair, quantity) in &look.updated_series {
+        for (pair, quantity) in &run.updated_series {
             if followed.is_none_or(|some| some.contains(quantity)) {
                 self.detect_changes(pair, *quantity, &mut news)?;
             }
         }
-        if let Some(id) = &look.follows_up
-            && let Some(mut event) = self.archive.event(id)?
+        if let Some(id) = follows_up
+            && let Some(mut event) = self.archive.event(&id)?
         {
-            event.follow_ups.push(look.run_id.clone());
+            event.follow_ups.push(run.run_id.clone());
             self.explain(event, false)?;
-            news.push(id.clone());
+            news.push(id);
         }
-        self.explain_open_events(&look.pairs, &news)
+        self.explain_open_events(&run.pairs, &news)
     }
 
     /// Runs the detector on one series. Adds the ids of explained events to `announced_ids`.

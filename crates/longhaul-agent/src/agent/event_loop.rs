@@ -1,7 +1,7 @@
 //! The event loop of the agent.
 
 use super::agent_log::AgentLog;
-use super::analysis_worker::{AnalysisResult, AnalysisWorker, RunStored};
+use super::analysis_worker::{AnalysisResult, AnalysisWorker};
 use super::archive_writer::PlanUpdate;
 use super::budget_store::BudgetStore;
 use super::clocks::read_clock_times;
@@ -120,9 +120,9 @@ impl EventLoop {
         self.schedule.finish_run(&start.id, outcome, read_clock_times());
         let (key, id) = (&start.job.key, &*start.id);
         match &ran.outcome {
-            RunOutcome::Stored(landed) => {
-                self.log.run_finished(key, id, &landed.report);
-                self.handle_stored_run(landed, id);
+            RunOutcome::Stored(report, run) => {
+                self.log.run_finished(key, id, report);
+                self.handle_stored_run(run, id);
             }
             RunOutcome::Spooled(_, why) => {
                 self.log.warn(&format!("cannot archive run {id}, which stays in the spool: {why}"));
@@ -145,11 +145,10 @@ impl EventLoop {
     fn handle_recovered_run(&mut self, ran: &RunFinished) {
         let id = ran.owner.planned_id.clone();
         match &ran.outcome {
-            RunOutcome::Stored(landed) => {
-                let run = &landed.run_id;
-                self.log.info(&format!("archived run {run} from the spool"));
-                if !landed.was_stored_before {
-                    self.handle_stored_run(landed, &id);
+            RunOutcome::Stored(_, run) => {
+                self.log.info(&format!("archived run {} from the spool", run.run_id));
+                if !run.was_stored_before {
+                    self.handle_stored_run(run, &id);
                 }
             }
             RunOutcome::Failed(why) => {
@@ -162,16 +161,11 @@ impl EventLoop {
         }
     }
 
-    fn handle_stored_run(&mut self, landed: &StoredRun, planned_id: &str) {
-        let news = LiveUpdate::Run { id: landed.run_id.clone(), pairs: landed.pairs.clone() };
+    fn handle_stored_run(&mut self, run: &StoredRun, planned_id: &str) {
+        let news = LiveUpdate::Run { id: run.run_id.clone(), pairs: run.pairs.clone() };
         let _ = self.state.updates.send(news);
-        let look = RunStored {
-            run_id: landed.run_id.clone(),
-            pairs: landed.pairs.clone(),
-            updated_series: landed.updated_series.clone(),
-            follows_up: self.follow_ups.take_event_of(planned_id),
-        };
-        if !self.analysis.submit_run(look) {
+        let follows_up = self.follow_ups.take_event_of(planned_id);
+        if !self.analysis.submit_run(run.clone(), follows_up) {
             self.log.warn("change detection is overloaded: one run was not checked");
         }
     }

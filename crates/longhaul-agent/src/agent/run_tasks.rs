@@ -29,7 +29,7 @@ pub struct RunFinished {
 #[derive(Debug)]
 pub enum RunOutcome {
     /// The report is in the archive.
-    Stored(Box<StoredRun>),
+    Stored(Box<AnyReport>, StoredRun),
     /// The archive does not accept the report now, so it stays in the spool; contains the reason.
     Spooled(Box<AnyReport>, String),
     /// The server is busy.
@@ -44,9 +44,9 @@ pub enum RunOutcome {
     Stopped,
 }
 
-#[derive(Debug)]
+/// A run whose report is in the archive.
+#[derive(Debug, Clone)]
 pub struct StoredRun {
-    pub report: AnyReport,
     pub run_id: String,
     pub pairs: Vec<HostPair>,
     /// Series with a new value.
@@ -62,8 +62,7 @@ impl RunOutcome {
             sent_bytes: count_sent_bytes(report).unwrap_or(job.max_bytes),
         };
         match self {
-            RunOutcome::Stored(landed) => sent(&landed.report),
-            RunOutcome::Spooled(report, _) => sent(report),
+            RunOutcome::Stored(report, _) | RunOutcome::Spooled(report, _) => sent(report),
             RunOutcome::Refused(_) => AttemptOutcome::Refused,
             // The number of sent bytes is unknown.
             RunOutcome::Failed(_) => AttemptOutcome::Failed { sent_bytes: 0 },
@@ -134,13 +133,9 @@ impl RunLauncher {
         match self.writer.store_run(watched).await {
             Some(Ok(stored)) => {
                 SpoolFiles::new(&self.runner.spool, &owner.planned_id).remove();
-                RunOutcome::Stored(Box::new(StoredRun {
-                    report,
-                    run_id,
-                    pairs,
-                    updated_series,
-                    was_stored_before: stored.new + stored.newly_watched == 0,
-                }))
+                let was_stored_before = stored.new + stored.newly_watched == 0;
+                let run = StoredRun { run_id, pairs, updated_series, was_stored_before };
+                RunOutcome::Stored(Box::new(report), run)
             }
             Some(Err(longhaul_store::StoreError::Refused { what, why })) => {
                 SpoolFiles::new(&self.runner.spool, &owner.planned_id).remove();

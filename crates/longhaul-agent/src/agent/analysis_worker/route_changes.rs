@@ -3,7 +3,7 @@
 //! Counted run by run, because reading a month of traces for every event takes too long. Stored in
 //! the agent's folder, so that the count survives a restart.
 
-use super::RunStored;
+use crate::agent::run_tasks::StoredRun;
 use crate::agent::{agent_folder, clocks};
 use longhaul_analysis::path::compare_routes;
 use longhaul_history::event::RouteChangeBaseRate;
@@ -43,18 +43,18 @@ impl RouteChangeHistory {
     }
 
     /// Compares the routes of a path run with the previous ones.
-    pub fn record_run(&mut self, archive: &Archive, look: &RunStored) -> Result<(), StoreError> {
+    pub fn record_run(&mut self, archive: &Archive, run: &StoredRun) -> Result<(), StoreError> {
         let of_path = |(_, quantity): &(HostPair, PathQuantity)| *quantity == PathQuantity::Hops;
-        if !look.updated_series.iter().any(of_path) {
+        if !run.updated_series.iter().any(of_path) {
             return Ok(());
         }
-        let Some(AnyReport::Path(report)) = archive.report(&look.run_id)? else {
+        let Some(AnyReport::Path(report)) = archive.report(&run.run_id)? else {
             return Ok(());
         };
         let seen = report.observation;
         let mut changed = false;
         // The first pair of a path run is the forward direction.
-        for (pair, route) in look.pairs.iter().zip([seen.route, seen.route_reverse]) {
+        for (pair, route) in run.pairs.iter().zip([seen.route, seen.route_reverse]) {
             if let Some(route) = route {
                 changed |= self.update_route(pair, route);
             }
