@@ -9,10 +9,10 @@ use crate::pcapng_writer::PcapngWriter;
 /// `file` is not a capture.
 pub fn rewrite_capture(
     file: &[u8],
-    comments: Vec<String>,
+    comments: &[String],
 ) -> Result<(Vec<u8>, Option<CaptureDamage>), CaptureReadError> {
     let (about, damage) = read_file_info(file)?;
-    let mut writer = PcapngWriter::new(about.application.as_deref(), &comments);
+    let mut writer = PcapngWriter::new(about.application.as_deref(), comments);
     for interface in &about.interfaces {
         writer.interface(interface);
     }

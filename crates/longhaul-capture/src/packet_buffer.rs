@@ -152,8 +152,8 @@ impl FinishedCapture {
 
     /// Returns a pcapng file; `comments` identify the run. If the packets exceed `most_bytes`, the
     /// last ones are left out.
-    pub fn write_file(&mut self, comments: Vec<String>, most_bytes: u64) -> Vec<u8> {
-        let mut writer = PcapngWriter::new(Some(crate::APPLICATION), &comments);
+    pub fn write_file(&mut self, comments: &[String], most_bytes: u64) -> Vec<u8> {
+        let mut writer = PcapngWriter::new(Some(crate::APPLICATION), comments);
         for number in 0..self.about.interfaces.len() {
             writer.interface(&self.describe_interface(number));
         }

@@ -226,7 +226,7 @@ impl<'a> ServerHooks<'a> {
         let mut messages = Vec::new();
         let (mut about, mut capture_bytes) = (None, None);
         if let Some(mut captured) = captured {
-            let file = captured.write_file(Vec::new(), run.most_capture_bytes);
+            let file = captured.write_file(&[], run.most_capture_bytes);
             capture_bytes = Some(file.len() as u64);
             messages.extend(split_capture(&file));
             about = Some(captured.capture_report().clone());

@@ -85,14 +85,14 @@ pub fn write_run_captures(
         |end: &str| vec![format!("longhaul run {id}"), format!("captured at the {end} end")];
     let mut caveats = Vec::new();
     if let Some(mut captured) = captures.client {
-        let bytes = captured.write_file(comments("near"), MAX_FILE_BYTES);
+        let bytes = captured.write_file(&comments("near"), MAX_FILE_BYTES);
         if let Some(capture) = capture_entry_mut(report, true) {
             capture.packets = captured.capture_report().packets;
             caveats.extend(save_capture(capture, near, &bytes, args.capture_overwrite));
         }
     }
     if let Some(file) = captures.server {
-        match rewrite_capture(&file, comments("far")) {
+        match rewrite_capture(&file, &comments("far")) {
             Ok((bytes, damage)) => {
                 let told = |damage| format!("the capture of the server is damaged: {damage}");
                 caveats.extend(damage.map(|it| ReportCaveat::new("capture_incomplete", told(it))));
