@@ -154,6 +154,7 @@ mod tests {
                 device: None,
                 protocol: ProbeProtocol::Udp,
                 port: None,
+                source_id: None,
             };
             let local = local_mtu(&asked).expect("an interface");
             assert!((1500..=MAX_PACKET_BYTES).contains(&local), "{local}");
@@ -168,6 +169,7 @@ mod tests {
             device: None,
             protocol: ProbeProtocol::Udp,
             port: None,
+            source_id: None,
         };
         let ran = search_path_mtu(&asked, &AtomicBool::new(true)).expect("sockets");
         assert_eq!((ran.end, ran.bounds), (MtuSearchOutcome::Exhausted, (None, None)));

@@ -61,7 +61,8 @@ pub struct PathProgress<'a> {
     pub load: Option<&'a throughput::ThroughputProgress>,
 }
 
-/// Measures the path to `target`. Calls `watch` on every new result, and about five times a second
+/// Measures the path to `target`, with probes from the source port or ICMP identifier `source_id`
+/// if it is free. Calls `watch` on every new result, and about five times a second
 /// during a bulk run.
 ///
 /// Blocks. Every part has its own deadline. `stop` ends the current part within 100 ms (a query to
@@ -73,12 +74,13 @@ pub struct PathProgress<'a> {
 pub fn run(
     target: &TargetHost,
     plan: &PathPlan,
+    source_id: Option<u16>,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(&PathProgress<'_>),
 ) -> Result<PathOutcome, ProbeError> {
     let started_at = SystemTime::now();
     let address = throughput::resolve_target(target)?;
-    let mut look = PathRun::new(target, plan, address, stop, watch);
+    let mut look = PathRun { source_id, ..PathRun::new(target, plan, address, stop, watch) };
     look.measure_round_trips();
     look.trace_route();
     look.search_mtu();
@@ -92,6 +94,7 @@ pub fn run(
 struct PathRun<'a> {
     target: &'a TargetHost,
     plan: &'a PathPlan,
+    source_id: Option<u16>,
     address: SocketAddr,
     stop: &'a AtomicBool,
     watch: &'a mut dyn FnMut(&PathProgress<'_>),
@@ -116,6 +119,7 @@ impl<'a> PathRun<'a> {
         PathRun {
             target,
             plan,
+            source_id: None,
             address,
             stop,
             watch,

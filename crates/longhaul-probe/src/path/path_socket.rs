@@ -184,7 +184,7 @@ fn reserve_source_port(
             ProbeProtocol::Udp => ProbeSocket::udp(target.family())?,
             ProbeProtocol::Tcp => ProbeSocket::tcp_port(target.family())?,
         };
-        socket.bind(SocketAddr::new(source, 0))?;
+        target.bind_address(&socket, source)?;
         if socket.local_address()?.port() < u16::MAX - ports {
             return Ok(Some(socket));
         }

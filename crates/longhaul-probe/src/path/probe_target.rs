@@ -6,7 +6,7 @@ use crate::secure::random_bytes;
 use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_sys::probe_socket::{IpFamily, ProbeSocket};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The first destination port of traceroute(8), on which hosts usually have no service.
 const UDP_PORT: u16 = 33_434;
@@ -22,6 +22,9 @@ pub struct ProbeTarget {
     pub protocol: ProbeProtocol,
     /// Destination port; `None` chooses the usual one of the protocol.
     pub port: Option<u16>,
+    /// Source port or ICMP identifier, so that several traces are one flow; `None`, or a port in
+    /// use, leaves the choice to the kernel.
+    pub source_id: Option<u16>,
 }
 
 impl ProbeTarget {
@@ -47,10 +50,24 @@ impl ProbeTarget {
     /// Binds a socket to the interface and the address that were requested.
     pub(super) fn bind(&self, socket: ProbeSocket) -> io::Result<ProbeSocket> {
         let socket = self.bind_device(socket)?;
-        if let Some(source) = self.source {
-            socket.bind(SocketAddr::new(source, 0))?;
+        let any = match self.family() {
+            IpFamily::V4 => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpFamily::V6 => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
+        if self.source.is_some() || self.source_id.is_some() {
+            self.bind_address(&socket, self.source.unwrap_or(any))?;
         }
         Ok(socket)
+    }
+
+    /// Binds a socket to an address, with the requested source port if that is free.
+    pub(super) fn bind_address(&self, socket: &ProbeSocket, address: IpAddr) -> io::Result<()> {
+        match socket.bind(SocketAddr::new(address, self.source_id.unwrap_or(0))) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                socket.bind(SocketAddr::new(address, 0))
+            }
+            bound => bound,
+        }
     }
 
     /// Binds a socket and connects it to the destination.
@@ -66,8 +83,8 @@ impl ProbeTarget {
         Ok(socket.local_address()?.ip())
     }
 
-    /// Creates a flow from `source`. The ICMP identifier is random if there is no local port that
-    /// the kernel has chosen.
+    /// Creates a flow from `source`. The ICMP identifier is random if there is neither a local port
+    /// that the kernel has chosen nor a requested one.
     pub(super) fn new_flow(
         &self,
         source: IpAddr,
@@ -80,9 +97,9 @@ impl ProbeTarget {
             protocol: self.protocol,
             source,
             destination: self.destination,
-            source_id: local_port.unwrap_or(nonzero([a, b])),
+            source_id: local_port.or(self.source_id).unwrap_or(nonzero([a, b])),
             destination_id: match self.protocol {
-                ProbeProtocol::Icmp => nonzero([c, d]),
+                ProbeProtocol::Icmp => self.source_id.map_or(nonzero([c, d]), |id| id % KEYS + 1),
                 ProbeProtocol::Udp | ProbeProtocol::Tcp => self.destination_port(),
             },
             tag: u32::from_ne_bytes(tag),

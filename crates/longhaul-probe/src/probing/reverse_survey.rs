@@ -51,6 +51,7 @@ impl ReverseSurveyor {
             device: self.device.clone(),
             protocol,
             port,
+            source_id: None,
         }
     }
 

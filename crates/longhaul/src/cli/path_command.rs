@@ -190,7 +190,7 @@ fn run_path_measurement(
 ) -> Result<PathReport, CommandFailure> {
     let mut origins = HopOrigins::new(&args.output.archive, !args.no_names);
     let mut line = StatusLine::new(args.output.shows_progress());
-    let outcome = path::run(target, &plan, stop, &mut |progress| {
+    let outcome = path::run(target, &plan, None, stop, &mut |progress| {
         if let Some(route) = progress.route.or(progress.observation.route.as_ref()) {
             origins.request_names(route);
         }

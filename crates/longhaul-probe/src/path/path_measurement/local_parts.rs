@@ -84,6 +84,7 @@ impl PathRun<'_> {
                 ProbeProtocol::Udp => self.plan.port,
                 ProbeProtocol::Tcp => self.plan.port.or(Some(self.target.port)),
             },
+            source_id: self.source_id,
         }
     }
 

@@ -44,7 +44,7 @@ fn without_a_longhaul_there_the_rest_is_measured_and_the_gap_is_named() {
     let (_listener, target) = mute();
     let mut parts = Vec::new();
     let stop = AtomicBool::new(false);
-    let outcome = run(&target, &plan(), &stop, &mut |progress| {
+    let outcome = run(&target, &plan(), None, &stop, &mut |progress| {
         parts.push(progress.part);
     })
     .expect("this host has an address");
@@ -73,7 +73,7 @@ fn without_a_longhaul_there_the_rest_is_measured_and_the_gap_is_named() {
 fn a_look_that_is_stopped_names_everything_that_it_left_out() {
     let (_listener, target) = mute();
     let stop = AtomicBool::new(true);
-    let outcome = run(&target, &plan(), &stop, &mut |_| {}).expect("an address");
+    let outcome = run(&target, &plan(), None, &stop, &mut |_| {}).expect("an address");
     let missing: Vec<&str> =
         outcome.observation.missing.iter().map(|gap| gap.what.as_str()).collect();
     assert_eq!(missing, ["round_trips", "route", "options", "reverse", "load"]);
@@ -83,6 +83,7 @@ fn a_look_that_is_stopped_names_everything_that_it_left_out() {
 #[test]
 fn a_name_without_an_address_is_an_error() {
     let target = TargetHost::new("no-such-host.invalid");
-    let error = run(&target, &plan(), &AtomicBool::new(false), &mut |_| {}).expect_err("no name");
+    let error =
+        run(&target, &plan(), None, &AtomicBool::new(false), &mut |_| {}).expect_err("no name");
     assert!(matches!(error, ProbeError::Resolve { .. }), "{error}");
 }

@@ -11,6 +11,7 @@ fn asked(protocol: ProbeProtocol, destination: &str, port: Option<u16>) -> EchoS
             device: None,
             protocol,
             port,
+            source_id: None,
         },
         round_trips: RoundTripPlan {
             protocol,

@@ -116,7 +116,8 @@ impl HopProber {
     /// Sends one probe of another flow; requires [`HopProber::varies_flows`].
     pub fn send_flow(&mut self, flow: u16, ttl: u8) -> Result<u16, PathError> {
         self.drop_expired();
-        let number = probe_packet::probe_key(self.sent);
+        // Late answers to an earlier trace of the same flow have other numbers.
+        let number = probe_packet::probe_key(self.socket.flow.tag.wrapping_add(self.sent));
         let probe = InFlightProbe { ttl, flow, sent: ClockPair::now(self.epoch) };
         match self.socket.send(&self.socket.flow.sibling_flow(flow), ttl, number, 0) {
             // A full queue on this host loses the probe like a full queue on the path.

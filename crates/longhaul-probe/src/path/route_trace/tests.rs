@@ -12,7 +12,14 @@ const HUNG: Duration = Duration::from_secs(120);
 
 fn asked(destination: IpAddr, protocol: ProbeProtocol) -> TraceRequest {
     TraceRequest {
-        target: ProbeTarget { destination, source: None, device: None, protocol, port: None },
+        target: ProbeTarget {
+            destination,
+            source: None,
+            device: None,
+            protocol,
+            port: None,
+            source_id: None,
+        },
         trace: path::TracePlan {
             most_hops: 30,
             probes: 1,

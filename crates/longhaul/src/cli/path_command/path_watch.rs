@@ -24,6 +24,10 @@ use std::time::{Duration, Instant, SystemTime};
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The number of latest rounds that figures and report are about: about three hours.
 const MAX_ROUNDS: usize = 10_000;
+/// The source ports and ICMP identifiers of watches: above the kernel's own choice (`ip-sysctl.rst`,
+/// `ip_local_port_range`). All rounds are one flow, so that a load balancer sends them one way.
+const FIRST_SOURCE_ID: u16 = 61_000;
+const SOURCE_IDS: u32 = 4_000;
 /// The maximum number of addresses per hop.
 const MAX_HOP_ADDRESSES: usize = 16;
 
@@ -39,9 +43,10 @@ pub fn run(
     let mut watch = PathWatch::default();
     let started_at = SystemTime::now();
     let round = plan_round(&plan);
+    let source_id = FIRST_SOURCE_ID + (std::process::id() % SOURCE_IDS) as u16;
     let mut outcome = loop {
         let due = Instant::now() + Duration::from_micros(plan.round_trips.interval_us);
-        let outcome = path::run(&target, &round, stop, &mut |_| {})?;
+        let outcome = path::run(&target, &round, Some(source_id), stop, &mut |_| {})?;
         let stopped = stop.load(Ordering::Relaxed);
         let Some(route) = outcome.observation.route.as_ref().filter(|_| !stopped) else {
             break outcome;
