@@ -9,9 +9,6 @@ use longhaul_report::number_format::{count_of, format_grouped, format_percent};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The number of busiest parts shown.
-const SHARES_SHOWN: usize = 3;
-
 pub fn build_watch_cost_document(file: &WatchFile, costs: &WatchForecast) -> ReportDocument {
     let mut page = ReportDocument::default();
     page.heading(3, format!("watch file of {}: valid", file.agent.name));
@@ -32,13 +29,13 @@ pub fn build_watch_cost_document(file: &WatchFile, costs: &WatchForecast) -> Rep
             describe_budget(file.agent.bytes_per_day)
         ),
     );
-    let shares = costs.shares.iter().take(SHARES_SHOWN);
-    page.facts("busiest", shares.map(describe_share));
+    page.facts("busiest", costs.shares.iter().map(describe_share));
     if let Some(turns) = &costs.mesh {
         page.fact("mesh", describe_mesh(turns));
     }
-    if let Some((name, length_us)) = &costs.longest_round {
-        page.fact("longest round", format!("{} of heavy runs, `{name}`", format_span(*length_us)));
+    if let Some(round) = &costs.longest_round {
+        let span = format_span(round.duration_us);
+        page.fact("longest round", format!("{span} of heavy runs, `{}`", round.measure));
     }
     page.fact("after a gap", describe_catch_up(file.agent.catch_up));
     page.fact("page and API", file.agent.listen.to_string());
@@ -117,27 +114,10 @@ fn format_span(us: i64) -> String {
 
 /// Returns the cost of a watch file as JSON.
 pub fn watch_cost_to_json(path: &str, file: &WatchFile, costs: &WatchForecast) -> Value {
-    let shares = costs.shares.iter().take(SHARES_SHOWN);
-    let shares: Vec<Value> = shares
-        .map(|it| json!({ "part": it.resource.to_string(), "share_ratio": it.share }))
-        .collect();
-    let longest = costs
-        .longest_round
-        .as_ref()
-        .map(|(name, length_us)| json!({ "measure": name, "duration_us": length_us }));
-    json!({
-        "file": path,
-        "problems": [],
-        "agent": file.agent.name,
-        "targets": costs.targets,
-        "pairs": costs.pairs,
-        "runs_per_day": costs.runs_per_day,
-        "bytes_per_day": costs.bytes_per_day,
-        "budget_bytes_per_day": file.agent.bytes_per_day,
-        "measures": costs.measures,
-        "busiest": shares,
-        "mesh": costs.mesh,
-        "longest_round": longest,
-        "warnings": costs.warnings,
-    })
+    let mut json = json!(costs);
+    json["file"] = json!(path);
+    json["problems"] = json!([]);
+    json["agent"] = json!(file.agent.name);
+    json["budget_bytes_per_day"] = json!(file.agent.bytes_per_day);
+    json
 }

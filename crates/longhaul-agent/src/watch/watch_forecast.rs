@@ -9,8 +9,11 @@ use super::path_resources::{PathResource, ResourceTable};
 use super::watch_file::{MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
 use serde::Serialize;
 
+/// The number of busiest resources in a forecast.
+const SHARES_SHOWN: usize = 3;
+
 /// The forecast for one agent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct WatchForecast {
     /// The number of hosts that this agent measures.
     pub targets: usize,
@@ -19,11 +22,11 @@ pub struct WatchForecast {
     pub measures: Vec<MeasureForecast>,
     pub bytes_per_day: u64,
     pub runs_per_day: f64,
-    /// Heavy runs of all agents by resource, the busiest first.
+    /// Heavy runs of all agents by resource, for the busiest resources.
+    #[serde(rename = "busiest")]
     pub shares: Vec<ResourceShare>,
     pub mesh: Option<MeshForecast>,
-    /// All heavy runs of this agent in a row: the measurement and its total time.
-    pub longest_round: Option<(String, i64)>,
+    pub longest_round: Option<HeavyRound>,
     /// Runs that will certainly be missed, as sentences.
     pub warnings: Vec<String>,
 }
@@ -47,12 +50,22 @@ pub struct MeasureForecast {
     pub budget_bytes: Option<u64>,
 }
 
+/// All heavy runs of one measurement of this agent in a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeavyRound {
+    pub measure: String,
+    pub duration_us: i64,
+}
+
 /// The share of time for which heavy runs lock a resource.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResourceShare {
-    pub resource: PathResource,
+    #[serde(rename = "part")]
+    pub resource: String,
+    #[serde(rename = "share_ratio")]
     pub share: f64,
     /// Each measurement with its runs per day and the duration of one.
+    #[serde(skip)]
     pub measures: Vec<(String, f64, i64)>,
 }
 
@@ -74,15 +87,20 @@ pub fn build_forecast(file: &WatchFile) -> WatchForecast {
     targets.sort_unstable();
     targets.dedup();
     let heavy = measures.iter().filter(|it| it.heavy && it.runs > 0);
-    let rounds = heavy.map(|it| (it.name.clone(), it.max_duration_us * it.runs as i64));
+    let rounds = heavy.map(|it| HeavyRound {
+        measure: it.name.clone(),
+        duration_us: it.max_duration_us * it.runs as i64,
+    });
+    let mut shares = compute_shares(file);
+    shares.truncate(SHARES_SHOWN);
     WatchForecast {
         targets: targets.len(),
         pairs: count_pairs(file),
         bytes_per_day: measures.iter().fold(0_u64, |sum, it| sum.saturating_add(it.bytes_per_day)),
         runs_per_day: measures.iter().map(|it| it.runs_per_day).sum(),
-        shares: compute_shares(file),
+        shares,
         mesh: forecast_mesh(file),
-        longest_round: rounds.max_by_key(|(_, length)| *length),
+        longest_round: rounds.max_by_key(|it| it.duration_us),
         warnings: list_warnings(file, &measures),
         measures,
     }
@@ -163,7 +181,7 @@ fn compute_share(file: &WatchFile, need: &PathResource, runs: &[u64]) -> Resourc
         })
         .collect();
     let held: f64 = of.iter().map(|(_, runs, lasts)| runs * *lasts as f64).sum();
-    ResourceShare { resource: need.clone(), share: held / DAY_US as f64, measures: of }
+    ResourceShare { resource: need.to_string(), share: held / DAY_US as f64, measures: of }
 }
 
 /// Returns the forecast of the mesh, if there is one.

@@ -115,7 +115,7 @@ fn runs_on_a_shared_link_add_up() {
     };
     let file = read(&text("2 min")).expect("half of the time");
     let shares = watch_forecast::compute_shares(&file);
-    let link = shares.iter().find(|it| it.resource.to_string() == "link l");
+    let link = shares.iter().find(|it| it.resource == "link l");
     assert!((link.expect("the link").share - 0.5).abs() < 1e-9);
     assert!(read(&text("1 min")).is_ok(), "all of the time, just");
     assert!(read(&text("59 s")).is_err());
