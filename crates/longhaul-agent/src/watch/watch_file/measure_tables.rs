@@ -68,7 +68,7 @@ pub(super) struct MeasureKeys {
 }
 
 /// The kinds of a file; each has its own options.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum KindWord {
     Path,
@@ -77,19 +77,6 @@ enum KindWord {
     Tune,
     Load,
     Host,
-}
-
-impl KindWord {
-    fn options(self) -> &'static [&'static str] {
-        match self {
-            KindWord::Path => &["count", "protocol"],
-            KindWord::Available => &["mode"],
-            KindWord::Throughput => &["time", "streams", "window", "congestion_control", "rate"],
-            KindWord::Tune => &["time", "probes", "congestion_control"],
-            KindWord::Load => &["time", "streams", "rate", "scavenger"],
-            KindWord::Host => &[],
-        }
-    }
 }
 
 /// The kind of a measurement, with its options.
@@ -251,8 +238,8 @@ pub(super) fn build_measures(
             let advice = "give each measurement its own name";
             document.reject(&format!("{at}.name"), &why, advice);
         }
-        refuse_other_options(keys, &at, document);
         let kind = build_kind(keys, &at, document);
+        refuse_other_options(keys, kind.word(), &at, document);
         built.push(MeasureConfig {
             name: keys.name.clone(),
             every: keys.every,
@@ -325,29 +312,30 @@ fn find_sets(
 }
 
 /// Reports options that the kind does not have.
-fn refuse_other_options(keys: &MeasureKeys, at: &str, document: &ConfigDocument<'_>) {
-    let own = keys.kind.options();
-    for (option, is_set) in [
-        ("count", keys.count.is_some()),
-        ("protocol", keys.protocol.is_some()),
-        ("mode", keys.mode.is_some()),
-        ("time", keys.time.is_some()),
-        ("streams", keys.streams.is_some()),
-        ("window", keys.window.is_some()),
-        ("congestion_control", keys.congestion_control.is_some()),
-        ("rate", keys.rate.is_some()),
-        ("probes", keys.probes.is_some()),
-        ("scavenger", keys.scavenger.is_some()),
-    ] {
-        if is_set && !own.contains(&option) {
-            let kind = build_kind(keys, at, document).word();
-            let advice = match own {
-                [] => format!("remove it: `{kind}` has no options"),
-                own => format!("options of `{kind}`: {}", own.join(", ")),
-            };
-            let what = format!("does not apply to kind `{kind}`");
-            document.add(&format!("{at}.{option}"), what, advice);
-        }
+fn refuse_other_options(keys: &MeasureKeys, kind: &str, at: &str, document: &ConfigDocument<'_>) {
+    use KindWord::{Available, Load, Path, Throughput, Tune};
+    let options: [(&str, bool, &[KindWord]); 10] = [
+        ("count", keys.count.is_some(), &[Path]),
+        ("protocol", keys.protocol.is_some(), &[Path]),
+        ("mode", keys.mode.is_some(), &[Available]),
+        ("time", keys.time.is_some(), &[Throughput, Tune, Load]),
+        ("streams", keys.streams.is_some(), &[Throughput, Load]),
+        ("window", keys.window.is_some(), &[Throughput]),
+        ("probes", keys.probes.is_some(), &[Tune]),
+        ("congestion_control", keys.congestion_control.is_some(), &[Throughput, Tune]),
+        ("rate", keys.rate.is_some(), &[Throughput, Load]),
+        ("scavenger", keys.scavenger.is_some(), &[Load]),
+    ];
+    let own = options.iter().filter(|(.., kinds)| kinds.contains(&keys.kind));
+    let own: Vec<&str> = own.map(|(option, ..)| *option).collect();
+    for (option, ..) in options.iter().filter(|(name, is_set, _)| *is_set && !own.contains(name)) {
+        let advice = if own.is_empty() {
+            format!("remove it: `{kind}` has no options")
+        } else {
+            format!("options of `{kind}`: {}", own.join(", "))
+        };
+        let what = format!("does not apply to kind `{kind}`");
+        document.add(&format!("{at}.{option}"), what, advice);
     }
 }
 
