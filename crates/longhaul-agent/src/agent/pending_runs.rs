@@ -37,7 +37,7 @@ impl PendingRuns {
                     let row = build_planned_row(&planned);
                     noted.push(PlanUpdate::Planned(row.clone()));
                     publish_planned_run(state, row.clone(), None);
-                    self.open.insert(row.id.clone(), (planned.key, row));
+                    self.open.insert(row.id.clone(), (planned.job.key.clone(), row));
                 }
                 // Storing the result has settled the planned run.
                 ScheduleNote::Done(id) => drop(self.open.remove(&*id)),
@@ -88,7 +88,7 @@ fn publish_planned_run(
 }
 
 fn build_planned_row(planned: &ScheduledRun) -> history_store::PlannedRun {
-    let JobKey { measure, from, to } = &planned.key;
+    let JobKey { measure, from, to } = &planned.job.key;
     // An audit concerns one host, so it has no pair.
     let pair = (from != to).then(|| HostPair { from: from.to_string(), to: to.to_string() });
     history_store::PlannedRun {

@@ -7,7 +7,7 @@ use super::finished_run::{FinishedRun, RunOwner, count_sent_bytes};
 use super::process_runner::{ProcessRunner, SpoolFiles};
 use super::run_command;
 use crate::watch::measure_jobs::MeasureJob;
-use crate::watch::run_schedule::{AttemptOutcome, MissedReason, RunStart};
+use crate::watch::run_schedule::{AttemptOutcome, MissedReason, ScheduledRun};
 use crate::watch::watch_file::WatchFile;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 pub struct RunFinished {
     pub owner: RunOwner,
     /// `None` if the run was started by an earlier process.
-    pub start: Option<RunStart>,
+    pub start: Option<ScheduledRun>,
     pub outcome: RunOutcome,
 }
 
@@ -88,7 +88,7 @@ pub struct RunLauncher {
 
 impl RunLauncher {
     /// Makes the run in a new task, which sends the result to the event loop.
-    pub fn start(&self, start: RunStart, file: &Arc<WatchFile>) {
+    pub fn start(&self, start: ScheduledRun, file: &Arc<WatchFile>) {
         let (launcher, file) = (self.clone(), Arc::clone(file));
         tokio::spawn(async move {
             let owner = RunOwner::of(&start.id, &start.job, &file.agent.name);
@@ -99,7 +99,7 @@ impl RunLauncher {
         });
     }
 
-    async fn execute(&self, start: &RunStart, owner: &RunOwner, file: &WatchFile) -> RunOutcome {
+    async fn execute(&self, run: &ScheduledRun, owner: &RunOwner, file: &WatchFile) -> RunOutcome {
         // The plan is on disk before the run starts, or will be before its result.
         self.writer.flush().await;
         if self.writer.disk_is_full() {
@@ -109,11 +109,11 @@ impl RunLauncher {
             return RunOutcome::OutboxFull;
         }
         let Some(command) =
-            run_command::build_run_command(&start.job, file, &self.folder, &self.archive)
+            run_command::build_run_command(&run.job, file, &self.folder, &self.archive)
         else {
             return RunOutcome::Failed("the watch file no longer has the peer".to_owned());
         };
-        let lasts = Duration::from_micros(start.job.max_duration_us.unsigned_abs());
+        let lasts = Duration::from_micros(run.job.max_duration_us.unsigned_abs());
         match self.runner.clone().run(command, owner, lasts).await {
             Ok(finished) => self.store_run(finished, owner).await,
             Err(outcome) => outcome,

@@ -19,7 +19,7 @@ mod schedule_requests;
 #[cfg(test)]
 mod tests;
 
-pub use running_runs::{AttemptOutcome, RunStart};
+pub use running_runs::AttemptOutcome;
 pub use schedule_clock::ClockTimes;
 pub use schedule_notes::{MissedReason, RunId, ScheduleCounts, ScheduleNote, ScheduledRun};
 pub use schedule_requests::{RequestedRun, RunRequestError};
@@ -134,7 +134,7 @@ impl RunSchedule {
     }
 
     /// Returns the runs that start now. Other decisions are in the notes.
-    pub fn start_due(&mut self, now: ClockTimes) -> Vec<RunStart> {
+    pub fn start_due(&mut self, now: ClockTimes) -> Vec<ScheduledRun> {
         let now = now.clamped();
         self.advance_clock(now);
         self.expire_lost_runs(now);
@@ -217,9 +217,9 @@ impl RunSchedule {
         let late = |due_us: i64| due_us < now.wall_us - LATE_US;
         for number in first..=latest {
             let due_us = job.due_us(number);
-            let id = self.plan_run(&job, due_us, false);
+            let planned = self.plan_run(&job, due_us, false);
             if number < latest || (late(due_us) && self.catch_up == CatchUpPolicy::None) {
-                self.miss_run(&id, reason);
+                self.miss_run(&planned.id, reason);
                 continue;
             }
             // A waiting run is replaced by the next one of its job.
@@ -227,10 +227,10 @@ impl RunSchedule {
                 && let Some(old) = self.waiting.remove(&rank)
             {
                 let reason = if late(due_us) { reason } else { old.waits_for };
-                self.miss_run(&old.id, reason);
+                self.miss_run(&old.planned.id, reason);
             }
             let since_us = *self.slots[index].waiting_since_us.get_or_insert(now.steady_us);
-            let rank = self.enqueue_run(&job, id, due_us, since_us, Some(index));
+            let rank = self.enqueue_run(planned, since_us, Some(index));
             self.slots[index].waiting = Some(rank);
         }
     }

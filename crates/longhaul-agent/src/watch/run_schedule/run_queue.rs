@@ -2,11 +2,10 @@
 
 use super::running_runs::LOST_MARGIN_US;
 use super::schedule_notes::ScheduleNote;
-use super::{ClockTimes, MissedReason, RunId, RunInProgress, RunSchedule, RunStart};
+use super::{ClockTimes, MissedReason, RunInProgress, RunSchedule, ScheduledRun};
 use crate::watch::SECOND_US;
 use crate::watch::daily_budget::BudgetReservation;
 use crate::watch::hash_random::{draw_up_to, hash_text};
-use crate::watch::measure_jobs::MeasureJob;
 use crate::watch::resource_locks::ResourceLocks;
 use std::sync::Arc;
 
@@ -28,9 +27,7 @@ pub(super) struct QueueRank {
 /// A planned run that has not started.
 #[derive(Debug, Clone)]
 pub(super) struct WaitingRun {
-    pub id: RunId,
-    pub job: Arc<MeasureJob>,
-    pub due_us: i64,
+    pub planned: ScheduledRun,
     /// Index of its slot; `None` if it was requested or its job is gone.
     pub slot: Option<usize>,
     /// The time on the steady clock at which it is given up; `None` if the next run replaces it.
@@ -38,7 +35,6 @@ pub(super) struct WaitingRun {
     /// The earliest retry after a refusal, on the steady clock.
     pub retry_us: i64,
     pub refusals: u32,
-    pub requested: bool,
     /// The reason why it has not started yet.
     pub waits_for: MissedReason,
 }
@@ -56,7 +52,7 @@ impl WaitingRun {
     pub fn next_attempt_at(&self, now: ClockTimes) -> Option<i64> {
         let expires = self.expires_us.map(|at| now.wall_at_steady(at));
         let retry = now.wall_at_steady(self.retry_us.max(now.steady_us));
-        let opens = match &self.job.window {
+        let opens = match &self.planned.job.window {
             Some(gate) if !gate.is_open(retry) => Some(gate.next_opening(retry)),
             _ if self.retry_us > now.steady_us => Some(retry),
             _ => None,
@@ -84,23 +80,18 @@ enum StartDecision {
 impl RunSchedule {
     pub(super) fn enqueue_run(
         &mut self,
-        job: &Arc<MeasureJob>,
-        id: RunId,
-        due_us: i64,
+        planned: ScheduledRun,
         since_us: i64,
         slot: Option<usize>,
     ) -> QueueRank {
         self.sequence += 1;
         let rank = QueueRank { since_us, sequence: self.sequence };
         let run = WaitingRun {
-            id,
-            job: Arc::clone(job),
-            due_us,
+            planned,
             slot,
             expires_us: None,
             retry_us: 0,
             refusals: 0,
-            requested: false,
             waits_for: MissedReason::Locked,
         };
         self.waiting.insert(rank, run);
@@ -110,7 +101,8 @@ impl RunSchedule {
     /// Puts a refused run back into the queue, to retry a little later.
     pub(super) fn requeue_refused(&mut self, mut run: WaitingRun, now: ClockTimes) {
         let wait = (MIN_RETRY_US << run.refusals.min(8)).min(MAX_RETRY_US);
-        let chance = draw_up_to(wait, self.seed, &[hash_text(&run.id), u64::from(run.refusals)]);
+        let chance =
+            draw_up_to(wait, self.seed, &[hash_text(&run.planned.id), u64::from(run.refusals)]);
         run.refusals += 1;
         run.retry_us = now.steady_us + wait + chance;
         run.waits_for = MissedReason::FarEndBusy;
@@ -134,19 +126,19 @@ impl RunSchedule {
         for rank in ranks {
             if let Some(run) = self.waiting.remove(&rank) {
                 let reason =
-                    if run.requested { MissedReason::WaitedTooLong } else { run.waits_for };
-                self.miss_run(&run.id, reason);
+                    if run.planned.requested { MissedReason::WaitedTooLong } else { run.waits_for };
+                self.miss_run(&run.planned.id, reason);
             }
         }
     }
 
     /// Starts all runs that can start, longest wait first. Heavy runs go before light ones: the
     /// file check accounts for their time, while there may be more light runs than time.
-    pub(super) fn start_ready_runs(&mut self, now: ClockTimes) -> Vec<RunStart> {
+    pub(super) fn start_ready_runs(&mut self, now: ClockTimes) -> Vec<ScheduledRun> {
         let mut started = Vec::new();
         let mut kept = ResourceLocks::default();
         let (heavy, light): (Vec<_>, Vec<_>) =
-            self.waiting.iter().partition(|(_, run)| run.job.heavy);
+            self.waiting.iter().partition(|(_, run)| run.planned.job.heavy);
         let all = heavy.into_iter().chain(light);
         let ranks: Vec<QueueRank> = all.map(|(rank, _)| *rank).collect();
         for rank in ranks {
@@ -157,7 +149,7 @@ impl RunSchedule {
                 }
                 Some(StartDecision::Miss(reason)) => {
                     if let Some(run) = self.dequeue(rank) {
-                        self.miss_run(&run.id, reason);
+                        self.miss_run(&run.planned.id, reason);
                     }
                 }
                 Some(StartDecision::Wait(reason)) => {
@@ -179,12 +171,12 @@ impl RunSchedule {
         kept: &mut ResourceLocks,
     ) -> Option<StartDecision> {
         let run = self.waiting.get(&rank)?;
-        let job = Arc::clone(&run.job);
+        let job = Arc::clone(&run.planned.job);
         if self.stopping {
             return Some(StartDecision::Miss(MissedReason::Stopping));
         }
         let backoff = job.target.as_ref().and_then(|far| self.target_backoffs.get(far));
-        if !run.requested && backoff.is_some_and(|it| now.steady_us < it.until_us) {
+        if !run.planned.requested && backoff.is_some_and(|it| now.steady_us < it.until_us) {
             return Some(StartDecision::Miss(MissedReason::TargetFailing));
         }
         if now.steady_us < run.retry_us {
@@ -222,20 +214,15 @@ impl RunSchedule {
         rank: QueueRank,
         reserved: BudgetReservation,
         now: ClockTimes,
-    ) -> Option<RunStart> {
+    ) -> Option<ScheduledRun> {
         let run = self.dequeue(rank)?;
         if let Some(index) = run.slot {
             self.slots[index].waiting_since_us = None;
         }
-        self.locks.acquire(&run.job);
-        self.notes.push(ScheduleNote::Started(Arc::clone(&run.id)));
-        let start = RunStart {
-            id: Arc::clone(&run.id),
-            job: Arc::clone(&run.job),
-            due_us: run.due_us,
-            requested: run.requested,
-        };
-        let lost_us = now.steady_us + 2 * run.job.max_duration_us + LOST_MARGIN_US;
+        self.locks.acquire(&run.planned.job);
+        self.notes.push(ScheduleNote::Started(Arc::clone(&run.planned.id)));
+        let start = run.planned.clone();
+        let lost_us = now.steady_us + 2 * run.planned.job.max_duration_us + LOST_MARGIN_US;
         self.running.insert(Arc::clone(&start.id), RunInProgress { run, reserved, lost_us });
         Some(start)
     }

@@ -5,20 +5,10 @@ use super::schedule_notes::ScheduleNote;
 use super::{ClockTimes, MissedReason, RunId, RunSchedule};
 use crate::watch::SECOND_US;
 use crate::watch::daily_budget::BudgetReservation;
-use crate::watch::measure_jobs::MeasureJob;
 use std::sync::Arc;
 
 /// A run without a result after twice its maximum duration and this margin is given up.
 pub(super) const LOST_MARGIN_US: i64 = 60 * SECOND_US;
-
-/// A run to start now.
-#[derive(Debug, Clone)]
-pub struct RunStart {
-    pub id: RunId,
-    pub job: Arc<MeasureJob>,
-    pub due_us: i64,
-    pub requested: bool,
-}
 
 /// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,33 +42,33 @@ impl RunSchedule {
         let Some(RunInProgress { run, reserved, .. }) = self.running.remove(id) else {
             return false;
         };
-        self.locks.release(&run.job);
+        self.locks.release(&run.planned.job);
         let sent = match outcome {
             AttemptOutcome::Done { sent_bytes } | AttemptOutcome::Failed { sent_bytes } => {
                 sent_bytes
             }
             AttemptOutcome::Refused | AttemptOutcome::NotStarted(_) => 0,
         };
-        self.budget.settle(&run.job.key.measure, reserved, sent);
+        self.budget.settle(&run.planned.job.key.measure, reserved, sent);
         match outcome {
             AttemptOutcome::Done { .. } => {
                 self.counts.done += 1;
-                self.notes.push(ScheduleNote::Done(run.id));
-                if let Some(far) = &run.job.target {
+                self.notes.push(ScheduleNote::Done(run.planned.id));
+                if let Some(far) = &run.planned.job.target {
                     self.target_backoffs.remove(far);
                 }
             }
             AttemptOutcome::Failed { .. } => self.record_failure(&run, now),
             AttemptOutcome::Refused => self.handle_refusal(run, now),
-            AttemptOutcome::NotStarted(reason) => self.miss_run(&run.id, reason),
+            AttemptOutcome::NotStarted(reason) => self.miss_run(&run.planned.id, reason),
         }
         true
     }
 
     fn record_failure(&mut self, run: &WaitingRun, now: ClockTimes) {
         self.counts.failed += 1;
-        self.notes.push(ScheduleNote::Failed(Arc::clone(&run.id)));
-        if let Some(far) = &run.job.target {
+        self.notes.push(ScheduleNote::Failed(Arc::clone(&run.planned.id)));
+        if let Some(far) = &run.planned.job.target {
             self.target_backoffs.entry(Arc::clone(far)).or_default().record_failure(now);
         }
     }
@@ -86,11 +76,11 @@ impl RunSchedule {
     fn handle_refusal(&mut self, run: WaitingRun, now: ClockTimes) {
         let replaced = run.slot.is_some_and(|index| self.slots[index].waiting.is_some());
         if self.stopping {
-            self.miss_run(&run.id, MissedReason::Stopping);
+            self.miss_run(&run.planned.id, MissedReason::Stopping);
         } else if replaced {
-            self.miss_run(&run.id, MissedReason::FarEndBusy);
+            self.miss_run(&run.planned.id, MissedReason::FarEndBusy);
         } else {
-            self.notes.push(ScheduleNote::Refused(Arc::clone(&run.id)));
+            self.notes.push(ScheduleNote::Refused(Arc::clone(&run.planned.id)));
             self.requeue_refused(run, now);
         }
     }

@@ -1,7 +1,7 @@
 //! Changes of planned runs, for the archive.
 
 use super::RunSchedule;
-use crate::watch::measure_jobs::{JobKey, MeasureJob};
+use crate::watch::measure_jobs::MeasureJob;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use std::sync::Arc;
 pub type RunId = Arc<str>;
 
 /// A run that came due or was requested.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ScheduledRun {
     pub id: RunId,
-    pub key: JobKey,
+    pub job: Arc<MeasureJob>,
     pub due_us: i64,
     /// Requested from outside, not due by the file.
     pub requested: bool,
 }
 
 /// A change of a planned run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum ScheduleNote {
     Planned(ScheduledRun),
     Started(RunId),
@@ -110,17 +110,18 @@ pub struct ScheduleCounts {
 }
 
 impl RunSchedule {
-    pub(super) fn plan_run(&mut self, job: &MeasureJob, due_us: i64, asked: bool) -> RunId {
+    pub(super) fn plan_run(
+        &mut self,
+        job: &Arc<MeasureJob>,
+        due_us: i64,
+        requested: bool,
+    ) -> ScheduledRun {
         self.sequence += 1;
-        let id: RunId = format!("{}-{:x}-{}", self.agent, self.started_us, self.sequence).into();
+        let id = format!("{}-{:x}-{}", self.agent, self.started_us, self.sequence).into();
         self.counts.planned += 1;
-        self.notes.push(ScheduleNote::Planned(ScheduledRun {
-            id: Arc::clone(&id),
-            key: job.key.clone(),
-            due_us,
-            requested: asked,
-        }));
-        id
+        let planned = ScheduledRun { id, job: Arc::clone(job), due_us, requested };
+        self.notes.push(ScheduleNote::Planned(planned.clone()));
+        planned
     }
 
     pub(super) fn miss_run(&mut self, id: &RunId, reason: MissedReason) {

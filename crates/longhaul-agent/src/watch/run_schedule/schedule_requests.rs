@@ -55,19 +55,19 @@ impl RunSchedule {
         if self.stopping {
             return Err(RunRequestError::Stopping);
         }
-        let mut asked = self.waiting.values().filter(|it| it.requested);
-        if let Some(waits) = asked.find(|it| it.job.key == job.key) {
-            return Ok(RequestedRun::AlreadyQueued(Arc::clone(&waits.id)));
+        let mut asked = self.waiting.values().filter(|it| it.planned.requested);
+        if let Some(waits) = asked.find(|it| it.planned.job.key == job.key) {
+            return Ok(RequestedRun::AlreadyQueued(Arc::clone(&waits.planned.id)));
         }
-        if self.waiting.values().filter(|it| it.requested).count() >= MAX_REQUESTED_RUNS {
+        if self.waiting.values().filter(|it| it.planned.requested).count() >= MAX_REQUESTED_RUNS {
             return Err(RunRequestError::Full);
         }
-        let id = self.plan_run(job, now.wall_us, true);
-        let rank = self.enqueue_run(job, Arc::clone(&id), now.wall_us, now.steady_us, None);
+        let planned = self.plan_run(job, now.wall_us, true);
+        let id = Arc::clone(&planned.id);
+        let rank = self.enqueue_run(planned, now.steady_us, None);
         if let Some(run) = self.waiting.get_mut(&rank) {
-            run.requested = true;
             // In a mesh it waits for the turn of its pair.
-            let turn = run.job.window.map_or(0, |gate| 2 * gate.cycle_us);
+            let turn = run.planned.job.window.map_or(0, |gate| 2 * gate.cycle_us);
             run.expires_us = Some(now.steady_us + turn.max(REQUEST_TIMEOUT_US));
         }
         Ok(RequestedRun::Queued(id))
@@ -104,13 +104,13 @@ impl RunSchedule {
             })
             .collect();
         for run in self.waiting.values_mut().filter(|run| run.slot.is_some()) {
-            run.slot = places.get(&run.job.key).copied();
+            run.slot = places.get(&run.planned.job.key).copied();
             if run.slot.is_none() {
-                run.expires_us = Some(now.steady_us + run.job.every_us);
+                run.expires_us = Some(now.steady_us + run.planned.job.every_us);
             }
         }
         for RunInProgress { run, .. } in self.running.values_mut() {
-            run.slot = run.slot.and_then(|_| places.get(&run.job.key).copied());
+            run.slot = run.slot.and_then(|_| places.get(&run.planned.job.key).copied());
         }
         self.rebuild_due_heap();
     }
@@ -122,7 +122,7 @@ impl RunSchedule {
         self.stopping = true;
         let waiting = std::mem::take(&mut self.waiting);
         for run in waiting.into_values() {
-            self.miss_run(&run.id, MissedReason::Stopping);
+            self.miss_run(&run.planned.id, MissedReason::Stopping);
         }
         for slot in &mut self.slots {
             slot.waiting = None;

@@ -5,7 +5,7 @@ use crate::watch::hash_random::draw_number;
 use crate::watch::measure_jobs::MeasureJob;
 use crate::watch::path_resources::PathResource;
 use crate::watch::run_schedule::{
-    AttemptOutcome, ClockTimes, RunId, RunSchedule, RunStart, ScheduleNote,
+    AttemptOutcome, ClockTimes, RunId, RunSchedule, ScheduleNote, ScheduledRun,
 };
 use crate::watch::watch_file::{SecretFileState, WatchFile, WatchFileContext, parse_watch_file};
 use proptest::prelude::TestCaseError;
@@ -214,7 +214,7 @@ impl Play {
         self.check()
     }
 
-    fn begin(&mut self, start: &RunStart) {
+    fn begin(&mut self, start: &ScheduledRun) {
         self.drawn += 1;
         let share = 1 + draw_number(self.seed, &[self.drawn]) % u64::from(self.lasting.max(1));
         let lasts = start.job.max_duration_us * share as i64 / 100;

@@ -4,8 +4,8 @@ use super::MINUTE_US;
 use super::play::{Play, read};
 use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::{
-    AttemptOutcome, ClockTimes, MissedReason, RequestedRun, RunRequestError, RunSchedule, RunStart,
-    ScheduleNote,
+    AttemptOutcome, ClockTimes, MissedReason, RequestedRun, RunRequestError, RunSchedule,
+    ScheduleNote, ScheduledRun,
 };
 use crate::watch::{DAY_US, SECOND_US};
 use std::collections::{BTreeMap, HashMap};
@@ -38,8 +38,8 @@ fn schedule(hosts: usize, agent: &str, measure: &str) -> RunSchedule {
 fn run(
     schedule: &mut RunSchedule,
     until_us: i64,
-    mut outcome: impl FnMut(&RunStart) -> AttemptOutcome,
-) -> Vec<RunStart> {
+    mut outcome: impl FnMut(&ScheduledRun) -> AttemptOutcome,
+) -> Vec<ScheduledRun> {
     let mut started = Vec::new();
     while let Some(next) = schedule.next_at().filter(|next| *next <= BEGIN_US + until_us) {
         let now = at(next - BEGIN_US);
@@ -51,7 +51,7 @@ fn run(
     started
 }
 
-fn done(_: &RunStart) -> AttemptOutcome {
+fn done(_: &ScheduledRun) -> AttemptOutcome {
     AttemptOutcome::Done { sent_bytes: 0 }
 }
 
@@ -124,7 +124,7 @@ fn budgets_hold_and_begin_anew_at_midnight() {
     let measure = "kind = \"throughput\"\nevery = \"1 h\"\ndirections = \"forward\"\n\
                    bytes_per_day = \"4 GB\"";
     let mut schedule = schedule(1, "", measure);
-    let spend = |_: &RunStart| AttemptOutcome::Done { sent_bytes: 1_250_000_000 };
+    let spend = |_: &ScheduledRun| AttemptOutcome::Done { sent_bytes: 1_250_000_000 };
     let started = run(&mut schedule, 4 * DAY_US, spend);
     let mut days: BTreeMap<i64, usize> = BTreeMap::new();
     for start in &started {
@@ -143,7 +143,7 @@ fn bytes_that_were_not_sent_are_free_again() {
     let measure = "kind = \"throughput\"\nevery = \"1 h\"\ndirections = \"forward\"\n\
                    bytes_per_day = \"2 GB\"";
     let mut schedule = schedule(1, "", measure);
-    let little = |_: &RunStart| AttemptOutcome::Done { sent_bytes: 10_000_000 };
+    let little = |_: &ScheduledRun| AttemptOutcome::Done { sent_bytes: 10_000_000 };
     run(&mut schedule, 10 * 60 * MINUTE_US, little);
     assert_eq!(schedule.run_counts().missed, 0);
     assert_eq!(schedule.run_counts().done, 10);
