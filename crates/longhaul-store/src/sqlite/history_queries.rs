@@ -68,7 +68,7 @@ impl SeriesSlice<'_> {
                     round_up_to_hour(self.end_us),
                     CLOSED,
                 ),
-                |row| bucket_from_row(row, 0),
+                bucket_from_row,
             )?
             .collect()
     }
@@ -146,7 +146,7 @@ impl SeriesSlice<'_> {
             let state: i64 = row.get(5)?;
             let whole = self.begin_us <= begin_us && end_us <= self.end_us;
             if state == COUNTED && whole || state == CLOSED && self.begin_us <= begin_us {
-                found.push(bucket_from_row(row, 0)?);
+                found.push(bucket_from_row(row)?);
             } else if state != CLOSED {
                 let (begin_us, end_us) = (begin_us.max(self.begin_us), end_us.min(self.end_us));
                 found.extend(hourly_series::read_bucket(self.from, self.series, begin_us, end_us)?);
@@ -161,15 +161,15 @@ fn round_up_to_hour(us: i64) -> i64 {
     us.saturating_add(HOUR_US - 1).div_euclid(HOUR_US)
 }
 
-/// Reads `hour, samples, min, median, max` from column `at` on.
-fn bucket_from_row(row: &Row<'_>, at: usize) -> rusqlite::Result<SeriesBucket> {
+/// Reads a row that begins with `hour, samples, min, median, max`.
+fn bucket_from_row(row: &Row<'_>) -> rusqlite::Result<SeriesBucket> {
     Ok(SeriesBucket {
-        at_us: row.get::<_, i64>(at)? * HOUR_US,
+        at_us: row.get::<_, i64>(0)? * HOUR_US,
         duration_us: HOUR_US as u64,
-        samples: row.get(at + 1)?,
-        min: row.get(at + 2)?,
-        median: row.get(at + 3)?,
-        max: row.get(at + 4)?,
+        samples: row.get(1)?,
+        min: row.get(2)?,
+        median: row.get(3)?,
+        max: row.get(4)?,
     })
 }
 

@@ -97,11 +97,11 @@ fn close_hour(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<
 fn repeat_step(
     archive: &mut Archive,
     doing: &'static str,
-    step: impl Fn(&Transaction<'_>) -> rusqlite::Result<usize>,
+    mut step: impl FnMut(&Transaction<'_>) -> rusqlite::Result<usize>,
 ) -> Result<u64, StoreError> {
     let mut deleted = 0;
     loop {
-        match archive.write(doing, &step)? {
+        match archive.write(doing, &mut step)? {
             0 => return Ok(deleted),
             rows => deleted += rows as u64,
         }
@@ -120,11 +120,6 @@ pub fn expire_hours(archive: &mut Archive, now_us: i64, keep: Duration) -> Resul
     })
 }
 
-struct DeletedReports {
-    runs: u64,
-    notes: usize,
-}
-
 /// Deletes expired reports of watched runs that are not waiting in the outbox, and returns their
 /// number.
 pub fn expire_reports(
@@ -134,18 +129,13 @@ pub fn expire_reports(
 ) -> Result<u64, StoreError> {
     let before = RetentionPolicy::cutoff_us(now_us, keep);
     let mut reports = 0;
-    loop {
-        let step = archive.write("remove old reports", |to| delete_reports(to, before))?;
-        if step.notes == 0 {
-            return Ok(reports);
-        }
-        reports += step.runs;
-    }
+    repeat_step(archive, "remove old reports", |to| delete_reports(to, before, &mut reports))?;
+    Ok(reports)
 }
 
 /// Deletes a run with the first of its pairs, together with its parts; the rows of the other pairs
-/// are deleted later.
-fn delete_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<DeletedReports> {
+/// are deleted later. Adds the deleted reports to `reports` and returns the number of rows.
+fn delete_reports(to: &Transaction<'_>, before: i64, reports: &mut u64) -> rusqlite::Result<usize> {
     let old: Vec<(i64, i64, String)> = to
         .prepare_cached(
             "SELECT pair, at_us, run FROM watched_run \
@@ -158,13 +148,13 @@ fn delete_reports(to: &Transaction<'_>, before: i64) -> rusqlite::Result<Deleted
     let mut refused = to.prepare_cached("DELETE FROM set_aside WHERE kind = 0 AND id = ?1")?;
     let mut note =
         to.prepare_cached("DELETE FROM watched_run WHERE pair = ?1 AND at_us = ?2 AND run = ?3")?;
-    let mut reports = DeletedReports { notes: old.len(), runs: 0 };
+    let rows = old.len();
     for (pair, at_us, id) in old {
-        reports.runs += run.execute([&id])? as u64;
+        *reports += run.execute([&id])? as u64;
         refused.execute([&id])?;
         note.execute((pair, at_us, id))?;
     }
-    Ok(reports)
+    Ok(rows)
 }
 
 /// Deletes expired planned runs that have an outcome and returns their number; those without one
