@@ -9,7 +9,7 @@ mod route_search;
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{QueryParams, QueryRange};
-use super::shape::series_rows::{RouteChange, RouteHop, RouteRow};
+use super::shape::series_rows::{RouteHop, RouteRow};
 use crate::watch::watch_file::WatchFile;
 use axum::Json;
 use axum::extract::State;
@@ -176,7 +176,7 @@ fn merge_equal_routes(traces: &[TraceEntry], seen: &[PathReport]) -> Vec<RouteRo
                     number: trace.number,
                     run_id: trace.run_id.clone(),
                     hops: hops.unwrap_or_default(),
-                    change: RouteChange::of(trace),
+                    change: trace.change.clone(),
                 });
             }
         }

@@ -1,7 +1,6 @@
 //! Routes of a pair over time.
 
-use longhaul_analysis::path::trace_table::TraceEntry;
-use longhaul_model::report::v1::path::{self, ChangedHops, RouteChangeKind};
+use longhaul_model::report::v1::path::{ObservedHop, RouteDifference};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use utoipa::ToSchema;
@@ -22,7 +21,7 @@ pub struct RouteRow {
     pub run_id: String,
     pub hops: Vec<RouteHop>,
     /// The difference from the previous route; absent for the first one.
-    pub change: Option<RouteChange>,
+    pub change: Option<RouteDifference>,
 }
 
 /// One hop; a silent hop has no address.
@@ -36,8 +35,8 @@ pub struct RouteHop {
     pub rtt_us: Option<f64>,
 }
 
-impl From<&path::ObservedHop> for RouteHop {
-    fn from(hop: &path::ObservedHop) -> Self {
+impl From<&ObservedHop> for RouteHop {
+    fn from(hop: &ObservedHop) -> Self {
         let answer = hop.answers.first();
         let least = answer.and_then(|answer| answer.rtts_ns.iter().min());
         RouteHop {
@@ -47,37 +46,4 @@ impl From<&path::ObservedHop> for RouteHop {
             rtt_us: least.map(|ns| *ns as f64 / 1e3),
         }
     }
-}
-
-/// The difference of a route from the previous one, in the format of report v1.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct RouteChange {
-    /// `same`, `silent_hop`, `stutter`, `last_octet`, `same_as`, `one_hop`, `several_hops`,
-    /// `end_not_reached`.
-    pub kind: String,
-    pub other_number: Option<u32>,
-    pub other_run: Option<String>,
-    pub ranges: Vec<ChangedHops>,
-    pub rtt_step_ns: Option<i64>,
-}
-
-impl RouteChange {
-    pub fn of(trace: &TraceEntry) -> Option<RouteChange> {
-        let change = trace.change.as_ref()?;
-        Some(RouteChange {
-            kind: format_change_kind(change.kind),
-            other_number: change.other_number,
-            other_run: change.other_run.clone(),
-            ranges: change.ranges.clone(),
-            rtt_step_ns: change.rtt_step_ns,
-        })
-    }
-}
-
-/// Returns the word of report v1.
-fn format_change_kind(kind: RouteChangeKind) -> String {
-    let word = serde_json::to_value(kind).ok();
-    let word = word.as_ref().and_then(serde_json::Value::as_str);
-    word.unwrap_or_default().to_owned()
 }

@@ -404,19 +404,24 @@ pub struct NarrowLink {
     pub text: String,
 }
 
-/// The difference between two routes, in the terms of SLAC's tables.
+/// The difference of a route from the previous one, in the format of report v1.
+// In the terms of SLAC's tables. The doc comments are part of docs/openapi.json.
 #[skip_serializing_none]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RouteChange))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteDifference {
-    /// The most severe difference.
+    /// `same`, `silent_hop`, `stutter`, `last_octet`, `same_as`, `one_hop`, `several_hops`,
+    /// `end_not_reached`.
+    // The most severe difference.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub kind: RouteChangeKind,
-    /// Number and run of the other route.
+    // Number and run of the other route.
     pub other_number: Option<u32>,
     pub other_run: Option<String>,
-    /// Hops that differ, as TTL ranges of this route and of the other; an empty range means no
-    /// hops.
+    // Hops that differ, as TTL ranges of this route and of the other; an empty range means no
+    // hops.
     pub ranges: Vec<ChangedHops>,
-    /// Minimum RTT to the peer, this route minus the other.
+    // Minimum RTT to the peer, this route minus the other.
     pub rtt_step_ns: Option<i64>,
 }
 
