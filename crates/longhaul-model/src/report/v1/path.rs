@@ -404,10 +404,16 @@ pub struct NarrowLink {
     pub text: String,
 }
 
-/// The difference of a route from the previous one, in the format of report v1.
-// In the terms of SLAC's tables. The doc comments are part of docs/openapi.json.
+/// The difference between two routes, in the terms of SLAC's tables.
 #[skip_serializing_none]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RouteChange))]
+#[cfg_attr(
+    feature = "schema",
+    derive(utoipa::ToSchema),
+    schema(
+        as = RouteChange,
+        description = "The difference of a route from the previous one, in the format of report v1."
+    )
+)]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteDifference {
     /// `same`, `silent_hop`, `stutter`, `last_octet`, `same_as`, `one_hop`, `several_hops`,
