@@ -5,6 +5,7 @@
 //! - [`units`]: bytes, rates and durations: parsing, formatting, arithmetic
 //! - [`sanitize`]: the sanitizer for text from outside
 //! - [`report::v1`]: the published format of reports, used for JSON, archive and web alike
+//! - [`serde_name`]: the names of enum variants
 //! - [`splitmix`]: the random number generator
 //!
 //! This crate has no access to clock, host, disk or network.
@@ -14,5 +15,6 @@
 pub mod decoded_packet;
 pub mod report;
 pub mod sanitize;
+pub mod serde_name;
 pub mod splitmix;
 pub mod units;

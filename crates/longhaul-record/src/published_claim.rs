@@ -3,6 +3,7 @@
 //! Figures are texts with units, as printed: `4.92 GB`, `1001 s`, `about 17 min`, `> 830 Mbit/s`.
 //! The number of printed digits is part of the claim. docs/claims.md has an example of each field.
 
+use longhaul_model::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -142,12 +143,7 @@ pub enum ClaimVerdict {
 
 impl ClaimVerdict {
     /// The word used in JSON and in text.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ClaimVerdict::Agrees => "agrees",
-            ClaimVerdict::Loose => "loose",
-            ClaimVerdict::Differs => "differs",
-            ClaimVerdict::Impossible => "impossible",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }

@@ -132,12 +132,10 @@ pub fn describe_event(event: &ChangeEvent) -> String {
     }
 }
 
-const fn state_label(state: EventState) -> &'static str {
+fn state_label(state: EventState) -> &'static str {
     match state {
-        EventState::Suspected => "suspected",
-        EventState::Confirmed => "confirmed",
         EventState::Withdrawn => "withdrawn (not confirmed)",
-        EventState::Recovered => "recovered",
+        other => other.word(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::scan_text::scan_csv::format_optional;
 use longhaul_analysis::path::trace_table::{TraceEntry, TraceTable};
 use longhaul_model::report::v1::path::ChangedHops;
-use serde_json::json;
+use longhaul_model::serde_name::name_variant;
 use std::fmt::Write;
 
 const HEADER: &str = "host,run_id,at,route_number,change,other_number,hops_here,hops_other,\
@@ -33,7 +33,7 @@ fn push_trace(text: &mut String, host: &str, trace: &TraceEntry) {
         trace.run_id,
         trace.at,
         trace.number,
-        format_optional(change.and_then(|c| json!(c.kind).as_str().map(str::to_owned))),
+        format_optional(change.map(|c| name_variant(&c.kind))),
         format_optional(change.and_then(|c| c.other_number)),
         spans(|range| range.here),
         spans(|range| range.other),

@@ -1,6 +1,7 @@
 //! Conclusions from an observation, with the version of the analysis, so that an old observation
 //! can be analysed again.
 
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 use std::fmt;
@@ -79,21 +80,8 @@ impl Limiter {
     }
 
     /// Returns the word used in JSON and in text.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Limiter::ReceiveWindow => "receive_window",
-            Limiter::SendBuffer => "send_buffer",
-            Limiter::Application => "application",
-            Limiter::CpuSender => "cpu_sender",
-            Limiter::CpuReceiver => "cpu_receiver",
-            Limiter::Loss => "loss",
-            Limiter::PathCapacity => "path_capacity",
-            Limiter::Shaper => "shaper",
-            Limiter::Policer => "policer",
-            Limiter::Pacing => "pacing",
-            Limiter::Ramp => "ramp",
-            Limiter::Unknown => "unknown",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 

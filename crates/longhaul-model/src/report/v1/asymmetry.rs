@@ -4,6 +4,7 @@ use super::comparison::TimePeriod;
 use super::scan::HistogramBin;
 use super::series::HostPair;
 use super::{ReportCaveat, ReportFinding};
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -34,13 +35,8 @@ pub enum AsymmetryVerdict {
 
 impl AsymmetryVerdict {
     /// Returns the word used in JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            AsymmetryVerdict::ForwardFaster => "forward_faster",
-            AsymmetryVerdict::ReverseFaster => "reverse_faster",
-            AsymmetryVerdict::NoneSeen => "none_seen",
-            AsymmetryVerdict::CannotTell => "cannot_tell",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 

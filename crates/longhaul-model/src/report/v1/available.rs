@@ -2,6 +2,7 @@
 //!
 //! All rates count IP packets, including the headers of layer 3 and above.
 
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -37,12 +38,8 @@ pub enum AvailableMode {
 }
 
 impl AvailableMode {
-    pub const fn word(self) -> &'static str {
-        match self {
-            AvailableMode::Light => "light",
-            AvailableMode::Quick => "quick",
-            AvailableMode::Careful => "careful",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 
@@ -218,15 +215,8 @@ pub enum EstimateVerdict {
 }
 
 impl EstimateVerdict {
-    pub const fn word(self) -> &'static str {
-        match self {
-            EstimateVerdict::Estimated => "estimated",
-            EstimateVerdict::CapacityOnly => "capacity_only",
-            EstimateVerdict::SenderLimited => "sender_limited",
-            EstimateVerdict::BeyondResolution => "beyond_resolution",
-            EstimateVerdict::Disturbed => "disturbed",
-            EstimateVerdict::NoAnswer => "no_answer",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 

@@ -5,6 +5,7 @@ use super::ReportCaveat;
 use super::event::QuantityLevel;
 use super::quantity::PathQuantity;
 use super::series::HostPair;
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -26,14 +27,8 @@ pub enum ChangeVerdict {
 
 impl ChangeVerdict {
     /// Returns the word used in JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ChangeVerdict::Fell => "fell",
-            ChangeVerdict::Rose => "rose",
-            ChangeVerdict::NoChangeSeen => "no_change_seen",
-            ChangeVerdict::CannotTell => "cannot_tell",
-            ChangeVerdict::NotMeasured => "not_measured",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 

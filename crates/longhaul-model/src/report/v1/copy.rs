@@ -4,6 +4,7 @@
 //! [`CopyStage`] are sums over its threads, so one thread that is always busy adds one second per
 //! second.
 
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -136,15 +137,8 @@ pub enum CopyLimiter {
 
 impl CopyLimiter {
     /// Returns the word used in JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            CopyLimiter::SourceDisk => "source_disk",
-            CopyLimiter::SourceCpu => "source_cpu",
-            CopyLimiter::Network => "network",
-            CopyLimiter::TargetDisk => "target_disk",
-            CopyLimiter::TargetCpu => "target_cpu",
-            CopyLimiter::CannotTell => "cannot_tell",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::ReportFinding;
 use super::quantity::PathQuantity;
 use super::series::HostPair;
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -23,13 +24,8 @@ pub enum EventState {
 
 impl EventState {
     /// Returns the word used in JSON and in the archive.
-    pub const fn word(self) -> &'static str {
-        match self {
-            EventState::Suspected => "suspected",
-            EventState::Confirmed => "confirmed",
-            EventState::Withdrawn => "withdrawn",
-            EventState::Recovered => "recovered",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 

@@ -2,6 +2,7 @@
 //! load.
 
 use super::observation::TcpOptions;
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -60,12 +61,8 @@ pub enum ProbeProtocol {
 }
 
 impl ProbeProtocol {
-    pub const fn word(self) -> &'static str {
-        match self {
-            ProbeProtocol::Icmp => "icmp",
-            ProbeProtocol::Udp => "udp",
-            ProbeProtocol::Tcp => "tcp",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The quantities that are tracked over time.
 
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 
 /// The quantity of a series, with one value per run and direction: `goodput`, `available`,
@@ -47,21 +48,13 @@ impl PathQuantity {
     ];
 
     /// Returns the word used in JSON, in the archive and in URLs.
-    pub const fn word(self) -> &'static str {
-        match self {
-            PathQuantity::Goodput => "goodput",
-            PathQuantity::Available => "available",
-            PathQuantity::Capacity => "capacity",
-            PathQuantity::RttFloor => "rtt_floor",
-            PathQuantity::Loss => "loss",
-            PathQuantity::Retransmits => "retransmits",
-            PathQuantity::Hops => "hops",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 
     /// Returns the quantity with this word.
     pub fn from_word(word: &str) -> Option<PathQuantity> {
-        PathQuantity::ALL.into_iter().find(|it| it.word() == word)
+        serde_name::parse_variant(word)
     }
 
     /// Returns the name shown to users.

@@ -5,6 +5,7 @@ use super::observation::ThroughputObservation;
 use super::plan::ThroughputPlan;
 use super::{Report, ReportCaveat, ReportFinding, RunInfo};
 use super::{available, copy, host, imported, load, path, predict, scan};
+use crate::serde_name;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The columns of the run list, which are read without parsing the report.
@@ -27,7 +28,7 @@ pub trait ReportContent: Serialize + Sized {
 }
 
 macro_rules! define_report_kinds {
-    ($($(#[$doc:meta])* $kind:ident = $word:literal:
+    ($($(#[$doc:meta])* $kind:ident:
        $report:ident<$plan:ty, $observation:ty, $analysis:ty>, $columns:path;)*) => {
         $($(#[$doc])* pub type $report = Report<$plan, $observation, $analysis>;)*
 
@@ -50,10 +51,8 @@ macro_rules! define_report_kinds {
             pub const ALL: &[ReportKind] = &[$(ReportKind::$kind,)*];
 
             /// Returns the word used in JSON and in text.
-            pub const fn word(self) -> &'static str {
-                match self {
-                    $(ReportKind::$kind => $word,)*
-                }
+            pub fn word(self) -> &'static str {
+                serde_name::name_variant(&self)
             }
         }
 
@@ -121,34 +120,34 @@ macro_rules! define_report_kinds {
 
 define_report_kinds! {
     /// A report of one bulk throughput run.
-    Throughput = "throughput":
+    Throughput:
         ThroughputReport<ThroughputPlan, ThroughputObservation, ThroughputAnalysis>, throughput_columns;
     /// A report of a scan over settings.
-    Scan = "scan":
+    Scan:
         ScanReport<scan::ScanPlan, scan::ScanObservation, scan::ScanAnalysis>, scan_columns;
     /// A report of an audit of one host.
-    Host = "host":
+    Host:
         HostReport<host::AuditPlan, host::AuditObservation, host::AuditAnalysis>, no_columns;
     /// A report of a prediction.
-    Predict = "predict":
+    Predict:
         PredictionReport<predict::PredictionPlan, predict::PredictionObservation,
             predict::PredictionAnalysis>, no_columns;
     /// A report of a path: round trips, route, path MTU.
-    Path = "path":
+    Path:
         PathReport<path::PathPlan, path::PathObservation, path::PathAnalysis>, no_columns;
     /// A report of capacity and available bandwidth.
-    Available = "available":
+    Available:
         AvailableReport<available::AvailablePlan, available::AvailableObservation,
             available::AvailableAnalysis>, no_columns;
     /// A report of the effect of bulk load on delay, loss and other flows.
-    Load = "load":
+    Load:
         LoadReport<load::LoadPlan, load::LoadObservation, load::LoadAnalysis>, no_columns;
     /// A report of a measurement by another program.
-    Imported = "imported":
+    Imported:
         ImportedReport<imported::ImportPlan, imported::ImportedObservation,
             imported::ImportedAnalysis>, imported_columns;
     /// A report of files copied to another host.
-    Copy = "copy":
+    Copy:
         CopyReport<copy::CopyPlan, copy::CopyObservation, copy::CopyAnalysis>, copy_columns;
 }
 
