@@ -22,6 +22,8 @@ pub use setting_search::SettingSearch;
 
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
+use longhaul_model::serde_name;
+use serde::Deserialize;
 use std::time::Duration;
 
 /// The knowledge before the first probe.
@@ -68,7 +70,8 @@ pub struct SearchProbe {
 }
 
 /// The reason why the search ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SearchStop {
     /// No untried setting is expected to be faster.
     Settled,
@@ -85,16 +88,8 @@ pub enum SearchStop {
 
 impl SearchStop {
     /// Returns the word of `Analysis::stopped_by`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            SearchStop::Settled => "settled",
-            SearchStop::Probes => "probes",
-            SearchStop::Time => "time",
-            SearchStop::Bytes => "bytes",
-            SearchStop::Application => "application",
-            SearchStop::Policed => "policed",
-            SearchStop::Shaped => "shaped",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 }
 

@@ -2,12 +2,11 @@
 //! numbered routes, and the changes between them.
 //!
 //! - [`hour_table`]: the table; [`route_list`]: routes and changes
-//! - [`routes_csv`], [`routes_json`]: every trace for other programs
+//! - [`routes_csv`]: every trace for other programs
 
 mod hour_table;
 mod route_list;
 pub mod routes_csv;
-pub mod routes_json;
 
 use crate::document::ReportDocument;
 use crate::number_format::count_of;

@@ -6,16 +6,22 @@
 //! Wrong when: a cause is new; it is then `unknown`.
 
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::serde_name;
+use serde::Deserialize;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IntervalState {
     StalledRto,
     SenderApp,
     SenderCpu,
     ReceiverApp,
     ReceiverCpu,
+    #[serde(rename = "rwnd_clip")]
     WindowClip,
+    #[serde(rename = "rwnd_growing")]
     WindowGrowing,
+    #[serde(rename = "sndbuf_clip")]
     SendBufferClip,
     SlowStart,
     Climbing,
@@ -34,28 +40,8 @@ pub enum IntervalState {
 }
 
 impl IntervalState {
-    pub const fn word(self) -> &'static str {
-        match self {
-            IntervalState::StalledRto => "stalled_rto",
-            IntervalState::SenderApp => "sender_app",
-            IntervalState::SenderCpu => "sender_cpu",
-            IntervalState::ReceiverApp => "receiver_app",
-            IntervalState::ReceiverCpu => "receiver_cpu",
-            IntervalState::WindowClip => "rwnd_clip",
-            IntervalState::WindowGrowing => "rwnd_growing",
-            IntervalState::SendBufferClip => "sndbuf_clip",
-            IntervalState::SlowStart => "slow_start",
-            IntervalState::Climbing => "climbing",
-            IntervalState::PathFull => "path_full",
-            IntervalState::Sawtooth => "sawtooth",
-            IntervalState::Overshot => "overshot",
-            IntervalState::Shaper => "shaper",
-            IntervalState::Policer => "policer",
-            IntervalState::Loss => "loss",
-            IntervalState::Recovering => "recovering",
-            IntervalState::Pacing => "pacing",
-            IntervalState::Unknown => "unknown",
-        }
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
     }
 
     /// Describes the state within a sentence.

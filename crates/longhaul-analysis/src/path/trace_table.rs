@@ -13,16 +13,18 @@ use super::path_conclusion::compare_with_previous;
 use super::route_difference;
 use longhaul_model::report::v1::PathReport;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind, RouteDifference};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Hours of a day.
 pub const HOURS: usize = 24;
 
-/// All traces of one path in a period.
-#[derive(Debug, Clone, PartialEq)]
+/// All traces of one path in a period. As JSON, its names are those of report v1.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TraceTable {
     pub host: String,
     /// Days with a trace, ascending.
+    #[serde(skip)]
     pub days: Vec<TraceDay>,
     /// Routes seen in the period, by number.
     pub routes: Vec<DistinctRoute>,
@@ -49,13 +51,15 @@ pub struct TraceCell {
 }
 
 /// One trace, compared with the previous one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TraceEntry {
     pub run_id: String,
     /// UTC, RFC 3339.
     pub at: String,
+    #[serde(rename = "route_number")]
     pub number: u32,
     /// `None` for the first trace of its path.
+    #[serde(rename = "route_change")]
     pub change: Option<RouteDifference>,
     pub hops: usize,
     pub reached: bool,
@@ -63,8 +67,9 @@ pub struct TraceEntry {
 }
 
 /// One distinct route of the path.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DistinctRoute {
+    #[serde(rename = "route_number")]
     pub number: u32,
     /// In the whole archive.
     pub first_seen: String,

@@ -22,7 +22,7 @@ use longhaul_model::report::v1::{AnyReport, ImportedReport, PathReport};
 use longhaul_report::document::{DocumentTable, ReportDocument, left, right};
 use longhaul_report::event_text;
 use longhaul_report::number_format::{ABSENT, format_rate, or_absent};
-use longhaul_report::routes_text::{self, routes_csv, routes_json};
+use longhaul_report::routes_text::{self, routes_csv};
 use longhaul_store::history_store::{EventFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ fn show_routes(args: &RoutesArgs) -> Result<(), CommandFailure> {
     }
     command_output::print_json_or_document(
         args.json,
-        || tables.iter().map(routes_json::table_to_json).collect(),
+        || json!(tables),
         || routes_text::build_route_document(&tables),
     )
 }
