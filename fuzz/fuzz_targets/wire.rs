@@ -120,7 +120,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let mut decoder = FrameSplitter::new(MAX_FRAME_BYTES);
-    let initiative = ClientState::new(ThroughputPlan::default(), None);
+    let initiative = ClientState::new(ThroughputPlan::default());
     let parts = [RoleState::Client(Box::new(initiative)), prober(), responder()];
     let mut sessions = parts.map(Straw::new);
     for mut piece in frames.chunks(usize::from(cut).max(1)) {
