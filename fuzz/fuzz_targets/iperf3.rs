@@ -5,8 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_iperf3::client_run::{self, ClientProtocol};
 use longhaul_iperf3::iperf3_messages::{
-    FrameSplitter, MAX_SERVER_RESULT_BYTES, RequestedTest,
-    ServerRefusal, TestCookie, TestParameters, TestResults, UdpGreeting, decode_body,
+    FrameSplitter, MAX_SERVER_RESULT_BYTES, RequestedTest, ServerRefusal, TestCookie,
+    TestParameters, TestResults, UdpGreeting, decode_body,
 };
 use longhaul_iperf3::server_protocol::{ServerAction, ServerInput, ServerProtocol, ServerTestEnd};
 use std::time::Duration;

@@ -12,7 +12,7 @@ use longhaul_probe::session::{
     SessionState, TransferProgress,
 };
 use longhaul_probe::wire::{
-    AnonymousLimits, ControlMessage, DATA_STREAM, MAX_FRAME_BYTES, FrameSplitter, ProbeBounds,
+    AnonymousLimits, ControlMessage, DATA_STREAM, FrameSplitter, MAX_FRAME_BYTES, ProbeBounds,
     SessionNonce, SessionReply, SessionRequest, StreamPreamble, encode_frame,
 };
 use std::time::Duration;
@@ -40,9 +40,7 @@ impl Straw {
     fn feed(&mut self, input: SessionInput) {
         for action in self.session.handle(self.now, input) {
             let answer = match action {
-                SessionAction::Admit(_) => {
-                    SessionInput::Admitted(SessionNonce([0; 16]))
-                }
+                SessionAction::Admit(_) => SessionInput::Admitted(SessionNonce([0; 16])),
                 SessionAction::OpenStreams(_) => SessionInput::StreamsOpen,
                 SessionAction::StartEngine(_) => SessionInput::EngineReady,
                 SessionAction::Collect => SessionInput::Results(Vec::new()),
