@@ -63,7 +63,7 @@ mkdir -p "$out/debs"
 notices=$out/THIRD-PARTY-LICENSES.txt
 cargo about generate --locked --offline --fail --manifest-path crates/longhaul/Cargo.toml \
 	--config packaging/about.toml --output-file "$notices" packaging/about.hbs
-cat web/dist/page/licences.txt crates/longhaul/places/LICENSE >>"$notices"
+cat web/dist/page/licences.txt crates/longhaul-record/places/LICENSE >>"$notices"
 
 RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src= --remap-path-prefix=$PWD=" \
 	cargo zigbuild --locked --package longhaul --features clickhouse --profile dist --target "x86_64-unknown-linux-gnu.$glibc"
