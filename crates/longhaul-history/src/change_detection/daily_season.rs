@@ -116,13 +116,23 @@ fn smooth_slot_medians(slots: &[Vec<f64>], reach: usize) -> Vec<f64> {
 
 /// Returns each value minus the median of those at most `half_us` away.
 fn subtract_running_median(times: &[i64], values: &[f64], half_us: u64) -> Vec<f64> {
-    let rest = times.iter().zip(values).map(|(at, value)| {
-        let far = |other: &i64| at.abs_diff(*other) > half_us;
-        let first = times.partition_point(|other| other < at && far(other));
-        let end = times.partition_point(|other| other <= at || !far(other));
-        value - median(values[first..end].iter().copied()).unwrap_or(*value)
-    });
-    rest.collect()
+    let mut window: Vec<f64> = Vec::new();
+    let (mut first, mut next) = (0, 0);
+    let mut rest = Vec::with_capacity(values.len());
+    for (value, at) in values.iter().zip(times) {
+        while next < times.len() && (times[next] <= *at || times[next].abs_diff(*at) <= half_us) {
+            let place = window.partition_point(|v| *v < values[next]);
+            window.insert(place, values[next]);
+            next += 1;
+        }
+        while at.abs_diff(times[first]) > half_us {
+            window.remove(window.partition_point(|v| *v < values[first]));
+            first += 1;
+        }
+        let middle = f64::midpoint(window[(window.len() - 1) / 2], window[window.len() / 2]);
+        rest.push(value - middle);
+    }
+    rest
 }
 
 #[cfg(test)]
