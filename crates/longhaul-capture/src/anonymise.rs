@@ -15,6 +15,7 @@ use crate::pcapng_writer::PcapngWriter;
 use crate::{CaptureRecord, LINK_RAW};
 use etherparse::{IpNumber, Ipv4HeaderSlice};
 use longhaul_model::report::v1::capture::CaptureInterface;
+use longhaul_sys::netlink::address_octets;
 use ring::hmac;
 use ring::rand::SystemRandom;
 use std::collections::HashMap;
@@ -88,12 +89,8 @@ fn mask_headers(link: u16, bytes: &[u8], mask: &mut AddressMask) -> Option<(Vec<
 
 fn replace_addresses(copy: &mut [u8], layout: &IpLayout, mask: &mut AddressMask) {
     let at = if layout.source.is_ipv4() { 12 } else { 8 };
-    let octets = |address| match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    };
-    let mut both = octets(mask.map_address(layout.source));
-    both.extend(octets(mask.map_address(layout.destination)));
+    let mut both = address_octets(mask.map_address(layout.source));
+    both.extend(address_octets(mask.map_address(layout.destination)));
     if let Some(place) = copy.get_mut(at..at + both.len()) {
         place.copy_from_slice(&both);
     }

@@ -5,6 +5,7 @@
 //! port and excluded. Fragments after the first have no ports and are not captured, nor are IPv6
 //! packets with extension headers. Source: `linux/filter.h`, `linux/bpf_common.h`; RFC 791, 8200.
 
+use longhaul_sys::netlink::address_octets;
 use longhaul_sys::packet_ring::BpfInstruction;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -145,10 +146,7 @@ fn address_length(address: IpAddr) -> u32 {
 }
 
 fn match_address(address: IpAddr, at: u32) -> Vec<FilterCondition> {
-    let bytes = match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    };
+    let bytes = address_octets(address);
     let words = bytes.as_chunks::<4>().0.iter().zip(0..);
     words
         .map(|(word, number)| {

@@ -102,7 +102,8 @@ pub(crate) fn address_family(address: IpAddr) -> u8 {
     }
 }
 
-pub(crate) fn address_octets(address: IpAddr) -> Vec<u8> {
+/// Returns the octets of an address in network byte order.
+pub fn address_octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),

@@ -146,8 +146,10 @@ fn create_partial_candidate(
 
 fn add_advice(case: &EventCase, less: bool, found: &mut ReportFinding) {
     if less && case.is_worse() == Some(true) {
-        found.advise("path", 
-            "Measure at other hours, and ask the operator for the utilisation of the bottleneck link",
+        found.advise(
+            "path",
+            "Measure at other hours, and ask the operator for the utilisation of the bottleneck \
+             link",
         );
     }
 }

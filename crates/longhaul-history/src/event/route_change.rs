@@ -52,8 +52,10 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
         ));
     }
     if case.is_worse() == Some(true) {
-        found.advise("path", 
-            "Send both routes to the operators of the hops that differ, and ask whether the new route is intended",
+        found.advise(
+            "path",
+            "Send both routes to the operators of the hops that differ, and ask whether the new \
+             route is intended",
         );
     }
     Some(found)

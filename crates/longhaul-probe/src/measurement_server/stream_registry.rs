@@ -29,6 +29,7 @@ pub struct ExpectedStreams {
 #[derive(Debug)]
 struct RegisteredStreams {
     expected: ExpectedStreams,
+    /// Bounds the claims: each stream is delivered once.
     claimed: HashSet<(u16, bool)>,
     claims: mpsc::Sender<StreamClaim>,
 }

@@ -14,6 +14,7 @@
 //! a TCP sequence number) distinguishes a flow's probes from forgeries.
 
 use longhaul_model::report::v1::path::ProbeProtocol;
+use longhaul_sys::netlink::address_octets;
 use std::net::IpAddr;
 
 /// Payload size of ICMP and UDP probes.
@@ -232,13 +233,6 @@ pub(super) fn fold_checksum(mut sum: u32) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     sum as u16
-}
-
-fn address_octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
 }
 
 #[cfg(test)]
