@@ -20,10 +20,9 @@ mod tests;
 pub use probe_trial::{HostLimits, ProbeTrial};
 pub use setting_search::SettingSearch;
 
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::serde_name;
-use serde::Deserialize;
+use serde::Serialize;
 use std::time::Duration;
 
 /// The knowledge before the first probe.
@@ -70,7 +69,7 @@ pub struct SearchProbe {
 }
 
 /// The reason why the search ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchStop {
     /// No untried setting is expected to be faster.
@@ -90,14 +89,5 @@ impl SearchStop {
     /// Returns the word of `Analysis::stopped_by`.
     pub fn word(self) -> &'static str {
         serde_name::name_variant(&self)
-    }
-}
-
-/// Returns the name of a limiter for people.
-fn format_limiter(limiter: Limiter) -> String {
-    match limiter {
-        Limiter::CpuSender => String::from("sender's CPU"),
-        Limiter::CpuReceiver => String::from("receiver's CPU"),
-        other => other.word().replace('_', " "),
     }
 }

@@ -7,9 +7,9 @@
 
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::serde_name;
-use serde::Deserialize;
+use serde::Serialize;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalState {
     StalledRto,

@@ -49,6 +49,24 @@ pub const fn name_limiter(limiter: Limiter) -> &'static str {
     }
 }
 
+/// Returns the limiter in at most two words, for a column.
+pub const fn limiter_label(limiter: Limiter) -> &'static str {
+    match limiter {
+        Limiter::ReceiveWindow => "receive window",
+        Limiter::SendBuffer => "send buffer",
+        Limiter::Application => "application",
+        Limiter::CpuSender => "sender's CPU",
+        Limiter::CpuReceiver => "receiver's CPU",
+        Limiter::Loss => "loss",
+        Limiter::PathCapacity => "path capacity",
+        Limiter::Shaper => "shaper",
+        Limiter::Policer => "policer",
+        Limiter::Pacing => "pacing",
+        Limiter::Ramp => "ramp",
+        Limiter::Unknown => "unknown",
+    }
+}
+
 pub fn to_rate(bps: u64) -> Rate {
     Rate::bits_per_second(bps)
 }

@@ -5,12 +5,12 @@
 //! names gives nothing, more streams are tried once before the search settles.
 //! Wrong when: two limits apply at once, and only changing both would help.
 
+use super::ProbeTrial;
 use super::allowed_settings::{AllowedSettings, MAX_STREAMS};
 use super::probe_trial::{WindowLimits, compute_in_flight_bytes};
 use super::setting_aggregate::{SettingAggregate, compute_gain};
-use super::{ProbeTrial, format_limiter};
 use crate::limit::window_range;
-use crate::throughput::limiter_text::to_rate;
+use crate::throughput::limiter_text::{limiter_label, to_rate};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::units::{Bytes, Rate, count_of};
@@ -131,7 +131,7 @@ fn try_wider_window(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
     Some(NextSetting {
         why: format!(
             "the {} limits the rate to {} with {} in flight per stream; {how}",
-            format_limiter(from.limiter()),
+            limiter_label(from.limiter()),
             convert_rate(from.goodput_bps()),
             Bytes(in_flight),
         ),
@@ -202,7 +202,7 @@ fn try_pacing(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting>
     (!already && each > 0).then(|| NextSetting {
         why: format!(
             "a {} passes {}; stay {:.0} % below it",
-            format_limiter(from.limiter()),
+            limiter_label(from.limiter()),
             convert_rate(bucket as f64),
             100.0 * (1.0 - PACED_RATIO)
         ),
@@ -327,7 +327,7 @@ fn explain_streams(from: &SettingAggregate, streams: u32) -> String {
     match from.limiter() {
         Limiter::ReceiveWindow | Limiter::SendBuffer => format!(
             "{present} gave {now}, limited by the {}, and no larger window is available; {streams} may carry more",
-            format_limiter(from.limiter())
+            limiter_label(from.limiter())
         ),
         Limiter::PathCapacity => {
             format!(
@@ -339,11 +339,11 @@ fn explain_streams(from: &SettingAggregate, streams: u32) -> String {
         }
         Limiter::Policer | Limiter::Shaper | Limiter::Application | Limiter::Pacing => format!(
             "{present} gave {now}, limited by the {}; check whether {streams} exceed it",
-            format_limiter(from.limiter())
+            limiter_label(from.limiter())
         ),
         other => format!(
             "{present} gave {now}, limited by the {}; spread the load over {streams}",
-            format_limiter(other)
+            limiter_label(other)
         ),
     }
 }

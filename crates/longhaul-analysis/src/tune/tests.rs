@@ -5,6 +5,7 @@ mod properties;
 
 use super::setting_aggregate::{aggregate_trials, choose_smallest};
 use super::*;
+use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan;
 use longhaul_model::report::v1::scan::{self, ScanBudget, ScanPlan};
 use model::{MIB, Model, limits};

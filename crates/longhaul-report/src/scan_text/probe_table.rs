@@ -3,6 +3,7 @@
 use super::setting_format;
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{ABSENT, RateUnit, format_grouped, format_millis, or_absent};
+use longhaul_analysis::throughput::limiter_text::limiter_label;
 use longhaul_model::report::v1::scan::{ScanCell, ScanConclusion};
 use longhaul_model::units::Bytes;
 
@@ -15,7 +16,7 @@ pub fn write_probe_table(
     let own = || cells.iter().filter(|c| c.forward == conclusion.forward);
     let greatest = own().filter_map(|cell| cell.goodput_bps).max();
     let unit = RateUnit::for_max(greatest.unwrap_or(0));
-    let limiter = |cell: &ScanCell| cell.limited_by.map_or(ABSENT, setting_format::limiter_label);
+    let limiter = |cell: &ScanCell| cell.limited_by.map_or(ABSENT, limiter_label);
     let table = DocumentTable::from_rows(own())
         .number("#", |it| format!("{}{}", it.index + 1, choice_mark(it, conclusion)))
         .text("streams x window", |it| setting_format::format_setting(&it.setting))

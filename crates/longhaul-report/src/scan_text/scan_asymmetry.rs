@@ -4,6 +4,7 @@ use super::setting_format;
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::format_rate;
 use crate::run_comparison::asymmetry_document::build_histogram;
+use longhaul_analysis::throughput::limiter_text::limiter_label;
 use longhaul_model::report::v1::scan::{AsymmetryCell, ScanAsymmetry};
 
 /// The maximum number of settings listed.
@@ -14,8 +15,7 @@ pub fn write_asymmetry(page: &mut ReportDocument, asymmetry: &ScanAsymmetry) {
     page.fact("median", format!("{:+.3}", asymmetry.median_ratio));
     page.facts("cause", &asymmetry.cause);
     let limits = |cell: &AsymmetryCell| {
-        let [one, other] =
-            [cell.forward_limited_by, cell.reverse_limited_by].map(setting_format::limiter_label);
+        let [one, other] = [cell.forward_limited_by, cell.reverse_limited_by].map(limiter_label);
         if one == other { one.to_owned() } else { format!("{one}/{other}") }
     };
     page.table(

@@ -1,6 +1,5 @@
 //! Formatting of settings, time spans and limiters for scans.
 
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::units::{Bytes, Rate};
 
@@ -73,24 +72,6 @@ pub fn format_span(us: u64) -> String {
         10..120 => format!("{seconds} s"),
         120..3600 => two(seconds / 60, "min", seconds % 60, "s"),
         _ => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
-    }
-}
-
-/// Returns the limiter in at most two words, for a column.
-pub const fn limiter_label(limiter: Limiter) -> &'static str {
-    match limiter {
-        Limiter::ReceiveWindow => "receive window",
-        Limiter::SendBuffer => "send buffer",
-        Limiter::Application => "application",
-        Limiter::CpuSender => "sender's CPU",
-        Limiter::CpuReceiver => "receiver's CPU",
-        Limiter::Loss => "loss",
-        Limiter::PathCapacity => "path capacity",
-        Limiter::Shaper => "shaper",
-        Limiter::Policer => "policer",
-        Limiter::Pacing => "pacing",
-        Limiter::Ramp => "ramp",
-        Limiter::Unknown => "unknown",
     }
 }
 

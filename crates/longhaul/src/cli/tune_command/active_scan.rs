@@ -9,6 +9,7 @@ use crate::cli::tune_command::{probe_time_us, sample_interval_us, scan_history};
 use crate::command_failure::{CommandFailure, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::scan::{build_cell, build_probe_plan};
+use longhaul_analysis::throughput::limiter_text::limiter_label;
 use longhaul_analysis::tune::SearchSpent;
 use longhaul_model::report::v1::plan::{self, StopCondition};
 use longhaul_model::report::v1::scan::{
@@ -19,7 +20,7 @@ use longhaul_model::units::Bytes;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{TargetHost, ThroughputProgress};
 use longhaul_report::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
-use longhaul_report::scan_text::setting_format::{format_setting, format_span, limiter_label};
+use longhaul_report::scan_text::setting_format::{format_setting, format_span};
 use longhaul_report::style::{FAINT, paint};
 use longhaul_report::text_page::{WIDTH, wrap_text};
 use longhaul_store::UnfinishedScan;
