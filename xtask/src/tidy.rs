@@ -88,6 +88,7 @@ pub fn find_breaches(root: &Path) -> Result<Vec<FormBreach>, String> {
     let mut breaches: Vec<FormBreach> = files.iter().flat_map(check_file).collect();
     breaches.extend(check_entries(&census));
     breaches.extend(docs::check_pages(&files));
+    breaches.extend(docs::check_scripts(&files));
     breaches.sort();
     Ok(breaches)
 }

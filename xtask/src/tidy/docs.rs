@@ -1,4 +1,4 @@
-//! Checks of the pages: links, paths and commands that exist.
+//! Checks of the pages and scripts: links, paths and commands that exist.
 
 use super::FormBreach;
 use crate::checkout::SourceFile;
@@ -8,6 +8,8 @@ use clap::{CommandFactory, ValueEnum};
 /// Folders whose files pages name.
 const FOLDERS: &[&str] =
     &["crates/", "xtask/", "bench/", "scripts/", "docs/", "fixtures/", "fuzz/"];
+/// Folders whose files shell scripts read.
+const SCRIPT_FOLDERS: &[&str] = &["crates/", "contrib/", "packaging/"];
 
 /// Returns all breaches in the Markdown pages.
 pub fn check_pages(files: &[SourceFile]) -> Vec<FormBreach> {
@@ -15,6 +17,26 @@ pub fn check_pages(files: &[SourceFile]) -> Vec<FormBreach> {
     let lines = prose(files).flat_map(|(file, line, text)| {
         let faults = check_line(files, &targets, &file.path, text);
         faults.into_iter().map(move |why| FormBreach::new(&file.path, line, why))
+    });
+    lines.collect()
+}
+
+/// Returns the files of the checkout that shell scripts name and that do not exist.
+pub fn check_scripts(files: &[SourceFile]) -> Vec<FormBreach> {
+    let scripts = files.iter().filter(|file| file.has_extension("sh"));
+    let lines = scripts.flat_map(|file| {
+        let words = |(index, text): (usize, &str)| {
+            let words = text.split([' ', '\t', '"', '\'', '=', ';', '(', ')']);
+            let is_missing = |word: &&str| {
+                SCRIPT_FOLDERS.iter().any(|folder| word.starts_with(folder))
+                    && !word.contains(['$', '*', '{'])
+                    && !exists(files, word)
+            };
+            let breach =
+                |word| FormBreach::new(&file.path, index + 1, format!("there is no `{word}`"));
+            words.filter(is_missing).map(breach).collect::<Vec<_>>()
+        };
+        file.text.lines().enumerate().flat_map(words)
     });
     lines.collect()
 }
@@ -125,5 +147,14 @@ mod tests {
         .map(|(path, text)| SourceFile { path: path.to_owned(), text: text.to_owned() });
         let lines: Vec<usize> = check_pages(&files).iter().map(|it| it.line).collect();
         assert_eq!(lines, [1, 3]);
+    }
+
+    #[test]
+    fn scripts_may_name_only_files_that_exist() {
+        let script = "cat contrib/a.toml \\\n  contrib/b.toml >\"$out\"\ncp contrib/*.toml x\n";
+        let files = [("pack.sh", script), ("contrib/a.toml", "")]
+            .map(|(path, text)| SourceFile { path: path.to_owned(), text: text.to_owned() });
+        let lines: Vec<usize> = check_scripts(&files).iter().map(|it| it.line).collect();
+        assert_eq!(lines, [2]);
     }
 }
