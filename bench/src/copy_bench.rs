@@ -1,15 +1,19 @@
 //! The speed of a copy against its disks alone and its network alone, in turns.
 //!
 //! Both ends are on one machine: a part that runs alone has the resources that the parts of a copy
-//! share. So the table also shows what each costs in core seconds. Wrong when: the machine has
-//! other work.
+//! share. `dd` measures a disk alone, `longhaul test` the network. Wrong when: the machine has other
+//! work.
 
 use crate::BenchOutcome;
-use crate::copy_testbed::{CopyRunResult, CopyTestbed};
+use crate::copy_testbed::{CopyTestbed, LIMIT, run_for_report};
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use crate::scratch_folder::{ScratchFolder, drop_from_cache};
 use crate::turn_ratio::TurnRatio;
+use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+use xtask::program_runner;
 
 /// The minimum share of the slowest of both disks and the network alone.
 const MIN_RATIO: f64 = 0.95;
@@ -30,22 +34,11 @@ const NETWORKS: [(&str, &[&str]); 3] = [
     ("la-geneva", &["-P", "8", "-w", "32M"]),
 ];
 
-/// A copy, and dry runs of its parts.
+/// The rates of a round, in bytes per second.
 struct CopyRound {
-    disk: CopyRunResult,
-    network: CopyRunResult,
-    copy: CopyRunResult,
-}
-
-impl CopyRound {
-    /// Returns the rates of both disks and of the network, each alone.
-    fn parts(&self) -> [Option<f64>; 3] {
-        [
-            self.disk.rate("source_disk_bps"),
-            self.disk.rate("target_disk_bps"),
-            self.network.rate("goodput_bps"),
-        ]
-    }
+    /// Source disk, target disk and network, each alone.
+    parts: [f64; 3],
+    copy: f64,
 }
 
 /// Runs the rows whose name contains `only`.
@@ -53,7 +46,7 @@ pub fn run_all(longhaul: &Path, only: &str) -> Result<BenchOutcome, String> {
     let mut table = MarkdownTable::new(
         "Copies beside their parts alone, GB/s; medians of rounds that take turns",
         "path, files | source disk | target disk | network | copy | \
-         copy / slowest of the same round | core s per GB: disks / network / copy",
+         copy / slowest of the same round",
     );
     let mut missed = Vec::new();
     for (network, options) in NETWORKS {
@@ -87,48 +80,60 @@ fn measure_rounds(
     };
     let source = store.fill_file("file", FILE_BYTES)?;
     let target = format!("{}:", ground.address);
-    let run = |dry: &[&str]| -> Result<CopyRunResult, String> {
+    let round = |_| -> Result<CopyRound, String> {
+        let there = store.empty("there")?;
+        let read = run_dd(&[&operand("if", &source), "of=/dev/null"], &source)?;
+        let write =
+            run_dd(&["if=/dev/zero", &operand("of", &there.join("zeros")), "conv=fsync"], &source)?;
         let _far = ground.serve(&store.empty("there")?)?;
+        let amount = FILE_BYTES.to_string();
+        let test = ground.command(&[&["test", ground.address, "-n", &amount], options].concat());
+        let network = read_rate(&run_for_report(test)?)?;
         drop_from_cache(&source)?;
-        let ends = [&*source.to_string_lossy(), &target];
-        ground.run_copy(&[&ends[..], options, dry].concat())
-    };
-    let round = |_| {
-        Ok(CopyRound {
-            disk: run(&["--dry-disk"])?,
-            network: run(&["--dry-net"])?,
-            copy: run(&[])?,
-        })
+        let copy = ground.copy(&[&[&*source.to_string_lossy(), &target], options].concat());
+        let copy = read_rate(&run_for_report(copy)?)?;
+        Ok(CopyRound { parts: [read, write, network], copy })
     };
     (0..ROUNDS).map(round).collect()
 }
 
+/// Returns the goodput of a report in bytes per second.
+fn read_rate(report: &Value) -> Result<f64, String> {
+    let bps = report["analysis"]["goodput_bps"].as_f64();
+    bps.map(|bps| bps / 8.0).ok_or_else(|| format!("no goodput: {}", report["analysis"]))
+}
+
+fn operand(name: &str, file: &Path) -> String {
+    format!("{name}={}", file.display())
+}
+
+/// Copies as many bytes as the file has with `dd`, and returns the rate in bytes per second.
+fn run_dd(operands: &[&str], file: &Path) -> Result<f64, String> {
+    drop_from_cache(file)?;
+    let mut dd = Command::new("dd");
+    dd.args(operands).args(["bs=1000000", "count=1000", "status=none"]);
+    let began = Instant::now();
+    program_runner::capture_stdout(&mut dd, LIMIT)?;
+    Ok(FILE_BYTES as f64 / began.elapsed().as_secs_f64())
+}
+
 /// Adds a row, and returns a sentence if it misses the gate.
 fn judge_rounds(name: &str, rounds: &[CopyRound], table: &mut MarkdownTable) -> Option<String> {
-    let middle = |pick: &dyn Fn(&CopyRound) -> Option<f64>| {
-        median(&rounds.iter().filter_map(pick).collect::<Vec<_>>())
-    };
-    let copy_rate = |round: &CopyRound| round.copy.rate("goodput_bps");
-    let ratios = rounds.iter().filter_map(|round| {
-        let slowest = round.parts().into_iter().flatten().reduce(f64::min);
-        copy_rate(round).zip(slowest)
-    });
+    let middle =
+        |pick: &dyn Fn(&CopyRound) -> f64| median(&rounds.iter().map(pick).collect::<Vec<_>>());
+    let slowest = |round: &CopyRound| round.parts.into_iter().fold(f64::INFINITY, f64::min);
+    let ratios = rounds.iter().map(|round| (round.copy, slowest(round)));
     let beside = TurnRatio::of(&ratios.collect::<Vec<_>>());
     let ratio = beside.map_or_else(|| "–".to_owned(), |beside| beside.to_string());
     let rates = [
-        middle(&|it| it.parts()[0]),
-        middle(&|it| it.parts()[1]),
-        middle(&|it| it.parts()[2]),
-        middle(&copy_rate),
+        middle(&|it| it.parts[0]),
+        middle(&|it| it.parts[1]),
+        middle(&|it| it.parts[2]),
+        middle(&|it| it.copy),
     ];
-    let runs: [fn(&CopyRound) -> &CopyRunResult; 3] =
-        [|it| &it.disk, |it| &it.network, |it| &it.copy];
-    let gigabytes = FILE_BYTES as f64 / 1e9;
-    let costs =
-        runs.map(|run| format_number(middle(&|it| Some(run(it).core_seconds()? / gigabytes)), 2));
     let mut row = vec![name.to_owned()];
     row.extend(rates.map(|rate| format_number(rate.map(|rate| rate / 1e9), 2)));
-    row.extend([ratio.clone(), costs.join(" / ")]);
+    row.push(ratio.clone());
     eprintln!("| {} |", row.join(" | "));
     table.row(row);
     let held = beside.is_some_and(|beside| beside.ratio() >= MIN_RATIO);

@@ -3,7 +3,6 @@
 
 use crate::TOKEN;
 use crate::bench_lab::{self, BenchLab};
-use crate::cpu_meter::read_machine_cpu;
 use crate::testbed::TestNamespace;
 use serde_json::Value;
 use std::fmt::Debug;
@@ -76,46 +75,22 @@ impl CopyTestbed {
 
     /// Returns a command that copies to or from the far end.
     pub fn copy(&self, words: &[&str]) -> Command {
+        self.command(&[&["copy"], words].concat())
+    }
+
+    /// Returns a command of longhaul at the near end.
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = bench_lab::command_at_host(self.near, &[&self.longhaul]);
-        command.arg("copy").args(words).args(["-p", PORT, "--quiet"]).env("LONGHAUL_TOKEN", TOKEN);
+        command.args(words).args(["-p", PORT, "--quiet"]).env("LONGHAUL_TOKEN", TOKEN);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
-
-    /// Runs a copy to its end.
-    pub fn run_copy(&self, words: &[&str]) -> Result<CopyRunResult, String> {
-        let cpu = read_machine_cpu();
-        let mut copy = self.copy(words);
-        let text = program_runner::capture_stdout(copy.args(["--no-save", "--json"]), LIMIT)?;
-        let cpu = read_machine_cpu().zip(cpu).map(|(now, then)| now.saturating_sub(then));
-        let report = serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))?;
-        Ok(CopyRunResult { report, cpu })
-    }
 }
 
-/// The report of a copy, and its cost.
-#[derive(Debug)]
-pub struct CopyRunResult {
-    pub report: Value,
-    /// The CPU time of the whole machine.
-    cpu: Option<Duration>,
-}
-
-impl CopyRunResult {
-    /// Returns a rate of the analysis, in bytes per second.
-    pub fn rate(&self, key: &str) -> Option<f64> {
-        self.report["analysis"][key].as_f64().map(|bps| bps / 8.0)
-    }
-
-    /// Returns a count of the observation.
-    pub fn count(&self, key: &str) -> u64 {
-        self.report["observation"][key].as_u64().unwrap_or(0)
-    }
-
-    /// Returns the CPU time in core seconds.
-    pub fn core_seconds(&self) -> Option<f64> {
-        self.cpu.map(|cpu| cpu.as_secs_f64())
-    }
+/// Runs a command of longhaul to its end, and returns its report.
+pub fn run_for_report(mut command: Command) -> Result<Value, String> {
+    let text = program_runner::capture_stdout(command.args(["--no-save", "--json"]), LIMIT)?;
+    serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))
 }
 
 /// A far end that is killed when dropped.

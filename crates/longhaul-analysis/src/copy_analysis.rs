@@ -14,8 +14,7 @@
 
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::copy::{
-    CopyAnalysis, CopyEndCounts, CopyLimiter, CopyObservation, CopyPlan, CopyPoint, CopyStage,
-    CopyTimeSplit,
+    CopyAnalysis, CopyEndCounts, CopyLimiter, CopyObservation, CopyPoint, CopyStage, CopyTimeSplit,
 };
 use longhaul_model::units::Rate;
 use std::time::Duration;
@@ -33,30 +32,15 @@ const SCATTER_RATIO: f64 = 0.05;
 /// The minimum number of points for the regression line.
 const MIN_SLOPE_POINTS: usize = 6;
 
-/// Returns analysis and findings of a copy or a dry run.
-pub fn conclude_copy(
-    plan: &CopyPlan,
-    seen: &CopyObservation,
-) -> (CopyAnalysis, Vec<ReportFinding>) {
+/// Returns analysis and findings of a copy.
+pub fn conclude_copy(seen: &CopyObservation) -> (CopyAnalysis, Vec<ReportFinding>) {
     let mut analysis = CopyAnalysis {
         version: crate::VERSION,
-        goodput_bps: match plan.dry.as_deref() {
-            Some("disk") => None,
-            _ => compute_bps(seen.sent_bytes, seen.data_us),
-        },
+        goodput_bps: compute_bps(seen.sent_bytes, seen.data_us),
         ..CopyAnalysis::default()
     };
-    match plan.dry.as_deref() {
-        Some("disk") => analyse_dry_disk(seen, &mut analysis),
-        Some(_) => add_evidence(
-            &mut analysis,
-            "no file was read or written: this measures only the network",
-        ),
-        None => analyse_copy(seen, &mut analysis),
-    }
-    if plan.dry.as_deref() != Some("disk")
-        && let Some(slope) = compute_rate_slope(&seen.course)
-    {
+    analyse_copy(seen, &mut analysis);
+    if let Some(slope) = compute_rate_slope(&seen.course) {
         estimate_startup(seen, slope, &mut analysis);
     }
     let findings = build_copy_finding(seen, &analysis).into_iter().collect();
@@ -82,22 +66,6 @@ fn add_evidence(analysis: &mut CopyAnalysis, text: &str) {
 
 fn compute_bps(bytes: u64, us: u64) -> Option<u64> {
     Rate::over(bytes, Duration::from_micros(us)).map(Rate::as_bps)
-}
-
-fn analyse_dry_disk(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
-    analysis.source_disk_bps = compute_bps(seen.source.disk_bytes, seen.source.elapsed_us);
-    analysis.target_disk_bps = compute_bps(seen.target.disk_bytes, seen.target.elapsed_us);
-    let (Some(source), Some(target)) = (analysis.source_disk_bps, analysis.target_disk_bps) else {
-        return;
-    };
-    analysis.limited_by =
-        if source < target { CopyLimiter::SourceDisk } else { CopyLimiter::TargetDisk };
-    let text = format!(
-        "by itself, the source disk reads {} and the target disk writes {} (synced)",
-        Rate::bits_per_second(source),
-        Rate::bits_per_second(target)
-    );
-    add_evidence(analysis, &text);
 }
 
 fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {

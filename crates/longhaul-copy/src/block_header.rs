@@ -27,8 +27,6 @@ pub enum BlockKind {
     Hole,
     /// The 32 bytes of the file's hash; `length` is that of the whole file.
     End,
-    /// `length` bytes of filler in a dry run.
-    Filler,
     /// No payload: end of this connection.
     Last,
 }
@@ -43,15 +41,13 @@ pub struct BlockHeader {
 }
 
 impl BlockKind {
-    const ALL: [BlockKind; 5] =
-        [BlockKind::Data, BlockKind::Hole, BlockKind::End, BlockKind::Filler, BlockKind::Last];
+    const ALL: [BlockKind; 4] = [BlockKind::Data, BlockKind::Hole, BlockKind::End, BlockKind::Last];
 
     fn number(self) -> u8 {
         match self {
             BlockKind::Data => 1,
             BlockKind::Hole => 2,
             BlockKind::End => 3,
-            BlockKind::Filler => 4,
             BlockKind::Last => 5,
         }
     }

@@ -14,7 +14,7 @@ use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::probing::ProbeControl;
 use longhaul_probe::throughput::TargetHost as Peer;
 use longhaul_probe::wire::{
-    DryRunKind, FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionReply, SessionRequest,
+    FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionReply, SessionRequest,
 };
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -41,9 +41,6 @@ pub struct CopyRequest {
     pub streams: u32,
     pub window_bytes: Option<u64>,
     pub congestion_control: Option<String>,
-    /// Dry runs: only the disks, or only the network.
-    pub dry_disk: bool,
-    pub dry_network: bool,
 }
 
 /// The client's end of a copy.
@@ -216,14 +213,5 @@ impl ClientCopy<'_> {
     fn total_bytes(&self) -> Option<u64> {
         let files = self.entries.iter().filter(|entry| !entry.folder);
         files.map(|entry| entry.size_bytes).sum()
-    }
-
-    fn dry_run(&self) -> Option<DryRunKind> {
-        let bytes = self.total_bytes().unwrap_or(0);
-        match (self.request.dry_disk, self.request.dry_network) {
-            (true, _) => Some(DryRunKind::Disk { bytes }),
-            (_, true) => Some(DryRunKind::Network { bytes }),
-            _ => None,
-        }
     }
 }

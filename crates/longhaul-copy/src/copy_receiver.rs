@@ -11,14 +11,13 @@ use super::copy_threads::{CopyState, CopyWork, RunningCopy, ThreadTask, disk_thr
 use super::partial_file::{PartialFile, block_length, source_times};
 use super::stage_queue::StageQueue;
 use crate::block_header::{BlockHeader, BlockKey};
-use longhaul_probe::wire::DryRunKind;
 use parking_lot::{Condvar, Mutex};
 use std::fs::Permissions;
 use std::io;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 /// Time for data that a dead source's kernel still sends: full buffers of some hundred megabytes.
@@ -27,15 +26,12 @@ const LINGER: Duration = Duration::from_secs(2);
 struct CopyReceiver {
     target: CopyTarget,
     common: CopyState,
-    dry: Option<DryRunKind>,
     files: Vec<Mutex<TargetFileState>>,
     jobs: StageQueue<WriteJob>,
     receivers: AtomicUsize,
     /// Next block of standard output.
     next_stdout_block: Mutex<u64>,
     stdout_block_done: Condvar,
-    /// Next block of a scratch file.
-    scratch_next: AtomicU64,
 }
 
 /// State of one file at the target.
@@ -60,19 +56,10 @@ enum WriteJob {
 /// Starts the threads that receive, hash and write.
 pub(crate) fn start_receiving(
     mut target: CopyTarget,
-    mut streams: Vec<TcpStream>,
+    streams: Vec<TcpStream>,
     key: BlockKey,
-    dry: Option<DryRunKind>,
 ) -> io::Result<RunningCopy> {
-    if let Some(DryRunKind::Disk { .. }) = dry {
-        streams.clear();
-    }
-    let stdout = target.location.is_none();
-    let writers = match dry {
-        Some(DryRunKind::Network { .. }) => 0,
-        _ if stdout => 1,
-        _ => disk_threads(),
-    };
+    let writers = if target.location.is_none() { 1 } else { disk_threads() };
     let threads = writers + streams.len();
     let common = CopyState::new(key, threads)?;
     let files = target.entries.iter_mut().map(|planned| {
@@ -82,27 +69,18 @@ pub(crate) fn start_receiving(
     let work = Arc::new(CopyReceiver {
         files: files.collect(),
         common,
-        dry,
         jobs: StageQueue::new(threads * 2),
         receivers: AtomicUsize::new(streams.len()),
         next_stdout_block: Mutex::new(0),
         stdout_block_done: Condvar::new(),
-        scratch_next: AtomicU64::new(0),
         target,
     });
     let mut pieces: Vec<ThreadTask<CopyReceiver>> = Vec::new();
-    let scratch = work.create_scratch()?.map(Arc::new);
     for _ in 0..writers {
-        let scratch = scratch.clone();
-        pieces.push(match scratch {
-            Some(scratch) => Box::new(move |work: &CopyReceiver| work.write_scratch(&scratch)),
-            None => Box::new(CopyReceiver::write_jobs),
-        });
+        pieces.push(Box::new(CopyReceiver::write_jobs));
     }
     for stream in streams {
-        pieces.push(Box::new(move |work: &CopyReceiver| {
-            work.receive_blocks(stream);
-        }));
+        pieces.push(Box::new(move |work: &CopyReceiver| work.receive_blocks(stream)));
     }
     RunningCopy::start(&work, pieces)
 }
@@ -137,14 +115,11 @@ impl CopyWork for CopyReceiver {
     /// Returns the time to wait for data that a killed source's kernel still sends, which then need
     /// not be sent again.
     fn linger_time(&self) -> Duration {
-        if self.dry.is_none() { LINGER } else { Duration::ZERO }
+        LINGER
     }
 
     /// Sets the folders' times last, because every file created in them changes those.
     fn finish(&self) {
-        if self.dry.is_some() {
-            return;
-        }
         if !self.files.iter().all(|file| file.lock().done) {
             return self.common.halt.fail_lost("the source ended before all its files arrived");
         }

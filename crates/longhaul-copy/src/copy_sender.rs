@@ -10,14 +10,13 @@ use super::copy_threads::{CopyState, CopyWork, RunningCopy, ThreadTask, disk_thr
 use super::partial_file::block_length;
 use super::stage_queue::StageQueue;
 use crate::block_header::{BlockHeader, BlockKey};
-use longhaul_probe::wire::DryRunKind;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 
 /// Files and blocks that the target already has.
 #[derive(Debug, Default)]
@@ -34,8 +33,6 @@ struct CopySender {
     cursor: Mutex<ReadCursor>,
     ready: StageQueue<SendItem>,
     readers: AtomicUsize,
-    /// Remaining filler bytes.
-    filler: AtomicU64,
 }
 
 /// State of one file at the source.
@@ -78,33 +75,19 @@ struct ReadJob {
 pub(crate) fn start_sending(
     source: CopySource,
     known: TargetBlocks,
-    mut streams: Vec<TcpStream>,
+    streams: Vec<TcpStream>,
     key: BlockKey,
-    dry: Option<DryRunKind>,
 ) -> io::Result<RunningCopy> {
     let stdin = source.location.is_none();
-    let filler = match dry {
-        Some(DryRunKind::Network { bytes }) => bytes,
-        _ => 0,
-    };
-    let is_disk_only = matches!(dry, Some(DryRunKind::Disk { .. }));
-    if is_disk_only {
-        streams.clear();
-    }
-    let readers = match dry {
-        Some(DryRunKind::Network { .. }) => 0,
-        // Several threads would reorder blocks.
-        _ if source.in_order => 1,
-        _ => disk_threads(),
-    };
-    let threads = readers + streams.len().max(1);
+    // Several threads would reorder blocks.
+    let readers = if source.in_order { 1 } else { disk_threads() };
+    let threads = readers + streams.len();
     let work = Arc::new(CopySender {
         common: CopyState::new(key, threads)?,
         files: source.entries.iter().map(|_| Mutex::default()).collect(),
         cursor: Mutex::default(),
         ready: StageQueue::new(threads * 2),
         readers: AtomicUsize::new(readers),
-        filler: AtomicU64::new(filler),
         source,
         target_blocks: known,
     });
@@ -116,14 +99,8 @@ pub(crate) fn start_sending(
             Box::new(CopySender::read_files)
         });
     }
-    if is_disk_only {
-        pieces.push(Box::new(CopySender::discard_blocks));
-    }
     for stream in streams {
-        pieces.push(match dry {
-            Some(_) => Box::new(move |work: &CopySender| work.send_filler(stream)),
-            _ => Box::new(move |work: &CopySender| work.send_blocks(stream)),
-        });
+        pieces.push(Box::new(move |work: &CopySender| work.send_blocks(stream)));
     }
     RunningCopy::start(&work, pieces)
 }
@@ -132,8 +109,6 @@ impl CopyWork for CopySender {
     fn common(&self) -> &CopyState {
         &self.common
     }
-
-    fn finish(&self) {}
 }
 
 impl CopySender {

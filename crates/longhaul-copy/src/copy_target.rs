@@ -44,9 +44,6 @@ impl CopyTarget {
         let failed = |path: &Path, why: &dyn Display| cannot_write(path, why);
         let seen = folder.stat(asked).map_err(|e| failed(asked, &e))?;
         let path = match (seen.map(|seen| seen.kind), &wish.name) {
-            (Some(FileKind::Folder), _) if wish.dry => asked.to_owned(),
-            // The scratch file is created in the folder where the file would be.
-            _ if wish.dry => asked.parent().unwrap_or(asked).to_owned(),
             (Some(FileKind::Folder), Some(name)) => {
                 join_paths(asked, &relative_names::parse_relative_path(name)?)
             }
@@ -104,9 +101,6 @@ impl CopyTarget {
                 .ok_or_else(|| "a folder cannot be written to standard output".to_owned());
         };
         planned.path = join_paths(base, &inner);
-        if self.options.dry {
-            return Ok(planned);
-        }
         let path = planned.path.clone();
         let failed = |why: &dyn Display| cannot_write(&path, why);
         let seen = folder.stat(&path).map_err(|error| failed(&error))?;

@@ -141,7 +141,7 @@ fn process_cpu_time() -> Duration {
 pub(super) trait CopyWork: Send + Sync + 'static {
     fn common(&self) -> &CopyState;
     /// Runs after all threads have ended without a failure.
-    fn finish(&self);
+    fn finish(&self) {}
     /// Returns how long this end continues after its owner has dropped it, unless it failed.
     fn linger_time(&self) -> Duration {
         Duration::ZERO

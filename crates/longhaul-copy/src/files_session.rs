@@ -112,7 +112,7 @@ impl RequestHandler for FilesSession<'_> {
         };
         match *ask {
             FilesRequest::Open(ask) => Some(to_answer_input(self.open(&ask))),
-            begin @ FilesRequest::Begin { .. } => {
+            begin @ FilesRequest::Begin {} => {
                 self.begin = Some(begin);
                 None
             }

@@ -83,33 +83,6 @@ impl PartialFile {
         Ok((partial, left))
     }
 
-    /// Creates an already unlinked file of `bytes`, which disappears when it is closed.
-    pub fn scratch(
-        folder: &ConfinedDir,
-        path: &Path,
-        bytes: u64,
-        direct: bool,
-    ) -> io::Result<PartialFile> {
-        let path = path.join(format!("longhaul-{}", std::process::id()));
-        let name = relative_names::partial_path(&path);
-        let opened = folder.write(&name, direct);
-        let file = opened.map_err(|error| explain_direct_io_error(error, direct))?;
-        folder.remove(&name)?;
-        file.set_len(bytes)?;
-        Ok(PartialFile {
-            path,
-            direct,
-            file,
-            journal: None,
-            dirty: false,
-            written: AtomicU64::new(0),
-        })
-    }
-
-    pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_all()
-    }
-
     /// Returns the claimed blocks whose content matches.
     fn verify_claims(
         &self,
@@ -188,7 +161,7 @@ impl PartialFile {
     /// Syncs the file, then renames it, then syncs the folder: so no incomplete file ever has its
     /// final name, even after a power failure.
     pub fn commit(&self, folder: &ConfinedDir, replace: bool) -> io::Result<()> {
-        self.sync()?;
+        self.file.sync_all()?;
         folder.rename(&relative_names::partial_path(&self.path), &self.path, replace)?;
         let parent = self.path.parent().unwrap_or(Path::new(""));
         folder.open_subfolder(parent)?.open_for_sync()?.sync_all()?;

@@ -8,8 +8,8 @@ use super::copy_threads::RunningCopy;
 use super::relative_names::{self, join_paths};
 use crate::block_header::BlockKey;
 use longhaul_probe::wire::{
-    Base64Bytes, DryRunKind, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS,
-    SourceListing, SourceRequest, TargetRequest,
+    Base64Bytes, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS, SourceListing,
+    SourceRequest, TargetRequest,
 };
 use longhaul_sys::confined_dir::ConfinedDir;
 use std::net::TcpStream;
@@ -94,7 +94,7 @@ impl ServerFiles {
                 let held = target.existing_blocks(file, from, MAX_SUMS);
                 Ok(FilesReply::Held(pack_sums(&held)))
             }
-            FilesRequest::Begin { dry } => self.start(dry, streams),
+            FilesRequest::Begin {} => self.start(streams),
             FilesRequest::Status => match &self.run {
                 Some(run) => Ok(FilesReply::Status(Box::new(run.status()))),
                 None => Err(OUT_OF_ORDER.to_owned()),
@@ -152,20 +152,16 @@ impl ServerFiles {
         Ok(FilesReply::Done)
     }
 
-    fn start(
-        &mut self,
-        dry: Option<DryRunKind>,
-        streams: Vec<TcpStream>,
-    ) -> Result<FilesReply, String> {
+    fn start(&mut self, streams: Vec<TcpStream>) -> Result<FilesReply, String> {
         let failed = |error: std::io::Error| format!("cannot start the copy: {error}");
         let key = self.key;
         self.run = Some(match (self.source.take(), self.target.take()) {
             (Some(source), None) => {
                 let known = std::mem::take(&mut self.target_blocks);
-                copy_sender::start_sending(source, known, streams, key, dry).map_err(failed)?
+                copy_sender::start_sending(source, known, streams, key).map_err(failed)?
             }
             (None, Some(target)) => {
-                copy_receiver::start_receiving(target, streams, key, dry).map_err(failed)?
+                copy_receiver::start_receiving(target, streams, key).map_err(failed)?
             }
             _ => return Err(OUT_OF_ORDER.to_owned()),
         });

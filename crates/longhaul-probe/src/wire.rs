@@ -14,8 +14,8 @@ pub use control_frame::{
     FrameSplitter, MAX_FRAME_BYTES, MAX_RESULT_BYTES, WireError, encode_frame, parse_json_body,
 };
 pub use file_messages::{
-    CopyEndStatus, DryRunKind, ExistingEntries, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES,
-    MAX_SUMS, OpenStreamsReply, OpenStreamsRequest, SourceListing, SourceRequest, TargetRequest,
+    CopyEndStatus, ExistingEntries, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS,
+    OpenStreamsReply, OpenStreamsRequest, SourceListing, SourceRequest, TargetRequest,
 };
 pub use probe_messages::{
     CollectTrains, PacketTimes, ProbeBounds, ProbeProposal, ReceivedTrain, ReceivedTrains,

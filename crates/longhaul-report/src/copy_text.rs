@@ -37,7 +37,7 @@ pub fn build_copy_document(report: &CopyReport) -> ReportDocument {
         write_time_split(&mut page, split);
     }
     page.findings(&report.findings);
-    if report.findings.is_empty() && plan.dry.is_none() {
+    if report.findings.is_empty() {
         page.gap();
         let why =
             report.analysis.evidence.first().map_or("no data was transferred", String::as_str);
@@ -72,27 +72,6 @@ fn describe_setting(report: &CopyReport) -> String {
 
 fn write_result(page: &mut ReportDocument, report: &CopyReport) {
     let (seen, analysis) = (&report.observation, &report.analysis);
-    match report.plan.dry.as_deref() {
-        Some("disk") => {
-            let speeds =
-                [("source", analysis.source_disk_bps), ("target", analysis.target_disk_bps)];
-            for (whose, bps) in speeds {
-                if let Some(bps) = bps {
-                    page.strong_fact(format!("{whose} disk"), format_speed(bps));
-                }
-            }
-            page.fact("", "dry run: no data was sent or kept");
-            return;
-        }
-        Some(_) => {
-            if let Some(bps) = analysis.goodput_bps {
-                page.strong_fact("network", format_speed(bps));
-            }
-            page.fact("", "dry run: no file was read or written");
-            return;
-        }
-        None => {}
-    }
     let mut what = vec![count_of(seen.files, "file")];
     what.extend((seen.folders > 0).then(|| count_of(seen.folders, "folder")));
     page.strong_fact("copied", format!("{}, {}", what.join(", "), Bytes(seen.bytes)));

@@ -1,8 +1,9 @@
 //! Kills a copy repeatedly, at either end alternately, resumes it each time, and compares the bytes
 //! that leave the sender's interface with the file's length.
 
-use longhaul_bench::copy_testbed::{CopyRunResult, CopyTestbed, LIMIT};
+use longhaul_bench::copy_testbed::{self, CopyTestbed, LIMIT};
 use longhaul_bench::scratch_folder::ScratchFolder;
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -74,7 +75,7 @@ pub fn run_resumes(
     Ok(ResumeResult {
         bytes,
         sent_bytes: read_sent_bytes(ground)? - before,
-        held_bytes: last.count("held_bytes"),
+        held_bytes: last["observation"]["held_bytes"].as_u64().unwrap_or(0),
         same: have_same_contents(&source, &folder.join("big"))?,
     })
 }
@@ -105,15 +106,11 @@ fn start_copy(ground: &CopyTestbed, source: &Path, options: &[&str]) -> Result<C
 
 /// Runs the last attempt, which must not fail, however little time the far end had to notice the
 /// kill.
-fn finish_copy(
-    ground: &CopyTestbed,
-    source: &Path,
-    options: &[&str],
-) -> Result<CopyRunResult, String> {
+fn finish_copy(ground: &CopyTestbed, source: &Path, options: &[&str]) -> Result<Value, String> {
     let target = format!("{}:big", ground.address);
     let source = source.display().to_string();
     let (source, target) = (source.as_str(), target.as_str());
-    ground.run_copy(&[&[source, target][..], options].concat())
+    copy_testbed::run_for_report(ground.copy(&[&[source, target][..], options].concat()))
 }
 
 /// Waits until this many bytes are at the target, according to the unfinished file's journal.

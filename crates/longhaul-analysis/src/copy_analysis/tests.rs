@@ -15,7 +15,7 @@ fn the_slow_stage_of_a_pipeline_is_named() {
         (CopyPipeline { write: 5000.0, ..fast }, CopyLimiter::TargetDisk),
     ];
     for (pipeline, limiter) in cases {
-        let (analysis, findings) = conclude_copy(&CopyPlan::default(), &pipeline.run(400));
+        let (analysis, findings) = conclude_copy(&pipeline.run(400));
         assert_eq!(analysis.limited_by, limiter, "{:?}", analysis.split);
         assert_eq!(findings[0].cause, limiter.word());
     }
@@ -24,13 +24,10 @@ fn the_slow_stage_of_a_pipeline_is_named() {
 #[test]
 fn a_copy_of_a_moment_says_that_it_cannot_tell() {
     let seen = CopyObservation { data_us: 5000, ..CopyPipeline::EVEN.run(3) };
-    let (analysis, findings) = conclude_copy(&CopyPlan::default(), &seen);
+    let (analysis, findings) = conclude_copy(&seen);
     assert_eq!(analysis.limited_by, CopyLimiter::CannotTell);
     assert!(analysis.split.is_none() && findings.is_empty());
-    assert_eq!(
-        conclude_copy(&CopyPlan::default(), &CopyObservation::default()).0.goodput_bps,
-        None
-    );
+    assert_eq!(conclude_copy(&CopyObservation::default()).0.goodput_bps, None);
 }
 
 #[test]
@@ -38,7 +35,7 @@ fn what_the_disk_does_after_the_last_byte_is_the_disks() {
     let mut seen = CopyPipeline::EVEN.run(400);
     seen.target.elapsed_us *= 4;
     seen.data_us *= 4;
-    let (analysis, _) = conclude_copy(&CopyPlan::default(), &seen);
+    let (analysis, _) = conclude_copy(&seen);
     assert_eq!(analysis.limited_by, CopyLimiter::TargetDisk);
 }
 
@@ -109,7 +106,7 @@ proptest! {
             setup_us: 700_000,
             ..watched(data_us, sent)
         };
-        let (analysis, _) = conclude_copy(&CopyPlan::default(), &seen);
+        let (analysis, _) = conclude_copy(&seen);
         let rate = analysis.asymptotic_bps.expect("long enough") as f64 / 8e6;
         prop_assert!((rate / bytes_per_us as f64 - 1.0).abs() < 0.03, "{rate}");
         let startup = analysis.startup_us.expect("long enough") as f64;
@@ -125,7 +122,7 @@ proptest! {
         let sent = |at: u64| at.min(3_000_000) * bytes_per_us
             + at.saturating_sub(3_000_000) * (bytes_per_us / slower);
         let seen = watched(data_us, sent);
-        let (analysis, _) = conclude_copy(&CopyPlan::default(), &seen);
+        let (analysis, _) = conclude_copy(&seen);
         prop_assert_eq!((analysis.asymptotic_bps, analysis.startup_us), (None, None));
         prop_assert!(analysis.evidence.iter().any(|text| text.contains("slowed down")));
     }
@@ -134,6 +131,6 @@ proptest! {
     fn no_course_of_a_liar_panics(points in prop::collection::vec((0_u64.., 0_u64..), 0..40)) {
         let course = points.into_iter().map(|(elapsed_us, bytes)| CopyPoint { elapsed_us, bytes });
         let seen = CopyObservation { course: course.collect(), ..CopyObservation::default() };
-        let _ = conclude_copy(&CopyPlan::default(), &seen);
+        let _ = conclude_copy(&seen);
     }
 }

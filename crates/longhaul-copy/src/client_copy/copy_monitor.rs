@@ -41,11 +41,7 @@ impl ClientCopy<'_> {
             };
             let data = begun.elapsed();
             let at_target = if self.request.forward { &*far } else { &near };
-            let bytes = if self.request.dry_disk {
-                at_target.end.disk_bytes
-            } else {
-                at_target.moved_bytes
-            };
+            let bytes = at_target.moved_bytes;
             course.add_point(data, bytes);
             watch(&CopyProgress {
                 elapsed: data,
@@ -114,7 +110,7 @@ impl ClientCopy<'_> {
             files,
             folders: self.entries.len() as u64 - files,
             bytes: self.total_bytes().unwrap_or(target.moved_bytes),
-            sent_bytes: source.moved_bytes * u64::from(!self.request.dry_disk),
+            sent_bytes: source.moved_bytes,
             held_bytes: target.held_bytes,
             hole_bytes: target.hole_bytes,
             skipped_files: self.skipped,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 const MAX_ENTRIES_BYTES: usize = 56 << 10;
 
 impl ClientCopy<'_> {
-    /// Opens the data connections, which a disk-only dry run closes unused.
+    /// Opens the data connections.
     pub(super) fn open_connections(
         &mut self,
         peer: &Peer,
@@ -85,10 +85,8 @@ impl ClientCopy<'_> {
             }
         }
         self.skipped = known.skipped.len() as u64;
-        let dry = self.dry_run();
-        self.request_done(FilesRequest::Begin { dry })?;
-        copy_sender::start_sending(source, known, streams, key, dry)
-            .map_err(|error| start_error(&error))
+        self.request_done(FilesRequest::Begin {})?;
+        copy_sender::start_sending(source, known, streams, key).map_err(|error| start_error(&error))
     }
 
     /// Fetches the hashes of the blocks that the server already has of a file.
@@ -146,10 +144,9 @@ impl ClientCopy<'_> {
                 self.send_target_blocks(&target, file)?;
             }
         }
-        let dry = self.dry_run();
-        let run = copy_receiver::start_receiving(target, streams, key, dry);
+        let run = copy_receiver::start_receiving(target, streams, key);
         let run = run.map_err(|error| start_error(&error))?;
-        self.request_done(FilesRequest::Begin { dry })?;
+        self.request_done(FilesRequest::Begin {})?;
         Ok(run)
     }
 
@@ -185,7 +182,6 @@ impl ClientCopy<'_> {
             folder,
             overwrite: self.request.overwrite,
             direct: self.request.direct,
-            dry: self.dry_run().is_some(),
         }
     }
 }

@@ -8,7 +8,6 @@ use crate::data_stream::DataStream;
 use crate::partial_file::block_length;
 use crate::stage_counters::{StageTimer, time_into};
 use crate::stage_queue::HALT_POLL_INTERVAL;
-use longhaul_probe::wire::DryRunKind;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 
@@ -36,9 +35,7 @@ impl CopyReceiver {
                 return halt.fail_lost(format!("the source sent {why}"));
             }
             let took = match head.kind {
-                BlockKind::Data | BlockKind::Filler => {
-                    self.receive_payload(head, tag, &mut stream, &watch)
-                }
+                BlockKind::Data => self.receive_payload(head, tag, &mut stream, &watch),
                 BlockKind::Hole => self.receive_hole(head, tag, &watch),
                 BlockKind::End => self.receive_end(head, tag, &mut stream, &watch),
                 BlockKind::Last => {
@@ -56,16 +53,7 @@ impl CopyReceiver {
 
     /// Checks that such a block is permitted now; the error continues "the source sent …".
     fn check_header(&self, head: &BlockHeader) -> Result<(), String> {
-        let filler = matches!(self.dry, Some(DryRunKind::Network { .. }));
-        let right = match head.kind {
-            BlockKind::Last => return Ok(()),
-            BlockKind::Filler => filler && head.length <= BLOCK_BYTES,
-            _ => !filler,
-        };
-        if !right {
-            return Err("blocks of an unexpected kind".to_owned());
-        }
-        if filler {
+        if head.kind == BlockKind::Last {
             return Ok(());
         }
         let entry = self.target.entries.get(head.file as usize);
@@ -97,15 +85,6 @@ impl CopyReceiver {
         };
         let length = head.length as usize;
         let into = &mut buffer.block_mut()[..length];
-        if head.kind == BlockKind::Filler {
-            if !watch.busy(|| stream.receive(into)) {
-                return false;
-            }
-            // Filler belongs to no file and is not read: only its header is verified.
-            common.moved_bytes.add(head.length);
-            return self.verify_tag(&head, &BlockDigest::default(), &tag)
-                && common.free_buffers.push(buffer, &common.halt);
-        }
         let mut summing = BlockHasher::new(head.block);
         for piece in into.chunks_mut(PIECE_BYTES) {
             if !watch.busy(|| stream.receive(piece)) {

@@ -8,10 +8,8 @@ use crate::block_header::{BlockHeader, BlockKind};
 use crate::copy_target::cannot_write;
 use crate::partial_file::PartialFile;
 use crate::stage_counters::time_into;
-use longhaul_probe::wire::DryRunKind;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl CopyReceiver {
     /// Runs one of the disk threads.
@@ -124,45 +122,6 @@ impl CopyReceiver {
         })?;
         self.files[file as usize].lock().open = None;
         Ok(())
-    }
-
-    /// Creates the unlinked file of a disk-only measurement.
-    pub(super) fn create_scratch(&self) -> io::Result<Option<PartialFile>> {
-        let (Some(DryRunKind::Disk { bytes }), Some((folder, path))) =
-            (self.dry, &self.target.location)
-        else {
-            return Ok(None);
-        };
-        PartialFile::scratch(folder, path, bytes, self.target.options.direct).map(Some)
-    }
-
-    pub(super) fn write_scratch(&self, scratch: &PartialFile) {
-        let watch = self.common.disk.start_timer();
-        let halt = &self.common.halt;
-        let Some(mut buffer) = self.common.free_buffers.pop(halt) else {
-            return;
-        };
-        // Incompressible data.
-        let mut noise = blake3::Hasher::new();
-        noise.update(b"longhaul").finalize_xof().fill(buffer.block_mut());
-        let Some(DryRunKind::Disk { bytes }) = self.dry else {
-            return;
-        };
-        let blocks = bytes.div_ceil(BLOCK_BYTES);
-        while !halt.is_set() {
-            let index = self.scratch_next.fetch_add(1, Ordering::Relaxed);
-            if index >= blocks {
-                break;
-            }
-            let length = BLOCK_BYTES as usize;
-            if let Err(error) = watch.busy(|| scratch.write(index, &mut buffer, length)) {
-                return halt.fail(format!("cannot write a scratch file at the target: {error}"));
-            }
-            self.common.disk_bytes.add(BLOCK_BYTES);
-        }
-        if let Err(error) = time_into(&self.common.sync_time, || scratch.sync()) {
-            halt.fail(format!("cannot write a scratch file at the target: {error}"));
-        }
     }
 }
 

@@ -1,12 +1,10 @@
 //! Sending threads: one per connection sends the next block.
 
 use super::{CopySender, SendItem};
-use crate::BLOCK_BYTES;
 use crate::block_digest::BlockDigest;
-use crate::block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
+use crate::block_header::{BlockHeader, BlockKind};
 use crate::data_stream::DataStream;
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::Ordering;
 
 impl CopySender {
     /// Sends blocks over one connection.
@@ -51,49 +49,5 @@ impl CopySender {
         self.common.add_socket_stats(stream.socket());
         // The peer has everything, so errors of the shutdown do not matter.
         let _ = stream.socket().shutdown(Shutdown::Write);
-    }
-
-    /// Sends filler over one connection.
-    pub(super) fn send_filler(&self, stream: TcpStream) {
-        let common = &self.common;
-        let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
-            return common.halt.fail_lost("a data connection was closed");
-        };
-        let watch = common.network.start_timer();
-        let Some(mut buffer) = common.free_buffers.pop(&common.halt) else {
-            return;
-        };
-        loop {
-            let left = self.filler.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                (left > 0).then(|| left.saturating_sub(BLOCK_BYTES))
-            });
-            let Ok(left) = left else {
-                break;
-            };
-            let head = BlockHeader {
-                kind: BlockKind::Filler,
-                file: 0,
-                block: 0,
-                length: left.min(BLOCK_BYTES),
-            };
-            let front: [u8; BLOCK_HEADER_BYTES] = head.encode(&common.key, &BlockDigest::default());
-            let bytes = buffer.with_header(&front, head.length as usize);
-            if !watch.busy(|| stream.send(bytes)) {
-                return;
-            }
-            common.moved_bytes.add(head.length);
-        }
-        drop(watch);
-        self.send_last(stream);
-    }
-
-    /// Replaces the connections in a disk-only dry run.
-    pub(super) fn discard_blocks(&self) {
-        while let Some(ready) = self.ready.pop(&self.common.halt) {
-            if let SendItem::Block(head, _, buffer) = ready {
-                self.common.moved_bytes.add(head.length);
-                self.common.free_buffers.push(buffer, &self.common.halt);
-            }
-        }
     }
 }

@@ -33,7 +33,7 @@ pub enum FilesRequest {
     /// Expect data connections.
     Open(OpenStreamsRequest),
     /// Start the copy.
-    Begin { dry: Option<DryRunKind> },
+    Begin {},
     /// Report the status.
     Status,
 }
@@ -58,8 +58,6 @@ pub struct TargetRequest {
     pub folder: bool,
     pub overwrite: bool,
     pub direct: bool,
-    /// Dry run: no file keeps a name.
-    pub dry: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,16 +68,6 @@ pub struct OpenStreamsRequest {
     pub streams: u32,
     pub window_bytes: Option<u64>,
     pub congestion_control: Option<String>,
-}
-
-/// The kind of a dry run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DryRunKind {
-    /// Without the network: each end reads or writes this many bytes.
-    Disk { bytes: u64 },
-    /// Without the disks: filler is sent.
-    Network { bytes: u64 },
 }
 
 /// A file or folder of the source; folders precede their content.

@@ -29,9 +29,7 @@ Examples:
   longhaul serve --files /data:rw       on the server: serve a writable folder
   longhaul copy run7.dat far:runs/      copy to the server
   longhaul copy far:runs/run7.dat .     copy from the server
-  tar c . | longhaul copy - far:all.tar copy standard input
-  longhaul copy far:runs /tmp/runs --dry-disk
-                                        measure both disks, not the network";
+  tar c . | longhaul copy - far:all.tar copy standard input";
 
 const DETAILS: &str = "\
 One of SRC and DST is a local file or folder, or - for standard input or output.
@@ -78,12 +76,6 @@ pub struct CopyArgs {
     /// Overwrite an existing file at the target
     #[arg(long, help_heading = "Copy")]
     pub overwrite: bool,
-    /// Measure only the disks: read SRC, write as much at DST, keep nothing
-    #[arg(long, help_heading = "Copy", conflicts_with = "dry_net")]
-    pub dry_disk: bool,
-    /// Measure only the network: send as many bytes as SRC has, without files
-    #[arg(long, help_heading = "Copy")]
-    pub dry_net: bool,
 
     #[command(flatten)]
     pub local: LocalArgs,
@@ -116,7 +108,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
 }
 
 fn archive_copy(args: &CopyArgs, asked: &PreparedCopy, outcome: CopyOutcome) -> CopyReport {
-    let (analysis, findings) = conclude_copy(&asked.plan, &outcome.observation);
+    let (analysis, findings) = conclude_copy(&outcome.observation);
     let run = report_archiving::create_run_info(
         timestamp_of(outcome.started_at),
         outcome.duration,
@@ -175,8 +167,7 @@ struct PreparedCopy {
 impl PreparedCopy {
     /// Returns true if an interrupted copy can be resumed.
     pub fn is_resumable(&self) -> bool {
-        let dry = self.request.dry_disk || self.request.dry_network;
-        !dry && self.request.local != LocalLocation::Stream
+        self.request.local != LocalLocation::Stream
     }
 }
 
@@ -201,8 +192,6 @@ fn prepare_copy(args: &CopyArgs) -> Result<PreparedCopy, CommandFailure> {
             .congestion_control
             .clone()
             .or(from.and_then(|it| it.congestion_control.clone())),
-        dry_disk: args.dry_disk,
-        dry_network: args.dry_net,
     };
     let plan = plan_copy(args, &request, tuned.is_some());
     Ok(PreparedCopy { to_stdout: !forward && *near == CopyEndpoint::Stream, peer, request, plan })
@@ -228,13 +217,6 @@ fn split_endpoints(args: &CopyArgs) -> Result<(bool, &CopyEndpoint, &str, &str),
             );
         }
     };
-    let dry = args.dry_disk || args.dry_net;
-    if dry && *near == CopyEndpoint::Stream {
-        return usage(
-            "cannot make a dry run with standard input or output",
-            "name a file instead of -",
-        );
-    }
     if args.output.form.json && !forward && *near == CopyEndpoint::Stream {
         return usage(
             "cannot write both the file and the report to standard output",
@@ -283,11 +265,6 @@ fn plan_copy(args: &CopyArgs, request: &CopyRequest, tuned: bool) -> CopyPlan {
         block_bytes: BLOCK_BYTES,
         direct: args.direct,
         overwrite: args.overwrite,
-        dry: match (args.dry_disk, args.dry_net) {
-            (true, _) => Some("disk".to_owned()),
-            (_, true) => Some("network".to_owned()),
-            _ => None,
-        },
     }
 }
 

@@ -28,9 +28,6 @@ pub struct CopyPlan {
     /// Bypass the page cache at both ends.
     pub direct: bool,
     pub overwrite: bool,
-    /// `disk`: only the disks, without sending; `network`: only the network, without touching
-    /// files.
-    pub dry: Option<String>,
 }
 
 /// The measured copy.
@@ -158,9 +155,6 @@ pub struct CopyAnalysis {
     pub asymptotic_bps: Option<u64>,
     /// Time of this run beyond its bytes at that rate: session, listing, ramp.
     pub startup_us: Option<u64>,
-    /// Rate of each disk alone, in a dry run.
-    pub source_disk_bps: Option<u64>,
-    pub target_disk_bps: Option<u64>,
 }
 
 /// Shares of the time in which each resource was the bottleneck; the sum is 1.
