@@ -2,10 +2,8 @@
 //!
 //! Each case runs the same probe schedule as a real session. The load is 10, 30, 50, 70 or 85 %;
 //! the sender is 2.5, 10 or 100 times as fast as the link. Errors are shares of the capacity; the
-//! truth is what the simulated link had free between the first and the last probe. The formulas of
-//! abing and Spruce are evaluated on the same paths for comparison.
+//! truth is what the simulated link had free between the first and the last probe.
 
-mod abing_spruce;
 #[cfg(test)]
 mod accuracy_gates;
 mod busy_receiver;
@@ -45,7 +43,6 @@ const CAPACITIES: [(f64, &str); 6] = [
 /// Evaluates all estimators, with at least `cases` cases in each row.
 pub fn evaluate_available(seed: u64, cases: usize) -> Vec<AccuracyRow> {
     let mut found = Vec::new();
-    let (mut abing, mut spruce) = (ErrorTally::default(), ErrorTally::default());
     for (capacity_bps, rate) in CAPACITIES {
         let mut capacity = ErrorTally::default();
         for (batching_s, batches) in BATCHING_S {
@@ -53,7 +50,6 @@ pub fn evaluate_available(seed: u64, cases: usize) -> Vec<AccuracyRow> {
                 let mut available = ErrorTally::default();
                 for case in 0..cases {
                     let path = build_one_hop_path(capacity_bps, batching_s, traffic, seed, case);
-                    tally_rival_formulas(&path, seed, &mut abing, &mut spruce);
                     tally_direction(path, AvailableMode::Quick, &mut available, &mut capacity);
                 }
                 let name = format!("available, {rate}, batches {batches}, {pattern}");
@@ -64,8 +60,6 @@ pub fn evaluate_available(seed: u64, cases: usize) -> Vec<AccuracyRow> {
     }
     found.extend(evaluate_busy_receiver(seed, cases));
     found.extend(evaluate_light_mode(seed, cases));
-    found.push(abing.row("abing's formula on all of these paths"));
-    found.push(spruce.row("Spruce, told the capacity, on all of these paths"));
     found.extend(evaluate_several_hops(seed, 3 * cases));
     found.extend(evaluate_buckets(seed, 2 * cases));
     found
@@ -149,21 +143,6 @@ fn tally_direction(
     let free = path.truth_bps();
     available.add(found.available_bps, found.available_interval_bps, free, truth);
     capacity.add(found.capacity_bps, found.capacity_interval_bps, truth, truth);
-}
-
-fn tally_rival_formulas(
-    path: &SimulatedPath,
-    seed: u64,
-    abing: &mut ErrorTally,
-    spruce: &mut ErrorTally,
-) {
-    let capacity = path.capacity_bps();
-    let mut own = path.clone();
-    let found = abing_spruce::estimate_by_abing(&mut own).map(|bps| bps as u64);
-    abing.add(found, None, own.truth_bps(), capacity);
-    let mut own = path.clone();
-    let found = abing_spruce::estimate_by_spruce(&mut own, seed).map(|bps| bps as u64);
-    spruce.add(found, None, own.truth_bps(), capacity);
 }
 
 /// Evaluates light mode, with all batching and traffic together.

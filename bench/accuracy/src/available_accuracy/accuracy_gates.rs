@@ -112,20 +112,6 @@ fn light_mode_refuses_what_its_bytes_cannot_time() {
 }
 
 #[test]
-fn the_old_formulas_are_much_further_off() {
-    let (mut abing, mut spruce) = (ErrorTally::default(), ErrorTally::default());
-    for case in 0..10 {
-        tally_rival_formulas(
-            &build_one_hop_path(1e8, 0.0, TrafficPattern::Bursty, 4, case),
-            4,
-            &mut abing,
-            &mut spruce,
-        );
-    }
-    assert!(abing.row("abing").median_error_ratio > 0.1);
-}
-
-#[test]
 fn a_busy_receiver_does_not_move_the_capacity_out_of_its_interval() {
     let rows = evaluate_busy_receiver(3, 4);
     let capacities = rows.iter().filter(|row| row.method.starts_with("capacity"));
