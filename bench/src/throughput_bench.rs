@@ -39,9 +39,10 @@ impl ThroughputContender {
 }
 
 /// Returns all contenders, with the paths of longhaul and of the newest libiperf.
-fn read_contenders(longhaul: &str, newest: &str) -> Result<Vec<ThroughputContender>, String> {
+fn read_contenders(longhaul: &Path, newest: &Path) -> Result<Vec<ThroughputContender>, String> {
     let text = include_str!("contenders.toml");
-    let text = text.replace("LONGHAUL", longhaul).replace("NEWEST", newest);
+    let path = |file: &Path| file.display().to_string();
+    let text = text.replace("LONGHAUL", &path(longhaul)).replace("NEWEST", &path(newest));
     let file: Result<ContenderFile, _> = toml::from_str(&text);
     file.map(|file| file.contender).map_err(|e| format!("bench/src/contenders.toml: {e}"))
 }
@@ -49,7 +50,7 @@ fn read_contenders(longhaul: &str, newest: &str) -> Result<Vec<ThroughputContend
 /// Measures every cell and returns one table for each bed and class whose title contains `only`.
 pub fn run_all(longhaul: &Path, only: &str) -> Result<BenchOutcome, String> {
     let [_, newest, longhaul] = interop_peer::find_compared_tools(longhaul)?;
-    let contenders = read_contenders(longhaul.program(), newest.program())?;
+    let contenders = read_contenders(&longhaul.program, &newest.program)?;
     let mut tables = Vec::new();
     for bed in [TestNetwork::loopback()?, TestNetwork::veth(1500)?, TestNetwork::veth(9000)?] {
         for class in contenders.chunk_by(|a, b| a.class == b.class) {
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_class_begins_with_longhaul() {
-        let all = read_contenders("longhaul", "newest").expect("contenders");
+        let all = read_contenders(Path::new("longhaul"), Path::new("newest")).expect("contenders");
         let classes: Vec<&str> =
             all.chunk_by(|a, b| a.class == b.class).map(|it| &*it[0].far).collect();
         assert_eq!(classes, ["longhaul serve"; 3]);

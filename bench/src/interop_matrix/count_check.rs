@@ -5,35 +5,30 @@
 //!
 //! - A receiver counts until it is told to stop. It must have counted at least what its device had
 //!   received at that moment, and no more than what arrived in total. iperf3 counts whole blocks,
-//!   as receiver and as sender: one for each stream may be missing ([`UncountedBytes`]).
+//!   as receiver and as sender: one for each stream may be missing ([`UncountedBlocks`]).
 //! - A sender counts what it wrote. That leaves its device, unless the connection is reset while
 //!   payload is still in the send buffer: then the sender reports more than it sent, by at most
 //!   what its buffers hold. Such a row passes and is marked.
 //! - Retransmits pass a device twice and are counted once; datagrams that the receiver reports as
 //!   lost may have been lost behind its device.
 
-use super::device_counters::{DeviceCounters, DeviceTraffic};
+use super::device_counters::DeviceCounters;
 use super::option_rows::OptionRow;
-use super::reported_counts::{ReportedCounts, ReportedDirections};
+use super::reported_counts::ReportedCounts;
+use serde::Deserialize;
 
 const TOLERANCE: f64 = 0.02;
 /// The payload of a full segment with timestamps.
 const SEGMENT_BYTES: f64 = 1448.0;
 
-/// The readings of both ends before a row, at its end, and after it.
-#[derive(Debug, Clone, Copy)]
-pub struct DeviceReadings {
-    pub near: RowReadings,
-    pub far: RowReadings,
-}
-
-/// The counters of one end's device, and what the end may not have counted.
+/// The counters of one end's device before, at the end of, and after a row, and what the end may
+/// not have counted.
 #[derive(Debug, Clone, Copy)]
 pub struct RowReadings {
     pub before: DeviceCounters,
     pub at_end: Option<DeviceCounters>,
     pub after: DeviceCounters,
-    pub uncounted: UncountedBytes,
+    pub uncounted: UncountedBlocks,
 }
 
 /// Tolerances that follow from the path.
@@ -41,69 +36,44 @@ pub struct RowReadings {
 pub struct CountTolerance {
     /// The capacity of a connection's send buffer.
     pub buffer_bytes: f64,
-    /// The bytes that pass in one RTT at the rate of the path.
-    pub round_trip_bytes: f64,
-    /// The bytes that pass in a tenth of a second.
-    pub sample_bytes: f64,
+    /// The payload by which the omitted seconds of both ends may differ.
+    pub omitted_bytes: f64,
 }
 
-/// The bytes that each stream of an end may have transferred without counting them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct UncountedBytes {
-    pub sent: f64,
-    pub received: f64,
+/// The roles in which each stream of an end may leave one block uncounted.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub struct UncountedBlocks {
+    sent: bool,
+    received: bool,
 }
 
-/// Compares all counts of a row. Returns the bytes that a sender counted and that never left, as a
-/// share of those that did, or the reason why the counts disagree.
+/// Returns the bytes that the streams of an end may have transferred without counting them.
+fn uncounted_bytes(row: OptionRow, leaves_block: bool) -> f64 {
+    if leaves_block && !row.is_udp() { row.streams() * row.block_bytes() } else { 0.0 }
+}
+
+/// Compares all counts of a row with the devices of client and server. Returns the bytes that a
+/// sender counted and that never left, as a share of those that did, or the reason why the counts
+/// disagree.
 pub fn compare_counts(
     row: OptionRow,
-    claims: &ReportedDirections,
-    devices: &DeviceReadings,
+    claims: &[ReportedCounts],
+    [near, far]: [RowReadings; 2],
     slack: CountTolerance,
 ) -> Result<f64, String> {
-    let check = |name, reported: Option<ReportedCounts>, from: RowReadings, to: RowReadings| {
-        reported.map(|reported| DirectionCheck {
-            name,
-            reported,
-            sender_drops: row.streams() * from.uncounted.sent,
-            receiver_drops: row.streams() * to.uncounted.received,
-            sent: DevicePayload::new(from, row, |counters| counters.sent),
-            received: DevicePayload::new(to, row, |counters| counters.received),
-        })
-    };
-    let forward = check("to the far end", claims.forward, devices.near, devices.far);
-    let reverse = check("to the near end", claims.reverse, devices.far, devices.near);
+    let omitted = if row.has("-O") { slack.omitted_bytes } else { 0.0 };
     let mut dropped = 0.0_f64;
-    for direction in [forward, reverse].into_iter().flatten() {
-        direction.check_receiver(row, slack)?;
-        dropped = dropped.max(direction.check_sender(row, slack)?);
+    for counts in claims {
+        let (name, from, to) = match counts.is_reverse {
+            false => ("to the far end", near, far),
+            true => ("to the near end", far, near),
+        };
+        check_receiver(row, counts, &to, omitted).map_err(|why| format!("{name}: {why}"))?;
+        let checked = check_sender(row, counts, &from, omitted, slack.buffer_bytes);
+        dropped = dropped.max(checked.map_err(|why| format!("{name}: {why}"))?);
     }
     Ok(dropped)
-}
-
-/// The payload that passed a device in one direction.
-#[derive(Debug, Clone, Copy)]
-struct DevicePayload {
-    at_end: f64,
-    all: f64,
-}
-
-impl DevicePayload {
-    fn new(
-        readings: RowReadings,
-        row: OptionRow,
-        pick: fn(&DeviceCounters) -> DeviceTraffic,
-    ) -> DevicePayload {
-        let before = pick(&readings.before);
-        let payload = |to: DeviceCounters| {
-            let to = pick(&to);
-            let packets = (to.packets - before.packets) as f64;
-            (to.bytes - before.bytes) as f64 - packets * header_bytes(row)
-        };
-        let all = payload(readings.after);
-        DevicePayload { at_end: readings.at_end.map_or(all, payload).min(all), all }
-    }
 }
 
 /// Returns the length of the headers: IP, and TCP with timestamps or UDP.
@@ -112,64 +82,54 @@ fn header_bytes(row: OptionRow) -> f64 {
     ip + if row.is_udp() { 8.0 } else { 32.0 }
 }
 
-#[derive(Debug)]
-struct DirectionCheck {
-    name: &'static str,
-    reported: ReportedCounts,
-    /// The bytes that the sender may have written without counting them.
-    sender_drops: f64,
-    /// The bytes that the receiver may have received without counting them.
-    receiver_drops: f64,
-    sent: DevicePayload,
-    received: DevicePayload,
+fn check_receiver(
+    row: OptionRow,
+    counts: &ReportedCounts,
+    device: &RowReadings,
+    omitted: f64,
+) -> Result<(), String> {
+    let Some(received) = counts.received else {
+        return Ok(());
+    };
+    let payload =
+        |to: DeviceCounters| to.received.payload_since(device.before.received, header_bytes(row));
+    let most = payload(device.after);
+    let at_end = device.at_end.map_or(most, payload).min(most);
+    let again = counts.retransmits * SEGMENT_BYTES;
+    let missing = again + counts.lost_bytes + uncounted_bytes(row, device.uncounted.received);
+    if is_within(received, at_end - missing, most, omitted) {
+        return Ok(());
+    }
+    Err(format!(
+        "{received:.0} bytes reported by the receiver; its device had {at_end:.0} when the end was \
+         announced, {most:.0} in all, {missing:.0} of them again, lost or not counted"
+    ))
 }
 
-impl DirectionCheck {
-    fn check_receiver(&self, row: OptionRow, slack: CountTolerance) -> Result<(), String> {
-        let Some(received) = self.reported.received else {
-            return Ok(());
-        };
-        let again = self.reported.retransmits * SEGMENT_BYTES;
-        let missing = again + self.reported.lost_bytes + self.receiver_drops;
-        let least = self.received.at_end - missing;
-        let most = self.received.all;
-        if is_within(received, least, most, omitted_tolerance(row, slack)) {
-            return Ok(());
-        }
-        Err(format!(
-            "{}: {received:.0} bytes reported by the receiver; its device had {:.0} when the end was \
-             announced, {most:.0} in all, {missing:.0} of them again, lost or not counted",
-            self.name, self.received.at_end,
-        ))
+/// Returns the share of bytes that were counted and never sent.
+fn check_sender(
+    row: OptionRow,
+    counts: &ReportedCounts,
+    device: &RowReadings,
+    omitted: f64,
+    buffer_bytes: f64,
+) -> Result<f64, String> {
+    let Some(sent) = counts.sent else {
+        return Ok(0.0);
+    };
+    let most = device.after.sent.payload_since(device.before.sent, header_bytes(row));
+    let again = counts.retransmits * SEGMENT_BYTES;
+    let least = most - again - uncounted_bytes(row, device.uncounted.sent);
+    if is_within(sent, least, most, omitted) {
+        return Ok(0.0);
     }
-
-    /// Returns the share of bytes that were counted and never sent.
-    fn check_sender(&self, row: OptionRow, slack: CountTolerance) -> Result<f64, String> {
-        let Some(sent) = self.reported.sent else {
-            return Ok(0.0);
-        };
-        let again = self.reported.retransmits * SEGMENT_BYTES;
-        let most = self.sent.all;
-        let least = most - again - self.sender_drops;
-        if is_within(sent, least, most, omitted_tolerance(row, slack)) {
-            return Ok(0.0);
-        }
-        let over = sent - most;
-        if !row.is_udp() && over > 0.0 && over <= row.streams() * slack.buffer_bytes {
-            return Ok(over / most);
-        }
-        Err(format!(
-            "{}: {sent:.0} bytes reported by the sender; its device sent {most:.0}, {again:.0} of \
-             them again",
-            self.name,
-        ))
+    let over = sent - most;
+    if !row.is_udp() && over > 0.0 && over <= row.streams() * buffer_bytes {
+        return Ok(over / most);
     }
-}
-
-/// Returns the payload by which the ends' omitted seconds may differ: they start at most an RTT and
-/// a sample of 100 ms apart.
-fn omitted_tolerance(row: OptionRow, slack: CountTolerance) -> f64 {
-    if row.has("-O") { slack.round_trip_bytes + slack.sample_bytes } else { 0.0 }
+    Err(format!(
+        "{sent:.0} bytes reported by the sender; its device sent {most:.0}, {again:.0} of them again"
+    ))
 }
 
 fn is_within(value: f64, least: f64, most: f64, room: f64) -> bool {
@@ -179,10 +139,10 @@ fn is_within(value: f64, least: f64, most: f64, room: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interop_matrix::device_counters::DeviceTraffic;
 
     const ROW: OptionRow = OptionRow { text: "-t 2" };
-    const SLACK: CountTolerance =
-        CountTolerance { buffer_bytes: 50_000.0, round_trip_bytes: 0.0, sample_bytes: 0.0 };
+    const SLACK: CountTolerance = CountTolerance { buffer_bytes: 50_000.0, omitted_bytes: 0.0 };
 
     fn carried(bytes: u64) -> DeviceCounters {
         // Ten packets with their headers.
@@ -190,24 +150,19 @@ mod tests {
         DeviceCounters { received: traffic, sent: traffic }
     }
 
-    fn devices() -> DeviceReadings {
-        let course = RowReadings {
+    fn found(sent: f64, received: f64) -> Result<f64, String> {
+        let device = RowReadings {
             before: DeviceCounters::default(),
             at_end: Some(carried(900_000)),
             after: carried(1_000_000),
-            uncounted: UncountedBytes::default(),
+            uncounted: UncountedBlocks::default(),
         };
-        DeviceReadings { near: course, far: course }
-    }
-
-    fn found(sent: f64, received: f64) -> Result<f64, String> {
         let counts = ReportedCounts {
             sent: Some(sent),
             received: Some(received),
             ..ReportedCounts::default()
         };
-        let claims = ReportedDirections { forward: Some(counts), reverse: None };
-        compare_counts(ROW, &claims, &devices(), SLACK)
+        compare_counts(ROW, &[counts], [device; 2], SLACK)
     }
 
     #[test]

@@ -5,15 +5,13 @@
 //! timestamps those, so that a receiver's count can be compared with the counter at the moment at
 //! which the receiver was told to stop.
 //!
-//! Error: the counters are interpolated between two readings, which are `PERIOD` apart, or more
-//! when the machine is busy. At 50 Mbit/s, 5 ms are 31 kB.
+//! Error: the counters are those of the last reading before that time; readings are `PERIOD` apart,
+//! or more when the machine is busy. At 50 Mbit/s, 5 ms are 31 kB.
 
 use longhaul_sys::netns::{self, NamespaceKind};
 use longhaul_sys::packet_ring::{BpfInstruction, PacketRing};
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PERIOD: Duration = Duration::from_millis(5);
@@ -36,6 +34,14 @@ pub struct DeviceTraffic {
     pub packets: u64,
 }
 
+impl DeviceTraffic {
+    /// Returns the payload since an earlier reading: the bytes without the headers of their packets.
+    pub fn payload_since(self, before: DeviceTraffic, header_bytes: f64) -> f64 {
+        let packets = (self.packets - before.packets) as f64;
+        (self.bytes - before.bytes) as f64 - packets * header_bytes
+    }
+}
+
 #[derive(Debug, Default)]
 struct RecordedCounters {
     /// Times are since the epoch.
@@ -48,27 +54,23 @@ struct RecordedCounters {
 pub struct HostObserver {
     pid: u32,
     recorded: Arc<Mutex<RecordedCounters>>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl HostObserver {
     /// Observes the host of process `pid`.
     pub fn start(pid: u32) -> Result<HostObserver, String> {
-        let failed = |what: &str, e: std::io::Error| format!("cannot {what} of process {pid}: {e}");
-        let net =
-            File::open(format!("/proc/{pid}/ns/net")).map_err(|e| failed("open the host", e))?;
-        let (recorded, stop) = <(Arc<Mutex<RecordedCounters>>, Arc<AtomicBool>)>::default();
-        let (shared, stopped) = (Arc::clone(&recorded), Arc::clone(&stop));
-        // The thread enters the host permanently, so it is a separate one.
-        let opened = std::thread::spawn(move || {
+        let open = move || {
+            let net = File::open(format!("/proc/{pid}/ns/net"))?;
             netns::enter_namespace(&net, NamespaceKind::Net)?;
             PacketRing::open(&STATE_FILTER)
-        });
-        let ring = opened.join().map_err(|_| "the watch panicked".to_owned())?;
-        let ring = ring.map_err(|e| failed("hear the packets", e))?;
-        let thread = std::thread::spawn(move || record_counters(pid, ring, &shared, &stopped));
-        Ok(HostObserver { pid, recorded, stop, thread: Some(thread) })
+        };
+        // The thread enters the host permanently, so it is a separate one.
+        let ring = std::thread::spawn(open).join().map_err(|_| "the observer panicked")?;
+        let ring = ring.map_err(|e| format!("cannot observe the host of process {pid}: {e}"))?;
+        let recorded = Arc::default();
+        let shared = Arc::clone(&recorded);
+        std::thread::spawn(move || record_counters(pid, ring, &shared));
+        Ok(HostObserver { pid, recorded })
     }
 
     /// Returns the current counters.
@@ -87,27 +89,13 @@ impl HostObserver {
     pub fn before_end(&self, lead: Duration) -> Option<DeviceCounters> {
         let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         let at = recorded.ends.first()?.saturating_sub(lead);
-        interpolate_counters(&recorded.readings, at)
+        recorded.readings.iter().rev().find(|(time, _)| *time <= at).map(|(_, counters)| *counters)
     }
 }
 
-impl Drop for HostObserver {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It panicked only if a lock was poisoned, which its readers tolerate.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn record_counters(
-    pid: u32,
-    mut ring: PacketRing,
-    shared: &Mutex<RecordedCounters>,
-    stopped: &AtomicBool,
-) {
-    while !stopped.load(Ordering::Relaxed) {
+/// Records until the observer has been dropped.
+fn record_counters(pid: u32, mut ring: PacketRing, shared: &Arc<Mutex<RecordedCounters>>) {
+    while Arc::strong_count(shared) > 1 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut ends = Vec::new();
         ring.drain(&mut |packet| {
@@ -119,11 +107,7 @@ fn record_counters(
         let mut recorded = shared.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.ends.extend(ends);
         if let (Ok(now), Some(carried)) = (now, read_counters(pid)) {
-            // Otherwise hours of idle time would fill the memory.
-            match recorded.readings.as_mut_slice() {
-                [.., before, last] if before.1 == carried && last.1 == carried => last.0 = now,
-                _ => recorded.readings.push((now, carried)),
-            }
+            recorded.readings.push((now, carried));
         }
         drop(recorded);
         std::thread::sleep(PERIOD);
@@ -137,26 +121,6 @@ fn read_counters(pid: u32) -> Option<DeviceCounters> {
     let traffic =
         |at: usize| Some(DeviceTraffic { bytes: *fields.get(at)?, packets: *fields.get(at + 1)? });
     Some(DeviceCounters { received: traffic(0)?, sent: traffic(8)? })
-}
-
-/// Interpolates the counters at a time between two readings.
-fn interpolate_counters(
-    readings: &[(Duration, DeviceCounters)],
-    at: Duration,
-) -> Option<DeviceCounters> {
-    let after = readings.partition_point(|(time, _)| *time < at);
-    let (before, after) = (readings.get(after.checked_sub(1)?)?, readings.get(after)?);
-    let since = |time: Duration| time.saturating_sub(before.0).as_secs_f64();
-    let share = since(at) / since(after.0).max(1e-9);
-    let part = |from: u64, to: u64| from + ((to.saturating_sub(from)) as f64 * share) as u64;
-    let traffic = |from: DeviceTraffic, to: DeviceTraffic| DeviceTraffic {
-        bytes: part(from.bytes, to.bytes),
-        packets: part(from.packets, to.packets),
-    };
-    Some(DeviceCounters {
-        received: traffic(before.1.received, after.1.received),
-        sent: traffic(before.1.sent, after.1.sent),
-    })
 }
 
 /// Matches packets with the length of one byte behind TCP timestamps, over IPv4 and IPv6. Codes from
@@ -223,19 +187,5 @@ mod tests {
         }
         assert_eq!(parse_state_byte(&[]), None);
         assert_eq!(parse_state_byte(&[0x45, 0, 0, 41]), None);
-    }
-
-    #[test]
-    fn counters_between_two_readings_are_on_a_line() {
-        let carried = |bytes| DeviceCounters {
-            received: DeviceTraffic { bytes, packets: 0 },
-            ..DeviceCounters::default()
-        };
-        let at = Duration::from_millis;
-        let readings = [(at(10), carried(0)), (at(20), carried(1000))];
-        assert_eq!(interpolate_counters(&readings, at(15)), Some(carried(500)));
-        assert_eq!(interpolate_counters(&readings, at(20)), Some(carried(1000)));
-        assert_eq!(interpolate_counters(&readings, at(21)), None);
-        assert_eq!(interpolate_counters(&readings, at(9)), None);
     }
 }

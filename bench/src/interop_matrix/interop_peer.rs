@@ -1,6 +1,6 @@
 //! The peers of the matrix, and their command lines in each role.
 
-use super::count_check::UncountedBytes;
+use super::count_check::UncountedBlocks;
 use super::option_rows::OptionRow;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -24,19 +24,6 @@ fn read_peers() -> Result<Vec<InteropPeer>, String> {
     file.map(|file: PeerFile| file.peer).map_err(|e| format!("bench/src/peers.toml: {e}"))
 }
 
-/// Returns the folder of installed peers.
-fn peers_folder() -> Result<PathBuf, String> {
-    match std::env::var_os("LONGHAUL_PEERS") {
-        Some(named) => Ok(PathBuf::from(named)),
-        None => Ok(program_runner::target_folder()?.join("peers")),
-    }
-}
-
-fn install_peers() -> Result<(), String> {
-    let script = checkout::find_root().join("bench/install-peers.sh");
-    program_runner::show_and_run(Command::new(script).arg(peers_folder()?))
-}
-
 /// Returns Debian's iperf3, the newest one, and longhaul.
 pub fn find_compared_tools(longhaul: &Path) -> Result<[InteropPeer; 3], String> {
     let peers = InteropPeer::list(longhaul, true)?;
@@ -58,68 +45,58 @@ pub struct InteropPeer {
     /// The name of its program; absent for longhaul.
     #[serde(rename = "program")]
     program_name: Option<String>,
-    /// The words that start it.
+    /// The path of its program.
     #[serde(skip)]
-    words: Vec<String>,
+    pub program: PathBuf,
     #[serde(default)]
     client_words: String,
     #[serde(default)]
     client_skips: Vec<Vec<String>>,
     /// The time between the end of counting and the message that ends the test.
     #[serde(default)]
-    early_stop_ms: u64,
+    pub early_stop_ms: u64,
     #[serde(default)]
-    uncounted: UncountedBlocks,
-}
-
-/// The roles in which a stream may leave one block uncounted.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct UncountedBlocks {
-    sent: bool,
-    received: bool,
+    pub uncounted: UncountedBlocks,
 }
 
 impl InteropPeer {
     /// Returns longhaul and every other available peer; with `install` it installs missing ones if
     /// possible.
     pub fn list(longhaul: &Path, install: bool) -> Result<Vec<InteropPeer>, String> {
+        let folder = match std::env::var_os("LONGHAUL_PEERS") {
+            Some(named) => PathBuf::from(named),
+            None => program_runner::target_folder()?.join("peers"),
+        };
         if install {
-            install_peers()?;
+            let script = checkout::find_root().join("bench/install-peers.sh");
+            program_runner::show_and_run(Command::new(script).arg(&folder))?;
         }
         let mut all = Vec::new();
-        for peer in read_peers()? {
-            let name = peer.name.clone();
-            match peer.find(longhaul) {
-                Some(mut peer) => {
-                    if peer.version.is_empty() {
-                        peer.version = read_version(&peer.words[0])?;
-                    }
-                    all.push(peer);
-                }
-                None if name == DEBIAN_IPERF3 => {
+        for mut peer in read_peers()? {
+            let Some(program) = peer.find_program(longhaul, &folder) else {
+                if peer.is_debian_iperf3() {
                     return Err(
                         "there is no iperf3 here; install it: apt-get install iperf3".into()
                     );
                 }
-                None => eprintln!("{name} is left out: it is not installed"),
+                eprintln!("{} is left out: it is not installed", peer.name);
+                continue;
+            };
+            peer.program = program;
+            if peer.version.is_empty() {
+                peer.version = read_version(&peer.program)?;
             }
+            all.push(peer);
         }
         Ok(all)
     }
 
-    /// Finds its program.
-    fn find(mut self, longhaul: &Path) -> Option<InteropPeer> {
-        self.words = match &self.program_name {
-            None => vec![longhaul.to_string_lossy().into_owned(), "iperf3".to_owned()],
-            Some(name) => {
-                let installed = peers_folder().ok().map(|folder| folder.join(name));
-                let installed = installed.filter(|file| file.is_file());
-                let file = installed.or_else(|| program_runner::find_program(name))?;
-                vec![file.to_string_lossy().into_owned()]
-            }
+    fn find_program(&self, longhaul: &Path, folder: &Path) -> Option<PathBuf> {
+        let Some(name) = &self.program_name else {
+            return Some(longhaul.to_owned());
         };
-        Some(self)
+        let installed = Some(folder.join(name)).filter(|file| file.is_file());
+        installed.or_else(|| program_runner::find_program(name))
     }
 
     /// Returns a peer of which nothing but the name is known.
@@ -137,11 +114,6 @@ impl InteropPeer {
         self.name == LONGHAUL
     }
 
-    /// Returns the path of its program.
-    pub fn program(&self) -> &str {
-        &self.words[0]
-    }
-
     /// Returns the command that starts a server on port 5201.
     pub fn server(&self) -> Vec<String> {
         self.command("-s")
@@ -153,7 +125,9 @@ impl InteropPeer {
     }
 
     fn command(&self, options: &str) -> Vec<String> {
-        self.words.iter().cloned().chain(options.split_whitespace().map(str::to_owned)).collect()
+        let subcommand = self.is_longhaul().then_some("iperf3");
+        let words = subcommand.into_iter().chain(options.split_whitespace()).map(str::to_owned);
+        std::iter::once(self.program.to_string_lossy().into_owned()).chain(words).collect()
     }
 
     /// Returns the command that starts a client with the options of `row`; `None` if it does not
@@ -162,21 +136,9 @@ impl InteropPeer {
         let is_skipped = row.has_all_of_any(&self.client_skips);
         (!is_skipped).then(|| self.client(host, &format!("-J {}", row.text)))
     }
-
-    pub fn early_stop(&self) -> Duration {
-        Duration::from_millis(self.early_stop_ms)
-    }
-
-    pub fn uncounted_bytes(&self, row: OptionRow) -> UncountedBytes {
-        let block = if row.is_udp() { 0.0 } else { row.block_bytes() };
-        UncountedBytes {
-            sent: if self.uncounted.sent { block } else { 0.0 },
-            received: if self.uncounted.received { block } else { 0.0 },
-        }
-    }
 }
 
-fn read_version(program: &str) -> Result<String, String> {
+fn read_version(program: &Path) -> Result<String, String> {
     let output = program_runner::capture_output(Command::new(program).arg("--version"), LIMIT)?;
     // The parentheses contain build options.
     let first = output.stdout.lines().next().unwrap_or_default();

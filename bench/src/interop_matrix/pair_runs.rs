@@ -1,7 +1,7 @@
 //! Runs the rows of one pair on one path, one after the other against one server.
 
-use super::count_check::{self, CountTolerance, DeviceReadings, RowReadings};
-use super::device_counters::DeviceCounters;
+use super::count_check::{self, CountTolerance, RowReadings};
+use super::device_counters::{DeviceCounters, HostObserver};
 use super::interop_path::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
 use super::interop_peer::InteropPeer;
 use super::option_rows::OptionRow;
@@ -151,23 +151,19 @@ fn attempt_row(
         return Err(format!("{}: {error}", output.status));
     }
     let claims = reported_counts::parse_reported_counts(row, &output.stdout)?;
-    let readings = |end: usize, at_end, peer: &InteropPeer| RowReadings {
+    let readings = |end: usize, watch: &HostObserver, peer: &InteropPeer| RowReadings {
         before: before[end],
-        at_end,
+        at_end: watch.before_end(Duration::from_millis(peer.early_stop_ms)),
         after: after[end],
-        uncounted: peer.uncounted_bytes(row),
+        uncounted: peer.uncounted,
     };
-    let near_end = path.near_watch.before_end(pair.client.early_stop());
-    let devices = DeviceReadings {
-        near: readings(0, near_end, &pair.client),
-        far: readings(1, path.far_watch.before_end(Duration::ZERO), &pair.server),
-    };
+    let devices =
+        [readings(0, &path.near_watch, &pair.client), readings(1, &path.far_watch, &pair.server)];
     let slack = CountTolerance {
         buffer_bytes: path.window_bytes as f64,
-        round_trip_bytes: pair.round_trip().as_secs_f64() * RATE_BPS / 8.0,
-        sample_bytes: 0.1 * RATE_BPS / 8.0,
+        omitted_bytes: (pair.round_trip().as_secs_f64() + 0.1) * RATE_BPS / 8.0,
     };
-    Ok(count_check::compare_counts(row, &claims, &devices, slack))
+    Ok(count_check::compare_counts(row, &claims, devices, slack))
 }
 
 fn describe_hang(why: &str) -> String {

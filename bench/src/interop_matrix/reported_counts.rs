@@ -6,6 +6,8 @@ use serde_json::Value;
 /// The bytes of one direction, as reported by the ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReportedCounts {
+    /// The server sent them.
+    pub is_reverse: bool,
     /// Reported by the sender.
     pub sent: Option<f64>,
     /// Reported by the receiver.
@@ -16,36 +18,23 @@ pub struct ReportedCounts {
     pub lost_bytes: f64,
 }
 
-/// Both directions; `None` for one that the row does not use.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ReportedDirections {
-    pub forward: Option<ReportedCounts>,
-    pub reverse: Option<ReportedCounts>,
-}
-
-/// Reads the client's output, which is JSON.
-pub fn parse_reported_counts(row: OptionRow, output: &str) -> Result<ReportedDirections, String> {
+/// Reads the counts of each direction from the client's output, which is JSON.
+pub fn parse_reported_counts(row: OptionRow, output: &str) -> Result<Vec<ReportedCounts>, String> {
     let whole: Value = serde_json::from_str(output)
         .map_err(|error| format!("no JSON ({error}): {}", shorten_output(output)))?;
     if let Some(error) = whole["error"].as_str() {
         return Err(error.to_owned());
     }
-    let end = &whole["end"];
-    let both = row.has("--bidir");
-    let plain = read_totals(&whole, "", row);
-    if plain.sent.is_none() && plain.received.is_none() {
-        return Err(format!("no byte counts in `end`: {end}"));
+    let first = ReportedCounts { is_reverse: row.has("-R"), ..read_totals(&whole, "", row) };
+    if first.sent.is_none() && first.received.is_none() {
+        return Err(format!("no byte counts in `end`: {}", whole["end"]));
     }
-    Ok(if both {
-        ReportedDirections {
-            forward: Some(plain),
-            reverse: Some(read_totals(&whole, "_bidir_reverse", row)),
-        }
-    } else if row.has("-R") {
-        ReportedDirections { forward: None, reverse: Some(plain) }
-    } else {
-        ReportedDirections { forward: Some(plain), reverse: None }
-    })
+    let mut counts = vec![first];
+    if row.has("--bidir") {
+        let reverse = read_totals(&whole, "_bidir_reverse", row);
+        counts.push(ReportedCounts { is_reverse: true, ..reverse });
+    }
+    Ok(counts)
 }
 
 /// Returns the totals whose names have this ending.
@@ -64,6 +53,7 @@ fn read_totals(whole: &Value, ending: &str, row: OptionRow) -> ReportedCounts {
     let number = |name: &str| sum[name].as_f64().unwrap_or_default();
     let datagram = number("bytes") / number("packets").max(1.0);
     ReportedCounts {
+        is_reverse: false,
         lost_bytes: number("lost_packets").max(0.0) * datagram,
         sent: sent.map(|bytes| bytes + omitted),
         received: received.map(|bytes| bytes + omitted),
@@ -100,16 +90,14 @@ mod tests {
         let text = r#"{"end":{"sum_sent":{"bytes":1000,"retransmits":2},"sum_received":{"bytes":900},
             "sum_sent_bidir_reverse":{"bytes":70},"sum_received_bidir_reverse":{"bytes":60}}}"#;
         let claims = parse_reported_counts(BOTH, text).expect("claims");
-        let counts = |sent, received, retransmits| {
-            Some(ReportedCounts {
-                sent: Some(sent),
-                received: Some(received),
-                retransmits,
-                lost_bytes: 0.0,
-            })
+        let counts = |is_reverse, sent, received, retransmits| ReportedCounts {
+            is_reverse,
+            sent: Some(sent),
+            received: Some(received),
+            retransmits,
+            lost_bytes: 0.0,
         };
-        assert_eq!(claims.forward, counts(1000.0, 900.0, 2.0));
-        assert_eq!(claims.reverse, counts(70.0, 60.0, 0.0));
+        assert_eq!(claims, [counts(false, 1000.0, 900.0, 2.0), counts(true, 70.0, 60.0, 0.0)]);
     }
 
     #[test]
@@ -117,8 +105,7 @@ mod tests {
         let text = r#"{"intervals":[{"sum":{"bytes":5,"omitted":true}},{"sum":{"bytes":7,"omitted":false}}],
             "end":{"sum_sent":{"bytes":7},"sum_received":{"bytes":6}}}"#;
         let claims = parse_reported_counts(FORWARD, text).expect("claims");
-        let counts = claims.forward.expect("forward");
-        assert_eq!((counts.sent, counts.received), (Some(12.0), Some(11.0)));
+        assert_eq!((claims[0].sent, claims[0].received), (Some(12.0), Some(11.0)));
     }
 
     #[test]
