@@ -1,116 +1,96 @@
 //! The memory pool of packets: each is held until its last segment has left the path.
 //!
-//! Packets are read into blocks of 1 MiB, one after another; a block is free again when all its
-//! packets are gone, and the block freed last is reused first, so that a short path stays in the
-//! cache and a long one takes what its bytes in flight need. Nothing is allocated per packet once
-//! the path is full.
+//! A packet is read into the reserved space. A long one keeps that space, and the next one gets
+//! another, if possible one whose packet is gone; a short one is moved to memory of its own length,
+//! so that a path full of acknowledgements takes no more than its bytes.
 
 use super::packet_unit::PacketUnit;
 use super::pooled_packet::PooledPacket;
 
 /// The space for one packet: virtio_net_hdr, Ethernet header and 64 KiB of IP, rounded up.
 pub(super) const RESERVED: usize = 66 * 1024;
-const BLOCK: usize = 1 << 20;
-/// The maximum number of blocks: 10 Gbit/s at 436 ms and its queues need a quarter of these 4 GiB.
-const MAX_BLOCKS: usize = 4096;
-/// A cache line, so that no two packets share one.
-const ALIGN: usize = 64;
+/// A packet that is not longer is moved out of the space into which it was read.
+const SHORT_BYTES: usize = 16 * 1024;
+/// The limit of the memory: 10 Gbit/s at 436 ms and its queues need a quarter of it.
+const MAX_BYTES: u64 = 4 << 30;
 
-struct PoolBlock {
-    bytes: Box<[u8]>,
-    packets: u32,
+struct PoolSlot {
+    packet: PooledPacket,
+    bytes: Vec<u8>,
+    references: u32,
 }
 
-#[derive(Default)]
 pub(super) struct PacketPool {
-    blocks: Vec<PoolBlock>,
-    free_blocks: Vec<u32>,
-    current: u32,
-    used: usize,
-    slots: Vec<PooledPacket>,
+    slots: Vec<PoolSlot>,
     free_slots: Vec<u32>,
-    max_blocks: usize,
-    /// A buffer for packets to be discarded when the pool is full.
-    spill: Box<[u8]>,
+    reserved: Vec<u8>,
+    /// Spaces to be reserved again.
+    spaces: Vec<Vec<u8>>,
+    held_bytes: u64,
+    max_bytes: u64,
     /// The last reserved space cannot be committed, so that the packet in it is lost.
     pub is_full: bool,
 }
 
 impl PacketPool {
     pub fn new() -> PacketPool {
-        PacketPool::with_blocks(MAX_BLOCKS)
+        PacketPool::with_limit(MAX_BYTES)
     }
 
-    /// Creates a pool that holds at most `most_blocks` MiB of packets.
-    pub fn with_blocks(most_blocks: usize) -> PacketPool {
-        let spill = vec![0; RESERVED].into_boxed_slice();
-        let mut packets = PacketPool { max_blocks: most_blocks, spill, ..PacketPool::default() };
-        packets.current = packets.fresh_block();
-        packets
-    }
-
-    /// Returns a block with one reference, held for being the current block.
-    fn fresh_block(&mut self) -> u32 {
-        let index = self.free_blocks.pop().unwrap_or_else(|| {
-            self.blocks.push(PoolBlock { bytes: vec![0; BLOCK].into_boxed_slice(), packets: 0 });
-            self.blocks.len() as u32 - 1
-        });
-        self.blocks[index as usize].packets = 1;
-        index
+    /// Creates a pool that holds at most `max_bytes` of packets.
+    pub fn with_limit(max_bytes: u64) -> PacketPool {
+        PacketPool {
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            reserved: vec![0; RESERVED],
+            spaces: Vec::new(),
+            held_bytes: 0,
+            max_bytes,
+            is_full: false,
+        }
     }
 
     pub fn reserve(&mut self) -> &mut [u8] {
-        let has_ended = self.used + RESERVED > BLOCK;
-        self.is_full =
-            has_ended && self.free_blocks.is_empty() && self.blocks.len() >= self.max_blocks;
-        if self.is_full {
-            return &mut self.spill;
-        }
-        if has_ended {
-            let ended = self.current;
-            self.current = self.fresh_block();
-            self.used = 0;
-            self.release_block(ended);
-        }
-        let from = self.used;
-        &mut self.blocks[self.current as usize].bytes[from..from + RESERVED]
+        self.is_full = self.held_bytes >= self.max_bytes;
+        &mut self.reserved
     }
 
     /// Returns the first `len` bytes of the last reserved space.
     pub fn reserved(&self, len: usize) -> &[u8] {
-        let len = len.min(RESERVED);
-        if self.is_full {
-            return &self.spill[..len];
-        }
-        let block = &self.blocks[self.current as usize];
-        &block.bytes[self.used..(self.used + len).min(BLOCK)]
+        &self.reserved[..len.min(RESERVED)]
     }
 
-    /// Keeps the `len` bytes of the reserved space that hold `pooled_packet`, whose offset is relative to
-    /// that space. The result represents one reference.
-    pub fn commit(&mut self, len: usize, mut packet: PooledPacket) -> u32 {
-        packet.block = self.current;
-        packet.start += self.used as u32;
-        packet.references = 1;
-        self.used += len.next_multiple_of(ALIGN);
-        self.blocks[self.current as usize].packets += 1;
-        if let Some(slot) = self.free_slots.pop() {
-            self.slots[slot as usize] = packet;
-            return slot;
+    /// Keeps the `len` bytes of the reserved space that hold `packet`. The result represents one
+    /// reference.
+    pub fn commit(&mut self, len: usize, packet: PooledPacket) -> u32 {
+        let bytes = if len > SHORT_BYTES {
+            let next = self.spaces.pop().unwrap_or_else(|| vec![0; RESERVED]);
+            std::mem::replace(&mut self.reserved, next)
+        } else {
+            self.reserved[..len].to_vec()
+        };
+        self.held_bytes += bytes.len() as u64;
+        let slot = PoolSlot { packet, bytes, references: 1 };
+        let Some(index) = self.free_slots.pop() else {
+            self.slots.push(slot);
+            return self.slots.len() as u32 - 1;
+        };
+        let gone = std::mem::replace(&mut self.slots[index as usize], slot);
+        if gone.bytes.len() == RESERVED {
+            self.spaces.push(gone.bytes);
         }
-        self.slots.push(packet);
-        self.slots.len() as u32 - 1
+        index
     }
 
     pub fn get(&self, packet: u32) -> &PooledPacket {
-        &self.slots[packet as usize]
+        &self.slots[packet as usize].packet
     }
 
     /// Returns the IP packet as it was sent.
     pub fn bytes(&self, packet: u32) -> &[u8] {
-        let it = self.get(packet);
-        let from = it.start as usize;
-        &self.blocks[it.block as usize].bytes[from..from + it.len as usize]
+        let slot = &self.slots[packet as usize];
+        let from = slot.packet.start as usize;
+        &slot.bytes[from..from + slot.packet.len as usize]
     }
 
     /// Splits off the first `n` segments as a separate unit; `None` for no segments. Both units
@@ -119,27 +99,18 @@ impl PacketPool {
         if n == 0 {
             return None;
         }
-        let packet = &mut self.slots[unit.packet as usize];
-        packet.references += 1;
-        Some(unit.take_front(n, &packet.shape))
+        let slot = &mut self.slots[unit.packet as usize];
+        slot.references += 1;
+        Some(unit.take_front(n, &slot.packet.shape))
     }
 
-    /// Releases a unit's reference.
+    /// Releases a unit's reference. The bytes stay readable until the next packet is committed.
     pub fn release(&mut self, unit: &PacketUnit) {
-        let packet = &mut self.slots[unit.packet as usize];
-        packet.references -= 1;
-        if packet.references == 0 {
-            let block = packet.block;
+        let slot = &mut self.slots[unit.packet as usize];
+        slot.references -= 1;
+        if slot.references == 0 {
+            self.held_bytes -= slot.bytes.len() as u64;
             self.free_slots.push(unit.packet);
-            self.release_block(block);
-        }
-    }
-
-    fn release_block(&mut self, index: u32) {
-        let block = &mut self.blocks[index as usize];
-        block.packets -= 1;
-        if block.packets == 0 {
-            self.free_blocks.push(index);
         }
     }
 
@@ -150,6 +121,8 @@ impl PacketPool {
     }
 
     pub fn memory_bytes(&self) -> u64 {
-        (self.blocks.len() * BLOCK + self.slots.capacity() * size_of::<PooledPacket>()) as u64
+        let bytes: usize = self.slots.iter().map(|slot| slot.bytes.len()).sum();
+        let spaces = (1 + self.spaces.len()) * RESERVED;
+        (bytes + spaces + self.slots.capacity() * size_of::<PoolSlot>()) as u64
     }
 }

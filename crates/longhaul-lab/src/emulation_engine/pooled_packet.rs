@@ -36,10 +36,8 @@ pub(super) enum PacketRejection {
 /// A packet in the pool, with everything derived from its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PooledPacket {
-    pub block: u32,
     /// The offset of the IP header.
     pub start: u32,
-    pub references: u32,
     /// IP bytes, header included.
     pub len: u32,
     pub shape: SegmentSizes,
@@ -232,9 +230,7 @@ pub(super) fn parse_frame(frame: &[u8], l2: usize) -> Result<PooledPacket, Packe
     let offload = parse_offload(frame, l2, &network)?;
     let (shape, header) = compute_segments(&network, offload, ip)?;
     Ok(PooledPacket {
-        block: 0,
         start: start as u32,
-        references: 0,
         len: network.len as u32,
         shape,
         offload,

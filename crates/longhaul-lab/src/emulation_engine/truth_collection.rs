@@ -49,10 +49,10 @@ impl EmulationEngine {
         truth
     }
 
-    /// Limits the packet pool to `blocks` MiB.
+    /// Limits the bytes of the packets in flight.
     #[cfg(test)]
-    pub(super) fn with_memory_blocks(mut self, blocks: usize) -> EmulationEngine {
-        self.packets = super::packet_pool::PacketPool::with_blocks(blocks);
+    pub(super) fn with_memory_limit(mut self, bytes: u64) -> EmulationEngine {
+        self.packets = super::packet_pool::PacketPool::with_limit(bytes);
         self
     }
 

@@ -103,7 +103,7 @@ fn the_packet_space_holds_the_largest_packet() {
 
 #[test]
 fn a_path_that_is_full_drops_and_recovers() {
-    let mut engine = EmulationEngine::new(&one_link(delay(10)), 0).with_memory_blocks(2);
+    let mut engine = EmulationEngine::new(&one_link(delay(10)), 0).with_memory_limit(2 << 20);
     for round in 0..3 {
         let now = round * SECOND;
         for _ in 0..100 {
