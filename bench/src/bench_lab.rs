@@ -24,9 +24,12 @@ pub struct BenchLab {
 impl BenchLab {
     /// Sets up a shipped path by its name, or a path file, and waits until both of its ends exist.
     pub fn set_up(longhaul: &Path, path: &str) -> Result<Self, String> {
-        let mut command = Command::new(longhaul);
-        command.args(["lab", "run", path, "--", "cat"]);
-        let lab = HeldProcess::start(&mut command)?;
+        Self::start(Command::new(longhaul).args(["lab", "run", path]))
+    }
+
+    /// Sets up a path with this command, which lacks only the command to run on the near host.
+    pub fn start(lab_run: &mut Command) -> Result<Self, String> {
+        let lab = HeldProcess::start(lab_run.args(["--", "cat"]))?;
         let wait = |is_end: fn(&DescendantProcess) -> bool| {
             process_tree::wait_for_descendant(lab.pid(), SETUP_DEADLINE, is_end).map(|it| it.pid)
         };

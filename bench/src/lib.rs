@@ -17,7 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod accuracy_bench;
-mod bench_lab;
+pub mod bench_lab;
 mod copy_bench;
 pub mod copy_testbed;
 mod cpu_meter;

@@ -1,6 +1,7 @@
 //! A host that clips its windows is mended by `longhaul host --apply --prove`, and then put back bit
 //! for bit. Needs root: the path clips buffers for the whole machine while it stands.
 
+use longhaul_bench::bench_lab::{self, BenchLab};
 use longhaul_sys::signal::{ProcessSignal, send_signal};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -14,7 +15,6 @@ crate::virtual_tests!(a_host_that_clips_its_windows_is_mended_proven_and_put_bac
 const PATH: &str = "slac-daresbury";
 /// Four runs of six seconds each way, and what is around them; and others that hold the lab.
 const PROOF_LIMIT: Duration = Duration::from_secs(150);
-const LAY_LIMIT: Duration = Duration::from_secs(120);
 const MOMENT: Duration = Duration::from_secs(30);
 /// The path carries 10 Mbit/s; a buffer of 128 KiB in each 160 ms is less, whatever its overhead.
 const CLIPPED_BPS: f64 = 131_072.0 * 8.0 / 0.160;
@@ -26,6 +26,7 @@ struct Lab {
     longhaul: PathBuf,
     folder: PathBuf,
     responder: Option<Child>,
+    path: BenchLab,
 }
 
 impl Lab {
@@ -33,17 +34,15 @@ impl Lab {
         let longhaul = program_runner::build_longhaul_for_tests().expect("the program builds");
         let folder = std::env::temp_dir().join(format!("longhaul-host-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for journal and archive");
-        let mut up = Command::new(&longhaul);
-        program_runner::capture_stdout(up.args(["lab", "up", PATH]), LAY_LIMIT)
-            .expect("the lab stands");
-        let mut lab = Lab { longhaul, folder, responder: None };
+        let path = BenchLab::set_up(&longhaul, PATH).expect("the lab stands");
+        let mut lab = Lab { longhaul, folder, responder: None, path };
         lab.serve();
         lab
     }
 
     /// A responder at the near host, once it listens.
     fn serve(&mut self) {
-        let mut serve = self.program(false);
+        let mut serve = self.program(self.path.near);
         serve.args(["serve", "--anonymous", "--json"]);
         serve.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = serve.spawn().expect("the responder starts");
@@ -57,23 +56,14 @@ impl Lab {
         std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
     }
 
-    fn at(&self, far: bool) -> Command {
-        let mut command = Command::new(&self.longhaul);
-        command.args(["lab", "exec", PATH]);
-        command.args(far.then_some("--far"));
-        command.arg("--");
-        command
-    }
-
-    fn program(&self, far: bool) -> Command {
-        let mut command = self.at(far);
-        command.arg(&self.longhaul);
-        command
+    /// A command of longhaul at the host of this process.
+    fn program(&self, host: u32) -> Command {
+        bench_lab::command_at_host(host, &[&self.longhaul])
     }
 
     /// `longhaul host` at the far host, with a journal and an archive of this test.
     fn host(&self, options: &[&str]) -> Value {
-        let mut command = self.program(true);
+        let mut command = self.program(self.path.far);
         command.arg("host").args(options).arg("--json");
         command.env("LONGHAUL_JOURNAL", self.folder.join("journal.json"));
         command.env("LONGHAUL_ARCHIVE", self.folder.join("archive.sqlite3"));
@@ -82,8 +72,8 @@ impl Lab {
     }
 
     fn settings(&self) -> String {
-        let mut command = self.at(true);
-        command.args(["sh", "-c", SETTINGS]);
+        let words = ["sh", "-c", SETTINGS];
+        let mut command = bench_lab::command_at_host(self.path.far, &words);
         // Some files may not be read; grep says so by its exit code.
         let settings = program_runner::capture_output(&mut command, MOMENT).expect("grep runs");
         assert!(settings.stdout.contains("tcp_rmem"), "{}", settings.stderr);
@@ -106,8 +96,6 @@ impl Drop for Lab {
             let _ = send_signal(child.id(), ProcessSignal::Terminate);
             let _ = program_runner::wait_with_limit(&mut child, MOMENT);
         }
-        let mut down = Command::new(&self.longhaul);
-        let _ = program_runner::capture_output(down.args(["lab", "down", PATH]), MOMENT);
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

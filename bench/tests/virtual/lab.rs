@@ -1,13 +1,14 @@
 //! The lab's emulated path is what its file says, by iperf3, ping and the device's counters, on each
 //! backend and without root.
 
+use longhaul_bench::bench_lab::{self, BenchLab, HeldProcess};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use xtask::program_runner::{self, ProgramOutput};
+use xtask::program_runner;
 
 crate::virtual_tests!(
     round_trips_are_those_of_the_path,
@@ -35,14 +36,15 @@ const PACKET: LabMode = LabMode { backend: "packet", unprivileged: false };
 const UNPRIVILEGED: LabMode = LabMode { backend: "packet", unprivileged: true };
 const MODES: [LabMode; 3] = [TUN, PACKET, UNPRIVILEGED];
 
-/// A lab that stands until it is dropped.
+/// A path that stays until it is dropped, with no server at its far end.
 pub struct StandingLab {
-    mode: LabMode,
     folder: PathBuf,
+    _far: HeldProcess,
+    lab: BenchLab,
 }
 
 impl StandingLab {
-    /// Lays the plain path with `sets` in force.
+    /// Sets up the plain path with `sets` in force.
     pub fn up(mode: LabMode, sets: &[&str]) -> StandingLab {
         let name = format!("lab-{}-{}", mode.backend, mode.unprivileged);
         let folder = std::env::temp_dir().join(name);
@@ -54,12 +56,18 @@ impl StandingLab {
         let everyone = || fs::Permissions::from_mode(0o777);
         fs::set_permissions(&folder, everyone()).expect("permissions");
         fs::set_permissions(folder.join("longhaul"), everyone()).expect("permissions");
-        let lab = StandingLab { mode, folder };
-        let path = lab.folder.join("plain.toml").display().to_string();
-        let sets = sets.iter().flat_map(|set| ["--set", set]);
-        let words: Vec<&str> = ["up", &path].into_iter().chain(sets).collect();
-        succeeded(&lab.lab(&words));
-        lab
+        let mut command = Command::new("env");
+        if mode.unprivileged {
+            command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        }
+        command.arg(folder.join("longhaul")).args(["lab", "run"]).arg(folder.join("plain.toml"));
+        command.args(sets.iter().flat_map(|set| ["--set", set]));
+        command.arg("--truth").arg(folder.join("truth.json"));
+        command.env("LONGHAUL_LAB_BACKEND", mode.backend).current_dir("/");
+        let mut lab = BenchLab::start(&mut command).expect("the path is set up");
+        let far = lab.replace_server().expect("the far host is free for other servers");
+        StandingLab { folder, _far: far, lab }
     }
 
     /// Returns the program as the hosts of the lab find it.
@@ -70,37 +78,25 @@ impl StandingLab {
     /// Starts a server at the far end and waits until it listens.
     pub fn serve(&self, command: &str) {
         let script = format!("{command} >/dev/null 2>&1 & sleep 0.5");
-        succeeded(&self.lab(&["exec", "plain", "--far", "--", "sh", "-c", &script]));
-    }
-
-    /// Runs `longhaul lab` with these words.
-    fn lab(&self, words: &[&str]) -> ProgramOutput {
-        program_runner::capture_output(&mut self.lab_command(words), LIMIT).expect("the lab ends")
-    }
-
-    fn lab_command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new("env");
-        if self.mode.unprivileged {
-            command = Command::new("setpriv");
-            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-        }
-        command.arg(self.folder.join("longhaul")).arg("lab").args(words);
-        command.env("LONGHAUL_LAB_BACKEND", self.mode.backend);
-        command.env("LONGHAUL_TOKEN", "of-this-test-0123456789abcdef");
-        command.env_remove("XDG_RUNTIME_DIR").current_dir("/");
-        command
+        run_at_host(&mut command_with_token(self.lab.far, &["sh", "-c", &script]));
     }
 
     /// Returns a command that runs at the near end.
     pub fn near_command(&self, words: &[&str]) -> Command {
-        self.lab_command(&[&["exec", "plain", "--"], words].concat())
+        command_with_token(self.lab.near, words)
+    }
+
+    /// Takes the path down and returns its ground truth.
+    fn finish(self) -> Value {
+        let truth = self.folder.join("truth.json");
+        drop(self);
+        let truth = fs::read_to_string(truth).expect("the truth");
+        serde_json::from_str(&truth).expect("JSON")
     }
 
     /// Runs a command at the near end and returns what it prints.
     pub fn near(&self, words: &[&str]) -> String {
-        let output = self.lab(&[&["exec", "plain", "--"], words].concat());
-        succeeded(&output);
-        output.stdout
+        run_at_host(&mut self.near_command(words))
     }
 
     /// The same for iperf3, whose report is JSON.
@@ -110,20 +106,23 @@ impl StandingLab {
     }
 }
 
-impl Drop for StandingLab {
-    fn drop(&mut self) {
-        self.lab(&["down", "plain"]);
-    }
+fn command_with_token(host: u32, words: &[&str]) -> Command {
+    let mut command = bench_lab::command_at_host(host, words);
+    command.env("LONGHAUL_TOKEN", "of-this-test-0123456789abcdef");
+    command
+}
+
+/// Runs a command to its end, which must be a success, and returns what it prints.
+fn run_at_host(command: &mut Command) -> String {
+    let output = program_runner::capture_output(command, LIMIT).expect("it ends");
+    assert!(output.status.success(), "{} {}", output.stdout, output.stderr);
+    output.stdout
 }
 
 fn with_iperf3(mode: LabMode, sets: &[&str]) -> StandingLab {
     let lab = StandingLab::up(mode, sets);
     lab.serve("iperf3 -s");
     lab
-}
-
-fn succeeded(output: &ProgramOutput) {
-    assert!(output.status.success(), "{} {}", output.stdout, output.stderr);
 }
 
 fn round_trips_are_those_of_the_path() {
@@ -186,17 +185,13 @@ fn random_loss_is_within_its_binomial_interval() {
         // Four standard deviations: once in 16 000 runs outside by chance.
         let margin = 4.0 * (sent * LOSS * (1.0 - LOSS)).sqrt();
         assert!((lost - sent * LOSS).abs() < margin, "{mode:?}: {lost} of {sent}");
-        let truth = lab.folder.join("truth.json").display().to_string();
-        succeeded(&lab.lab(&["down", "plain", "--truth", &truth]));
-        let dropped = dropped_by_the_path(Path::new(&truth));
+        let dropped = dropped_by_the_path(&lab.finish());
         // Beyond the datagrams there are the control connection's few segments.
         assert!((dropped - lost).abs() < 10.0, "{mode:?}: {dropped}, {lost}");
     }
 }
 
-fn dropped_by_the_path(truth: &Path) -> f64 {
-    let truth = fs::read_to_string(truth).expect("the truth");
-    let truth: Value = serde_json::from_str(&truth).expect("JSON");
+fn dropped_by_the_path(truth: &Value) -> f64 {
     let drops = &truth["routes"][0]["hops"][1]["forward"]["drops"];
     assert_eq!(drops["loss"], drops["total"], "{drops}");
     drops["loss"].as_f64().expect("the truth's loss")

@@ -1,11 +1,9 @@
 //! Errors of setting up or using a lab, classified by the exit code that the caller chooses.
 
-use serde::{Deserialize, Serialize};
 use std::io;
 
 /// The kind of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabErrorKind {
     /// The request cannot be met as given: exit code 2.
     Usage,

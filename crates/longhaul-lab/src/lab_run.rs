@@ -1,5 +1,5 @@
-//! `lab run`: sets up a path, starts the far command, runs one command at the near host, and always
-//! undoes everything.
+//! `lab run`: sets up a path, starts `longhaul serve` at the far host, runs one command at the near
+//! host, and always undoes everything.
 
 mod descendant_processes;
 mod listening_port;
@@ -13,7 +13,7 @@ use crate::lab_setup::GuardedLab;
 use crate::path_spec::PathSpec;
 use longhaul_sys::signal::{ProcessSignal, SignalDescriptor, send_signal};
 use longhaul_sys::{poll, process_control};
-pub(crate) use namespace_command::{NamespaceCommand, shell_exit_code};
+use namespace_command::{NamespaceCommand, shell_exit_code};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// The port that the far command must open before the near command starts.
-pub const FAR_PORT: u16 = 5201;
+/// The port that `longhaul serve` at host far must open before the near command starts.
+const FAR_PORT: u16 = 5201;
 const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
 const LISTEN_PAUSE: Duration = Duration::from_millis(5);
 const TRUTH_EVERY: Duration = Duration::from_secs(1);
@@ -39,10 +39,6 @@ pub struct LabRunRequest {
     pub spec: PathSpec,
     /// Program and arguments, run at host near.
     pub command: Vec<OsString>,
-    /// Program and arguments, run at host far; `None` runs this executable with `serve`.
-    pub far_command: Option<Vec<OsString>>,
-    /// The TCP port that the far command must open before the run; `None` does not wait.
-    pub far_port: Option<u16>,
     /// TCP ports of host near that are also reachable on this host's loopback.
     pub publish: Vec<u16>,
     /// The file for the ground truth, written every second and at the end.
@@ -54,13 +50,11 @@ pub struct LabRunRequest {
 }
 
 impl LabRunRequest {
-    /// Creates the default request: `longhaul serve` at host far, no truth file.
+    /// Creates the default request: no published port, no truth file.
     pub fn new(spec: PathSpec, command: Vec<OsString>) -> LabRunRequest {
         LabRunRequest {
             spec,
             command,
-            far_command: None,
-            far_port: Some(FAR_PORT),
             publish: Vec::new(),
             truth: None,
             backend: None,
@@ -128,23 +122,17 @@ impl LabRun<'_> {
     }
 
     fn start_far(&mut self, token: &str) -> Result<(), LabError> {
-        let own = namespace_command::own_serve_command();
-        let words = match &self.request.far_command {
-            Some(words) => words,
-            None => &own.with_context("cannot find this executable")?,
-        };
+        let own = std::env::current_exe().with_context("cannot find this executable")?;
+        let words = [own.into(), "serve".into()];
         let mut output = namespace_command::create_unnamed_file()
             .with_context("cannot create a temporary file")?;
-        let mut far = NamespaceCommand::new(words, &self.request.spec.key);
+        let mut far = NamespaceCommand::new(&words, &self.request.spec.key);
         far.token(token);
         far.output(&output)?;
         far.own_session = true;
         let far = self.far.insert(far.start(self.guarded.lab.host(LabHost::Far))?);
-        let Some(port) = self.request.far_port else {
-            return Ok(());
-        };
         let deadline = Instant::now() + LISTEN_DEADLINE;
-        while !listening_port::is_port_open(far.id(), port) {
+        while !listening_port::is_port_open(far.id(), FAR_PORT) {
             let ended = far.try_wait().with_context("cannot wait for the far command")?;
             if let Some(status) = ended {
                 let tried = format!("the far command ended ({status}) before it listened");
@@ -152,8 +140,9 @@ impl LabRun<'_> {
             }
             if Instant::now() > deadline {
                 let seconds = LISTEN_DEADLINE.as_secs();
-                let tried =
-                    format!("the far command does not listen on TCP port {port} after {seconds} s");
+                let tried = format!(
+                    "the far command does not listen on TCP port {FAR_PORT} after {seconds} s"
+                );
                 return Err(far_command_error(tried, &mut output));
             }
             std::thread::sleep(LISTEN_PAUSE);

@@ -9,7 +9,6 @@
 //! - [`emulation_engine`]: carries packets over the path in virtual time
 //! - [`lab_runtime`]: connects the engine to network namespaces in real time
 //! - [`lab_run`]: runs one command on one path
-//! - [`persistent_lab`]: persistent labs, kept until they are taken down
 //! - [`lab_error`]: errors of setting up a lab
 
 #![forbid(unsafe_code)]
@@ -25,6 +24,5 @@ pub mod path_description;
 pub mod path_file;
 pub mod path_limits;
 pub mod path_spec;
-pub mod persistent_lab;
 mod sysctl_guard;
 mod truth_file;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A command that has not started yet.
-pub(crate) struct NamespaceCommand {
+pub(super) struct NamespaceCommand {
     command: Command,
     name: OsString,
     /// Detaches the command from the terminal's signals.
@@ -21,7 +21,7 @@ pub(crate) struct NamespaceCommand {
 
 impl NamespaceCommand {
     /// Creates a command from program and arguments; without any it runs the shell.
-    pub(crate) fn new(words: &[OsString], path_key: &str) -> NamespaceCommand {
+    pub(super) fn new(words: &[OsString], path_key: &str) -> NamespaceCommand {
         let shell = OsString::from("sh");
         let (program, arguments) = words.split_first().unwrap_or((&shell, &[]));
         let mut command = Command::new(program);
@@ -32,12 +32,12 @@ impl NamespaceCommand {
         NamespaceCommand { command, name: program.clone(), own_session: false }
     }
 
-    pub(crate) fn token(&mut self, token: &str) {
+    pub(super) fn token(&mut self, token: &str) {
         self.command.env("LONGHAUL_TOKEN", token);
     }
 
     /// Redirects standard output and error to a file, and standard input from /dev/null.
-    pub(crate) fn output(&mut self, file: &File) -> Result<(), LabError> {
+    pub(super) fn output(&mut self, file: &File) -> Result<(), LabError> {
         let copy = || file.try_clone();
         let (out, err) = copy()
             .and_then(|out| Ok((out, copy()?)))
@@ -46,7 +46,7 @@ impl NamespaceCommand {
         Ok(())
     }
 
-    pub(crate) fn start(mut self, host: &HostNamespace) -> Result<Child, LabError> {
+    pub(super) fn start(mut self, host: &HostNamespace) -> Result<Child, LabError> {
         // The command runs even if the current folder has been removed.
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let start = SpawnOptions {
@@ -63,11 +63,6 @@ impl NamespaceCommand {
             if found { failed } else { failed.into_usage() }
         })
     }
-}
-
-/// Returns the command that runs this executable as the server.
-pub(super) fn own_serve_command() -> io::Result<Vec<OsString>> {
-    Ok(vec![std::env::current_exe()?.into(), "serve".into()])
 }
 
 /// Returns PATH with this executable's folder first, so that `longhaul` in a command is the one
@@ -89,6 +84,6 @@ pub(super) fn create_unnamed_file() -> io::Result<File> {
 }
 
 /// Returns the exit code as a shell does: 128 + n if signal n ended the command.
-pub(crate) fn shell_exit_code(status: ExitStatus) -> i32 {
+pub(super) fn shell_exit_code(status: ExitStatus) -> i32 {
     status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(70)
 }

@@ -1,11 +1,8 @@
 //! Runs the tests one after the other, and runs this executable as the lab under test.
 
-use longhaul_lab::emulation_engine::LabHost;
-use longhaul_lab::lab_error::LabError;
 use longhaul_lab::lab_run::{LabRunRequest, run};
 use longhaul_lab::lab_runtime::LabBackend;
 use longhaul_lab::path_catalogue;
-use longhaul_lab::persistent_lab;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,14 +13,14 @@ use std::time::{Duration, Instant};
 pub type Test = (&'static str, fn());
 
 /// Runs the tests whose names contain one of the words, or all tests without words.
-pub fn run_all(words: &[OsString], tests: &[&[Test]]) -> ExitCode {
+pub fn run_all(words: &[OsString], tests: &[Test]) -> ExitCode {
     let wanted: Vec<String> = words
         .iter()
         .filter_map(|word| word.to_str().filter(|word| !word.starts_with('-')))
         .map(str::to_owned)
         .collect();
     let mut failed = 0;
-    for (name, test) in tests.iter().copied().flatten() {
+    for (name, test) in tests {
         if !wanted.is_empty() && !wanted.iter().any(|word| name.contains(word.as_str())) {
             continue;
         }
@@ -44,51 +41,29 @@ pub fn be_the_lab(words: &[OsString]) -> ExitCode {
     let sets: Vec<String> = text[1..].iter().filter(|word| word.contains('=')).cloned().collect();
     let spec = path_catalogue::load_path(&text[0], &sets).unwrap_or_else(|error| panic!("{error}"));
     let mut request = LabRunRequest::new(spec, command);
-    let far = std::env::var("TEST_FAR").expect("TEST_FAR");
-    request.far_command = Some(far.split(' ').map(OsString::from).collect());
-    request.far_port = std::env::var("TEST_FAR_PORT").ok().and_then(|port| port.parse().ok());
     let backend = std::env::var("TEST_BACKEND").expect("TEST_BACKEND");
     request.backend =
         [LabBackend::Tun, LabBackend::Packet].into_iter().find(|known| known.name() == backend);
     request.truth = std::env::var_os("LONGHAUL_LAB_TRUTH").map(PathBuf::from);
-    finish(run(&request))
-}
-
-/// Runs `up PATH | near CMD… | far CMD… | truth | list | down` with the persistent lab `plain`.
-pub fn be_the_standing_lab(words: &[OsString]) -> ExitCode {
-    let verb = words.first().and_then(|word| word.to_str()).unwrap_or_default();
-    let rest = words.get(1..).unwrap_or_default();
-    let done = match verb {
-        "up" => {
-            let path = rest[0].to_str().expect("a path");
-            let spec =
-                path_catalogue::load_path(path, &[]).unwrap_or_else(|error| panic!("{error}"));
-            persistent_lab::start_lab(&spec, None, false)
-                .map(|standing| println!("{}", standing.pid))
-                .map(|()| 0)
-        }
-        "near" => persistent_lab::exec_command("plain", LabHost::Near, rest),
-        "far" => persistent_lab::exec_command("plain", LabHost::Far, rest),
-        "truth" => persistent_lab::read_truth("plain").map(|truth| println!("{truth}")).map(|()| 0),
-        "list" => persistent_lab::list_labs().map(|labs| {
-            for lab in &labs {
-                println!("{}", lab.key);
-            }
-            0
-        }),
-        _ => persistent_lab::stop_lab("plain").map(|()| 0),
-    };
-    finish(done)
-}
-
-fn finish(done: Result<i32, LabError>) -> ExitCode {
-    match done {
+    match run(&request) {
         Ok(code) => ExitCode::from(code as u8),
         Err(error) => {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             eprintln!("error: {error}: {source:?}, {:?}, {:?}", error.hint, error.kind);
             ExitCode::from(99)
         }
+    }
+}
+
+/// Runs the far command: listens until it is ended, or fails.
+pub fn be_the_server() -> ExitCode {
+    if std::env::var("TEST_FAR_FAILS").as_deref() == Ok("true") {
+        eprintln!("nothing to serve");
+        return ExitCode::from(2);
+    }
+    let _listener = std::net::TcpListener::bind("0.0.0.0:5201").expect("a listener");
+    loop {
+        std::thread::park();
     }
 }
 
@@ -152,8 +127,8 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
 /// A lab run in a separate process.
 pub struct Lab<'a> {
     pub path: &'a str,
-    pub far: &'a str,
-    pub far_port: Option<u16>,
+    /// The far command ends at once, with an error.
+    pub far_fails: bool,
     pub backend: LabBackend,
     /// Runs as user nobody, in a user namespace.
     pub unprivileged: bool,
@@ -175,11 +150,9 @@ impl Lab<'_> {
             shipped => command.arg(shipped),
         };
         command.arg("--").args(words);
-        command.env("TEST_BACKEND", self.backend.name()).env("TEST_FAR", self.far);
-        command.env_remove("LONGHAUL_LAB_TRUTH").env_remove("TEST_FAR_PORT");
-        if let Some(port) = self.far_port {
-            command.env("TEST_FAR_PORT", port.to_string());
-        }
+        command.env("TEST_BACKEND", self.backend.name());
+        command.env("TEST_FAR_FAILS", self.far_fails.to_string());
+        command.env_remove("LONGHAUL_LAB_TRUTH");
         command
     }
 

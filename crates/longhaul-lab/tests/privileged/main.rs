@@ -4,7 +4,6 @@
 //! instead of being skipped. The accuracy of paths is tested in virtual time (xtask).
 
 mod harness;
-mod persistent_lab;
 mod teardown;
 
 use std::process::ExitCode;
@@ -12,8 +11,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     match words.first().and_then(|word| word.to_str()) {
+        Some("serve") => harness::be_the_server(),
         Some("as-lab") => harness::be_the_lab(&words[1..]),
-        Some("as-standing") => harness::be_the_standing_lab(&words[1..]),
-        _ => harness::run_all(&words, &[teardown::TESTS, persistent_lab::TESTS]),
+        _ => harness::run_all(&words, teardown::TESTS),
     }
 }

@@ -3,14 +3,13 @@
 use crate::cli::command_output;
 use crate::command_failure::CommandFailure;
 use clap::{Args, Subcommand};
-use longhaul_lab::emulation_engine::LabHost;
 use longhaul_lab::lab_run::{self, LabRunRequest};
 use longhaul_lab::lab_runtime::LabBackend;
 use longhaul_lab::path_spec::PathSpec;
-use longhaul_lab::{path_catalogue, path_description, persistent_lab};
+use longhaul_lab::{path_catalogue, path_description};
 use longhaul_report::document::ReportDocument;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -36,7 +35,7 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// List the shipped and the running paths
+    /// List the shipped paths
     List {
         /// Print JSON
         #[arg(short = 'J', long)]
@@ -49,19 +48,6 @@ pub enum LabCommand {
     },
     /// Set up a path, run a command on its near host, and remove the path
     Run(LabRunArgs),
-    /// Set up a path that stays until `lab down`
-    Up(LabUpArgs),
-    /// Run a command in a running path
-    Exec(LabExecArgs),
-    /// Remove a running path
-    Down {
-        /// Name of the running path, as shown by `lab list`
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Write the ground truth to this file, as JSON
-        #[arg(long, value_name = "FILE", env = "LONGHAUL_LAB_TRUTH", hide_env_values = true)]
-        truth: Option<PathBuf>,
-    },
 }
 
 /// Which path, with which changes.
@@ -91,8 +77,12 @@ impl LabPathArgs {
 pub struct LabRunArgs {
     #[command(flatten)]
     pub path: LabPathArgs,
-    #[command(flatten)]
-    pub setup: LabSetupArgs,
+    /// Keep the spacing of packets as exact as possible, for dispersion measurements
+    #[arg(long)]
+    pub dispersion: bool,
+    /// Attach the hosts in this way: tun or packet
+    #[arg(long, env = "LONGHAUL_LAB_BACKEND", hide = true, value_parser = parse_backend)]
+    pub backend: Option<LabBackend>,
     /// Write the ground truth to this file, as JSON
     #[arg(long, value_name = "FILE", env = "LONGHAUL_LAB_TRUTH", hide_env_values = true)]
     pub truth: Option<PathBuf>,
@@ -104,42 +94,10 @@ pub struct LabRunArgs {
     pub command: Vec<String>,
 }
 
-#[derive(Debug, Args)]
-pub struct LabUpArgs {
-    #[command(flatten)]
-    pub path: LabPathArgs,
-    #[command(flatten)]
-    pub setup: LabSetupArgs,
-}
-
-/// How a lab is set up.
-#[derive(Debug, Args)]
-pub struct LabSetupArgs {
-    /// Keep the spacing of packets as exact as possible, for dispersion measurements
-    #[arg(long)]
-    pub dispersion: bool,
-    /// Attach the hosts in this way: tun or packet
-    #[arg(long, env = "LONGHAUL_LAB_BACKEND", hide = true, value_parser = parse_backend)]
-    pub backend: Option<LabBackend>,
-}
-
 fn parse_backend(text: &str) -> Result<LabBackend, String> {
     let known = [LabBackend::Tun, LabBackend::Packet];
     let found = known.into_iter().find(|backend| backend.name() == text);
     found.ok_or_else(|| "write tun or packet".to_owned())
-}
-
-#[derive(Debug, Args)]
-pub struct LabExecArgs {
-    /// Name of the running path
-    #[arg(value_name = "NAME")]
-    pub name: String,
-    /// Run on the far host instead of the near host
-    #[arg(long)]
-    pub far: bool,
-    /// Command and arguments
-    #[arg(value_name = "CMD", required = true, last = true, num_args = 1..)]
-    pub command: Vec<String>,
 }
 
 pub fn run(command: LabCommand) -> Result<ExitCode, CommandFailure> {
@@ -149,9 +107,6 @@ pub fn run(command: LabCommand) -> Result<ExitCode, CommandFailure> {
             command_output::print_text(&path_description::describe_path(&load_path(&path)?))?;
         }
         LabCommand::Run(args) => return run_in_new_lab(args),
-        LabCommand::Up(args) => lab_up(&args)?,
-        LabCommand::Exec(args) => return lab_exec(args),
-        LabCommand::Down { name, truth } => lab_down(&name, truth.as_deref())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -167,77 +122,24 @@ fn run_in_new_lab(args: LabRunArgs) -> Result<ExitCode, CommandFailure> {
     let code = lab_run::run(&LabRunRequest {
         truth: args.truth,
         publish: args.publish,
-        dispersion: args.setup.dispersion,
-        backend: args.setup.backend,
+        dispersion: args.dispersion,
+        backend: args.backend,
         ..LabRunRequest::new(spec, command)
     })?;
-    Ok(lab_exit_code(code))
+    // A process cannot return an exit code out of range.
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-fn lab_up(args: &LabUpArgs) -> Result<(), CommandFailure> {
-    let LabSetupArgs { dispersion, backend } = args.setup;
-    let lab = persistent_lab::start_lab(&load_path(&args.path)?, backend, dispersion)?;
-    let key = &lab.key;
-    let mut page = ReportDocument::default();
-    page.paragraph(format!("{key} is up: {}", lab.name));
-    page.command(format!("longhaul lab exec {key} --far -- longhaul serve &"));
-    page.command(format!("longhaul lab exec {key} -- longhaul test far"));
-    page.command(format!("longhaul lab down {key}"));
-    command_output::print_document(&page)?;
-    for caveat in &lab.caveats {
-        command_output::print_caveat(caveat);
-    }
-    Ok(())
-}
-
-fn lab_exec(args: LabExecArgs) -> Result<ExitCode, CommandFailure> {
-    let host = if args.far { LabHost::Far } else { LabHost::Near };
-    let command: Vec<_> = args.command.into_iter().map(Into::into).collect();
-    Ok(lab_exit_code(persistent_lab::exec_command(&args.name, host, &command)?))
-}
-
-/// Stops the lab after writing the ground truth, so that a failure does not lose it.
-fn lab_down(name: &str, truth: Option<&Path>) -> Result<(), CommandFailure> {
-    if let Some(path) = truth {
-        let document = format!("{:#}\n", persistent_lab::read_truth(name)?);
-        let hint = "name another file; the lab is still running";
-        command_output::write_file(path, &document, hint)?;
-    }
-    Ok(persistent_lab::stop_lab(name)?)
-}
-
-/// Returns the exit code of the user's command. A process cannot return one out of range.
-fn lab_exit_code(code: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
-}
-
-/// Prints the shipped paths with their names, then the running ones with their state.
+/// Prints the shipped paths with their names.
 fn lab_list(as_json: bool) -> Result<(), CommandFailure> {
-    let running = persistent_lab::list_labs()?;
-    let mut shipped: Vec<(String, String)> =
-        path_catalogue::list_shipped_paths().map(|(key, name)| (key.to_owned(), name)).collect();
+    let shipped = path_catalogue::list_shipped_paths();
     if as_json {
-        for own in &running {
-            if shipped.iter().all(|(key, _)| *key != own.key) {
-                shipped.push((own.key.clone(), own.name.clone()));
-            }
-        }
-        let pid_of = |key: &str| running.iter().find(|lab| lab.key == key).map(|lab| lab.pid);
-        let paths: Value = shipped
-            .iter()
-            .map(|(key, name)| json!({"key": key, "name": name, "pid": pid_of(key)}))
-            .collect();
+        let paths: Value = shipped.map(|(key, name)| json!({"key": key, "name": name})).collect();
         return command_output::print_json(&paths);
     }
     let mut page = ReportDocument::default();
-    for (key, name) in &shipped {
+    for (key, name) in shipped {
         page.fact(key, name);
-    }
-    if !running.is_empty() {
-        page.gap();
-    }
-    for lab in &running {
-        page.fact(&lab.key, format!("running, pid {}, {}", lab.pid, lab.backend));
     }
     command_output::print_document(&page)
 }
