@@ -23,8 +23,6 @@ pub type BlockKey = [u8; 32];
 pub enum BlockKind {
     /// `length` bytes of the file.
     Data,
-    /// No payload: the block is a hole of `length` bytes.
-    Hole,
     /// The 32 bytes of the file's hash; `length` is that of the whole file.
     End,
     /// No payload: end of this connection.
@@ -41,12 +39,11 @@ pub struct BlockHeader {
 }
 
 impl BlockKind {
-    const ALL: [BlockKind; 4] = [BlockKind::Data, BlockKind::Hole, BlockKind::End, BlockKind::Last];
+    const ALL: [BlockKind; 3] = [BlockKind::Data, BlockKind::End, BlockKind::Last];
 
     fn number(self) -> u8 {
         match self {
             BlockKind::Data => 1,
-            BlockKind::Hole => 2,
             BlockKind::End => 3,
             BlockKind::Last => 5,
         }
@@ -110,7 +107,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_head_comes_back_and_its_tag_holds_for_nothing_else(
-            kind in 0_usize..5, file: u32, block: u64, length: u64, key: [u8; 32], flip in 0_usize..448,
+            kind in 0_usize..3, file: u32, block: u64, length: u64, key: [u8; 32], flip in 0_usize..448,
         ) {
             let head = BlockHeader { kind: BlockKind::ALL[kind], file, block, length };
             let sum = [7; 32];

@@ -58,7 +58,7 @@ pub struct CopyProgress {
     pub elapsed: Duration,
     /// Bytes at the target, without those of earlier runs.
     pub bytes: u64,
-    /// Bytes left by an earlier run, and holes.
+    /// Bytes left by an earlier run.
     pub skipped_bytes: u64,
     /// Total size; unknown for a stream.
     pub total_bytes: Option<u64>,

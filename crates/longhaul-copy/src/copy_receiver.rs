@@ -49,7 +49,6 @@ struct TargetFileState {
 /// A job for the disk threads.
 enum WriteJob {
     Data(BlockHeader, BlockSum, BlockBuffer),
-    Hole(BlockHeader, BlockSum),
     End(BlockHeader, BlockDigest),
 }
 

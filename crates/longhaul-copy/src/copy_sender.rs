@@ -38,15 +38,8 @@ struct CopySender {
 /// State of one file at the source.
 #[derive(Debug, Default)]
 struct SourceFileState {
-    open: Option<Arc<OpenSourceFile>>,
+    open: Option<Arc<File>>,
     sum: FileHasher,
-}
-
-#[derive(Debug)]
-struct OpenSourceFile {
-    file: File,
-    /// The file has holes.
-    sparse: bool,
 }
 
 /// Position of the next block to read.
@@ -59,8 +52,8 @@ struct ReadCursor {
 /// An item to send.
 enum SendItem {
     Block(BlockHeader, BlockDigest, BlockBuffer),
-    /// A header without payload, except for the file's hash at its end.
-    HeaderOnly(BlockHeader, BlockDigest),
+    /// The end of a file, with its hash.
+    End(BlockHeader, BlockDigest),
 }
 
 /// A block to read.

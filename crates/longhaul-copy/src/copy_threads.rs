@@ -42,7 +42,6 @@ pub(super) struct CopyState {
     pub disk_bytes: ByteCounter,
     pub moved_bytes: ByteCounter,
     pub held_bytes: ByteCounter,
-    pub hole_bytes: ByteCounter,
     pub tcp: Mutex<Option<CopyTcpTimes>>,
     /// Hash of a single file, once it is complete.
     pub file_digest: Mutex<Option<String>>,
@@ -74,7 +73,6 @@ impl CopyState {
             disk_bytes: ByteCounter::default(),
             moved_bytes: ByteCounter::default(),
             held_bytes: ByteCounter::default(),
-            hole_bytes: ByteCounter::default(),
             tcp: Mutex::new(None),
             file_digest: Mutex::new(None),
             begun: Instant::now(),
@@ -117,7 +115,6 @@ impl CopyState {
             failed: trouble.map(|trouble| trouble.what),
             moved_bytes: self.moved_bytes.read(),
             held_bytes: self.held_bytes.read(),
-            hole_bytes: self.hole_bytes.read(),
             blake3: self.file_digest.lock().clone(),
             end: CopyEndCounts {
                 elapsed_us: elapsed.as_micros() as u64,

@@ -12,7 +12,7 @@ use super::block_digest::{BlockDigest, BlockSum, hash_block};
 use super::relative_names;
 use copy_journal::{encode_record, load_claims, rewrite_journal};
 use longhaul_probe::wire::FileEntry;
-use longhaul_sys::confined_dir::{ConfinedDir, punch_hole, start_range_writeback};
+use longhaul_sys::confined_dir::{ConfinedDir, start_range_writeback};
 use parking_lot::Mutex;
 use std::fs::{File, FileTimes, Permissions, TryLockError};
 use std::io::{self, Write};
@@ -35,7 +35,7 @@ pub(super) struct PartialFile {
     file: File,
     /// `None`: a file of one block is sent again as a whole.
     journal: Option<Mutex<File>>,
-    /// True if ranges that become holes may contain data.
+    /// The file has data of an earlier copy.
     dirty: bool,
     /// Number of blocks written so far.
     written: AtomicU64,
@@ -115,28 +115,16 @@ impl PartialFile {
         let whole = if self.direct { align_up(length) } else { length };
         let block = &mut buffer.block_mut()[..whole];
         block[length..].fill(0);
-        self.file.write_all_at(block, index * BLOCK_BYTES)?;
+        // A block of zeros becomes a hole, which it already is in a new file.
+        if self.dirty || block.iter().any(|byte| *byte != 0) {
+            self.file.write_all_at(block, index * BLOCK_BYTES)?;
+        }
         let written = self.written.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.direct && written.is_multiple_of(WRITEBACK_BLOCKS) {
             // So that little is left for the sync; file systems that cannot start early write later.
             let _ = start_range_writeback(&self.file, 0, 0);
         }
         Ok(())
-    }
-
-    /// Makes a block a hole, which it already is in a new file.
-    pub fn write_hole(&self, index: u64, length: usize) -> io::Result<()> {
-        if !self.dirty {
-            return Ok(());
-        }
-        let offset = index * BLOCK_BYTES;
-        if punch_hole(&self.file, offset, length as u64).is_ok() {
-            return Ok(());
-        }
-        // Write zeros on file systems without holes.
-        let mut zeros = BlockBuffer::new()?;
-        zeros.block_mut().fill(0);
-        self.write(index, &mut zeros, length)
     }
 
     /// Adds a written block to the journal.

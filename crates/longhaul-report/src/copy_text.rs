@@ -94,9 +94,6 @@ fn describe_sent(report: &CopyReport) -> String {
     if seen.held_bytes > 0 {
         parts.push(format!("{} kept from an earlier run", Bytes(seen.held_bytes)));
     }
-    if seen.hole_bytes > 0 {
-        parts.push(format!("{} in holes", Bytes(seen.hole_bytes)));
-    }
     if seen.skipped_files > 0 {
         parts.push(format!("{} already present", count_of(seen.skipped_files, "file")));
     }

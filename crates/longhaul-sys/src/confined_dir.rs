@@ -6,9 +6,9 @@
 
 use crate::syscall::check_status;
 use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, OFlag, RenameFlags, fallocate, openat, renameat2};
+use nix::fcntl::{OFlag, RenameFlags, openat, renameat2};
 use nix::sys::stat::{Mode, mkdirat};
-use nix::unistd::{UnlinkatFlags, Whence, lseek, unlinkat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -195,20 +195,6 @@ fn open_at(folder: &ConfinedDir, name: &OsStr, flags: OFlag) -> io::Result<Owned
     })
 }
 
-/// Returns the offset of the first data at or after `offset`; `None` if only a hole remains.
-pub fn next_data_offset(file: &File, offset: u64) -> io::Result<Option<u64>> {
-    match lseek(file, offset as libc::off_t, Whence::SeekData) {
-        Err(Errno::ENXIO) => Ok(None),
-        other => Ok(Some(other?.unsigned_abs())),
-    }
-}
-
-/// Deallocates a range of a file, which then reads as zeros.
-pub fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-    Ok(fallocate(file, mode, offset as libc::off_t, bytes as libc::off_t)?)
-}
-
 /// Starts write-back of a range without waiting for it, so that a later sync is fast.
 pub fn start_range_writeback(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let (offset, bytes) = (offset as libc::off64_t, bytes as libc::off64_t);
@@ -269,21 +255,6 @@ mod tests {
         let listing = folder.open_for_sync().expect("open");
         listing.sync_all().expect("kept");
         assert_eq!(folder.list_names().expect("read"), ["deep"]);
-        std::fs::remove_dir_all(path).expect("gone");
-    }
-
-    #[test]
-    fn holes_are_found_and_made() {
-        let (path, folder) = scratch("holes");
-        let file = folder.write(Path::new("sparse"), false).expect("made");
-        file.set_len(4 << 20).expect("long");
-        assert_eq!(next_data_offset(&file, 0).expect("asked"), None);
-        std::os::unix::fs::FileExt::write_at(&file, b"x", 3 << 20).expect("written");
-        assert_eq!(next_data_offset(&file, 0).expect("asked"), Some(3 << 20));
-        start_range_writeback(&file, 0, 0).expect("begun");
-        if punch_hole(&file, 3 << 20, 1 << 20).is_ok() {
-            assert_eq!(next_data_offset(&file, 0).expect("asked"), None);
-        }
         std::fs::remove_dir_all(path).expect("gone");
     }
 }

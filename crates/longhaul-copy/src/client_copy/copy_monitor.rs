@@ -46,7 +46,7 @@ impl ClientCopy<'_> {
             watch(&CopyProgress {
                 elapsed: data,
                 bytes,
-                skipped_bytes: at_target.held_bytes + at_target.hole_bytes,
+                skipped_bytes: at_target.held_bytes,
                 total_bytes: self.total_bytes(),
             });
             self.check_failure(&near, &far)?;
@@ -112,7 +112,6 @@ impl ClientCopy<'_> {
             bytes: self.total_bytes().unwrap_or(target.moved_bytes),
             sent_bytes: source.moved_bytes,
             held_bytes: target.held_bytes,
-            hole_bytes: target.hole_bytes,
             skipped_files: self.skipped,
             idle_rtt_us: rtt.map(us),
             setup_us: us(setup),

@@ -2,7 +2,7 @@
 
 use super::{CopyReceiver, WriteJob};
 use crate::BLOCK_BYTES;
-use crate::block_digest::{BlockDigest, BlockHasher, BlockSum, PIECE_BYTES, hash_block};
+use crate::block_digest::{BlockDigest, BlockHasher, BlockSum, PIECE_BYTES};
 use crate::block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
 use crate::data_stream::DataStream;
 use crate::partial_file::block_length;
@@ -36,7 +36,6 @@ impl CopyReceiver {
             }
             let took = match head.kind {
                 BlockKind::Data => self.receive_payload(head, tag, &mut stream, &watch),
-                BlockKind::Hole => self.receive_hole(head, tag, &watch),
                 BlockKind::End => self.receive_end(head, tag, &mut stream, &watch),
                 BlockKind::Last => {
                     if !head.verify_tag(&self.common.key, &BlockDigest::default(), &tag) {
@@ -96,14 +95,6 @@ impl CopyReceiver {
         self.verify_tag(&head, &sum.inner, &tag)
             && self.record_block(&head, sum)
             && self.queue_job(WriteJob::Data(head, sum, buffer), head.block, watch)
-    }
-
-    fn receive_hole(&self, head: BlockHeader, tag: BlockDigest, watch: &StageTimer<'_>) -> bool {
-        let zeros = vec![0; head.length as usize];
-        let sum = time_into(&self.common.hash_time, || hash_block(head.block, &zeros));
-        self.verify_tag(&head, &sum.inner, &tag)
-            && self.record_block(&head, sum)
-            && self.queue_job(WriteJob::Hole(head, sum), head.block, watch)
     }
 
     fn receive_end(

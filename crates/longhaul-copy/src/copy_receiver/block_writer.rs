@@ -4,7 +4,7 @@ use super::{CopyReceiver, WriteJob};
 use crate::BLOCK_BYTES;
 use crate::block_buffer::BlockBuffer;
 use crate::block_digest::BlockSum;
-use crate::block_header::{BlockHeader, BlockKind};
+use crate::block_header::BlockHeader;
 use crate::copy_target::cannot_write;
 use crate::partial_file::PartialFile;
 use crate::stage_counters::time_into;
@@ -19,12 +19,9 @@ impl CopyReceiver {
         while let Some(job) = watch.idle(|| self.jobs.pop(halt)) {
             let (file, result) = match job {
                 WriteJob::Data(head, sum, mut buffer) => {
-                    let written = watch.busy(|| self.write_block(&head, &sum, Some(&mut buffer)));
+                    let written = watch.busy(|| self.write_block(&head, &sum, &mut buffer));
                     self.common.free_buffers.push(buffer, halt);
                     (head.file, written)
-                }
-                WriteJob::Hole(head, sum) => {
-                    (head.file, watch.busy(|| self.write_block(&head, &sum, None)))
                 }
                 WriteJob::End(head, sum) => {
                     self.files[head.file as usize].lock().end = Some((head.length, sum));
@@ -47,30 +44,18 @@ impl CopyReceiver {
         &self,
         head: &BlockHeader,
         sum: &BlockSum,
-        buffer: Option<&mut BlockBuffer>,
+        buffer: &mut BlockBuffer,
     ) -> io::Result<()> {
         let length = head.length as usize;
         if self.target.location.is_none() {
-            let mut out = io::stdout().lock();
-            match buffer {
-                Some(buffer) => out.write_all(&buffer.block()[..length])?,
-                None => out.write_all(&vec![0; length])?,
-            }
+            io::stdout().lock().write_all(&buffer.block()[..length])?;
         } else {
             let partial = self.open_partial(head.file)?;
-            match buffer {
-                Some(buffer) => partial.write(head.block, buffer, length)?,
-                None => partial.write_hole(head.block, length)?,
-            }
+            partial.write(head.block, buffer, length)?;
             partial.journal_block(head.block, &sum.inner)?;
         }
-        let counter = if head.kind == BlockKind::Hole {
-            &self.common.hole_bytes
-        } else {
-            self.common.disk_bytes.add(head.length);
-            &self.common.moved_bytes
-        };
-        counter.add(head.length);
+        self.common.disk_bytes.add(head.length);
+        self.common.moved_bytes.add(head.length);
         self.files[head.file as usize].lock().written += 1;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Disk threads of the source: read and hash blocks.
 
-use super::{CopySender, OpenSourceFile, ReadJob, SendItem};
+use super::{CopySender, ReadJob, SendItem};
 use crate::BLOCK_BYTES;
 use crate::block_buffer::{BlockBuffer, align_up};
 use crate::block_digest::{
@@ -11,12 +11,11 @@ use crate::partial_file::{explain_direct_io_error, read_full_at};
 use crate::relative_names::join_paths;
 use crate::stage_counters::{StageTimer, time_into};
 use crate::stage_queue::{CopyHalt, HALT_POLL_INTERVAL};
-use longhaul_sys::confined_dir::{FileState, next_data_offset};
+use longhaul_sys::confined_dir::FileState;
 use longhaul_sys::poll;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,8 +31,7 @@ impl CopySender {
                 return;
             };
             let read = self.read_block(job, &mut buffer, &watch);
-            let done =
-                read.and_then(|(kind, sum)| self.queue_block(job, kind, sum, buffer, &watch));
+            let done = read.and_then(|sum| self.queue_block(job, sum, buffer, &watch));
             match done {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -56,24 +54,15 @@ impl CopySender {
         job: ReadJob,
         buffer: &mut BlockBuffer,
         watch: &StageTimer<'_>,
-    ) -> io::Result<(BlockKind, Option<BlockSum>)> {
+    ) -> io::Result<Option<BlockSum>> {
         let opened = watch.busy(|| self.open_source_file(job.file))?;
         if job.length == 0 {
-            return Ok((BlockKind::Data, None));
+            return Ok(None);
         }
         let length = job.length as usize;
         let offset = job.block * BLOCK_BYTES;
         let mut summing = BlockHasher::new(job.block);
         let mut add = |piece: &[u8]| time_into(&self.common.hash_time, || summing.add(piece));
-        if opened.sparse {
-            let data = watch.busy(|| next_data_offset(&opened.file, offset))?;
-            if data.is_none_or(|from| from >= offset + job.length) {
-                let block = &mut buffer.block_mut()[..length];
-                block.fill(0);
-                add(block);
-                return Ok((BlockKind::Hole, Some(summing.sum())));
-            }
-        }
         let (whole, at_once) = if self.source.direct {
             (align_up(length), align_up(length))
         } else {
@@ -83,7 +72,7 @@ impl CopySender {
         let mut at = offset;
         for piece in buffer.block_mut()[..whole].chunks_mut(at_once) {
             let wanted = left.min(piece.len());
-            if watch.busy(|| read_full_at(&opened.file, piece, at))? < wanted {
+            if watch.busy(|| read_full_at(&opened, piece, at))? < wanted {
                 return Err(source_changed_error());
             }
             add(&piece[..wanted]);
@@ -91,11 +80,11 @@ impl CopySender {
             left -= wanted;
         }
         self.common.disk_bytes.add(job.length);
-        Ok((BlockKind::Data, Some(summing.sum())))
+        Ok(Some(summing.sum()))
     }
 
     /// Returns the file; the first call opens it.
-    fn open_source_file(&self, file: u32) -> io::Result<Arc<OpenSourceFile>> {
+    fn open_source_file(&self, file: u32) -> io::Result<Arc<File>> {
         let mut reading = self.files[file as usize].lock();
         if let Some(opened) = &reading.open {
             return Ok(Arc::clone(opened));
@@ -105,9 +94,7 @@ impl CopySender {
         let opened = folder.read(&join_paths(base, Path::new(&entry.path)), self.source.direct);
         let opened = opened.map_err(|error| explain_direct_io_error(error, self.source.direct))?;
         self.check_unchanged(file, &opened)?;
-        let about = opened.metadata()?;
-        let opened =
-            Arc::new(OpenSourceFile { sparse: about.blocks() * 512 < about.size(), file: opened });
+        let opened = Arc::new(opened);
         reading.open = Some(Arc::clone(&opened));
         Ok(opened)
     }
@@ -125,7 +112,6 @@ impl CopySender {
     fn queue_block(
         &self,
         job: ReadJob,
-        kind: BlockKind,
         sum: Option<BlockSum>,
         buffer: BlockBuffer,
         watch: &StageTimer<'_>,
@@ -134,13 +120,15 @@ impl CopySender {
         let mut ready = None;
         let mut spare = Some(buffer);
         if let Some(of) = sum {
-            let head = BlockHeader { kind, file: job.file, block: job.block, length: job.length };
+            let head = BlockHeader {
+                kind: BlockKind::Data,
+                file: job.file,
+                block: job.block,
+                length: job.length,
+            };
             let held = self.target_blocks.held.get(&job.file);
             if held.is_some_and(|held| held.get(&job.block) == Some(&of.inner)) {
                 self.common.held_bytes.add(job.length);
-            } else if kind == BlockKind::Hole {
-                self.common.hole_bytes.add(job.length);
-                ready = Some(SendItem::HeaderOnly(head, of.inner));
             } else {
                 ready = spare.take().map(|buffer| SendItem::Block(head, of.inner, buffer));
             }
@@ -162,7 +150,7 @@ impl CopySender {
             return Ok(None);
         };
         if let Some(opened) = reading.open.take() {
-            self.check_unchanged(job.file, &opened.file)?;
+            self.check_unchanged(job.file, &opened)?;
         }
         reading.sum = FileHasher::default();
         drop(reading);
@@ -174,7 +162,7 @@ impl CopySender {
             self.common.set_file_digest(&sum);
         }
         let head = BlockHeader { kind: BlockKind::End, file, block: 0, length: size };
-        SendItem::HeaderOnly(head, sum)
+        SendItem::End(head, sum)
     }
 
     /// Reads standard input, block by block until its end.

@@ -24,11 +24,9 @@ impl CopySender {
                     common.free_buffers.push(buffer, &common.halt);
                     moved
                 }
-                SendItem::HeaderOnly(head, sum) => {
+                SendItem::End(head, sum) => {
                     let mut bytes = head.encode(&common.key, &sum).to_vec();
-                    if head.kind == BlockKind::End {
-                        bytes.extend(sum);
-                    }
+                    bytes.extend(sum);
                     watch.busy(|| stream.send(&bytes))
                 }
             };

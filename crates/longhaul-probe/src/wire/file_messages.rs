@@ -141,7 +141,6 @@ pub struct CopyEndStatus {
     pub lost: bool,
     pub moved_bytes: u64,
     pub held_bytes: u64,
-    pub hole_bytes: u64,
     /// Hash of a single file, once it is done.
     pub blake3: Option<String>,
     pub end: CopyEndCounts,

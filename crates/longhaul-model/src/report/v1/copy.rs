@@ -42,8 +42,6 @@ pub struct CopyObservation {
     pub sent_bytes: u64,
     /// Bytes in blocks that an earlier run had left at the target.
     pub held_bytes: u64,
-    /// Bytes in blocks that are entirely holes, which are announced but not sent.
-    pub hole_bytes: u64,
     /// Files that the target already had, with the same length and time.
     pub skipped_files: u64,
     pub idle_rtt_us: Option<u64>,
