@@ -7,11 +7,10 @@
 //! - [`tune_bench`]: the guided search against whole grids
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
-//! - [`detect_bench`]: level changes in generated series
 //! - [`pair_window`]: a client and its server, in turn with others
 //! - [`lab_reports`], [`bench_lab`], [`narrow_path`]: commands on emulated paths
 //! - [`testbed`], [`copy_testbed`], [`scratch_folder`]: networks without delay, and files
-//! - [`cpu_meter`], [`cpu_starvation`], [`process_tree`]: the cost of processes
+//! - [`cpu_meter`]: the cost of processes
 //! - [`markdown_table`], [`turn_ratio`]: tables and statistics
 
 #![forbid(unsafe_code)]
@@ -21,15 +20,12 @@ pub mod bench_lab;
 mod copy_bench;
 pub mod copy_testbed;
 mod cpu_meter;
-mod cpu_starvation;
-mod detect_bench;
 mod interop_bench;
 pub mod interop_matrix;
 mod lab_reports;
 mod markdown_table;
 mod narrow_path;
 mod pair_window;
-mod process_tree;
 pub mod scratch_folder;
 mod testbed;
 mod throughput_bench;
@@ -106,7 +102,6 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,
         BenchName::Accuracy => accuracy_bench::run_all(),
-        BenchName::Detect => detect_bench::run_all(),
     };
     if outcome.text.is_empty() {
         return Err(format!("no table or case of this bench contains `{only}`"));

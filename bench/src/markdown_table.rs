@@ -1,6 +1,6 @@
 //! Markdown tables, and the statistics that the benches show.
 
-use longhaul_analysis::stats::quantile as stats;
+use longhaul_analysis::stats::quantile::{quantile, sort_finite};
 
 /// Rows under a heading, as Markdown.
 #[derive(Debug, Clone)]
@@ -38,12 +38,7 @@ impl MarkdownTable {
 
 /// Returns the median of `values`; `None` if empty.
 pub fn median(values: &[f64]) -> Option<f64> {
-    quantile(values, 0.5)
-}
-
-/// Returns the value below which `share` (0 to 1) of `values` lie; `None` if empty.
-pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
-    stats::quantile(&stats::sort_finite(values.iter().copied()), share)
+    quantile(&sort_finite(values.iter().copied()), 0.5)
 }
 
 /// Formats a number with `digits` decimals, or a dash if absent.

@@ -78,7 +78,6 @@ pub enum BenchName {
     Tune,
     Copy,
     Accuracy,
-    Detect,
 }
 
 impl DevelopmentTask {
