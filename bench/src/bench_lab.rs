@@ -1,14 +1,12 @@
 //! A path that stays up while a bench works at both of its ends, and commands at a host.
 
-use crate::process_tree::{self, DescendantProcess};
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use xtask::program_runner;
 
-/// The maximum time until a path is up; long, because concurrent setups wait for one another.
-const SETUP_DEADLINE: Duration = Duration::from_secs(60);
 const SHORT_DEADLINE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -29,13 +27,15 @@ impl BenchLab {
 
     /// Sets up a path with this command, which lacks only the command to run on the near host.
     pub fn start(lab_run: &mut Command) -> Result<Self, String> {
-        let lab = HeldProcess::start(lab_run.args(["--", "cat"]))?;
-        let wait = |is_end: fn(&DescendantProcess) -> bool| {
-            process_tree::wait_for_descendant(lab.pid(), SETUP_DEADLINE, is_end).map(|it| it.pid)
-        };
-        let is_near =
-            |it: &DescendantProcess| it.words.first().is_some_and(|word| word.ends_with("cat"));
-        let ends = wait(is_near).zip(wait(process_tree::is_far_end));
+        lab_run.args(["--", "sh", "-c", "echo $$ $LONGHAUL_LAB_FAR_PID; exec cat"]);
+        lab_run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut lab = HeldProcess(program_runner::spawn(lab_run)?);
+        let mut ends = String::new();
+        if let Some(out) = lab.0.stdout.take() {
+            BufReader::new(out).read_line(&mut ends).map_err(|e| e.to_string())?;
+        }
+        let mut pids = ends.split_whitespace().flat_map(str::parse);
+        let ends = pids.next().zip(pids.next());
         let (near, far) = ends.ok_or("the path did not come up; is this root?")?;
         Ok(BenchLab { _lab: lab, near, far })
     }

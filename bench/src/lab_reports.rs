@@ -1,6 +1,5 @@
 //! Reports of longhaul commands on emulated paths.
 
-use crate::cpu_starvation::StarvedServer;
 use crate::narrow_path::NarrowPath;
 use crate::scratch_folder::ScratchFolder;
 use serde_json::Value;
@@ -11,6 +10,15 @@ use xtask::program_runner;
 
 /// The time for setting up a path and connecting, in addition to that of a command.
 const MARGIN: Duration = Duration::from_secs(90);
+
+/// Binds the server of the far host to one core, and starts a spinning program there in a session of
+/// its own with the highest weight; the lab ends it. The kernel weighs sessions against each other if
+/// it groups them (autogroup), otherwise processes.
+const STARVE_AND_RUN: &str = "
+    taskset --all-tasks --cpu-list --pid 0 $LONGHAUL_LAB_FAR_PID >/dev/null || exit
+    spin='echo -20 2>/dev/null >/proc/$$/autogroup; while :; do :; done'
+    setsid taskset --cpu-list 0 nice -n -20 sh -c \"$spin\" >/dev/null 2>&1 </dev/null &
+    exec \"$0\" \"$@\"";
 
 /// Runs commands at the near end of paths, with `longhaul serve` at the far end.
 #[derive(Debug)]
@@ -57,9 +65,7 @@ impl<'a> LabReporter<'a> {
         time: Duration,
     ) -> Result<Value, String> {
         let child = program_runner::spawn_captured(&mut self.command(path, words))?;
-        let starved = path.starve_far.then(|| StarvedServer::far_end_of(child.id())).transpose()?;
         let output = program_runner::wait_with_output(child, time + MARGIN)?;
-        drop(starved);
         let report =
             serde_json::from_str(&output.stdout).map_err(|_| find_error_line(&output.stderr))?;
         if let Some(keep) = self.keep {
@@ -72,8 +78,11 @@ impl<'a> LabReporter<'a> {
 
     fn command(&self, path: &LabPath, words: &str) -> Command {
         let mut lab = Command::new(self.longhaul);
-        lab.args(["lab", "run"]).arg(&path.file).arg("--").arg(self.longhaul);
-        lab.args(words.split(' ')).args(["--json", "--no-save", "--quiet"]);
+        lab.args(["lab", "run"]).arg(&path.file).arg("--");
+        if path.starve_far {
+            lab.args(["sh", "-c", STARVE_AND_RUN]);
+        }
+        lab.arg(self.longhaul).args(words.split(' ')).args(["--json", "--no-save", "--quiet"]);
         lab
     }
 }

@@ -45,21 +45,12 @@ pub struct LabRunRequest {
     pub truth: Option<PathBuf>,
     /// `None` uses the best available backend.
     pub backend: Option<LabBackend>,
-    /// Keeps idle cores awake, for measurements of dispersion.
-    pub dispersion: bool,
 }
 
 impl LabRunRequest {
     /// Creates the default request: no published port, no truth file.
     pub fn new(spec: PathSpec, command: Vec<OsString>) -> LabRunRequest {
-        LabRunRequest {
-            spec,
-            command,
-            publish: Vec::new(),
-            truth: None,
-            backend: None,
-            dispersion: false,
-        }
+        LabRunRequest { spec, command, publish: Vec::new(), truth: None, backend: None }
     }
 }
 
@@ -77,7 +68,7 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     process_control::adopt_orphans()
         .with_context("cannot become the parent of orphaned commands")?;
     let published = published_port::bind_ports(&request.publish)?;
-    let guarded = GuardedLab::new(&request.spec, request.backend, request.dispersion)?;
+    let guarded = GuardedLab::new(&request.spec, request.backend)?;
     for caveat in &guarded.caveats {
         eprintln!("caveat: {caveat}");
     }
@@ -106,9 +97,10 @@ impl LabRun<'_> {
         self.write_truth(&self.guarded.lab.read_state()?).map_err(LabError::into_usage)?;
         let token =
             crate::lab_runtime::generate_random_hex().with_context("cannot create a token")?;
-        self.start_far(&token)?;
+        let far_pid = self.start_far(&token)?;
         let mut near = NamespaceCommand::new(&self.request.command, &self.request.spec.key);
         near.token(&token);
+        near.far_pid(far_pid);
         let near = near.start(self.guarded.lab.host(LabHost::Near))?;
         let pid = near.id();
         self.near = Some(near);
@@ -121,7 +113,8 @@ impl LabRun<'_> {
         Ok(code)
     }
 
-    fn start_far(&mut self, token: &str) -> Result<(), LabError> {
+    /// Starts the server, waits until it listens, and returns its process.
+    fn start_far(&mut self, token: &str) -> Result<u32, LabError> {
         let own = std::env::current_exe().with_context("cannot find this executable")?;
         let words = [own.into(), "serve".into()];
         let mut output = namespace_command::create_unnamed_file()
@@ -147,7 +140,7 @@ impl LabRun<'_> {
             }
             std::thread::sleep(LISTEN_PAUSE);
         }
-        Ok(())
+        Ok(far.id())
     }
 
     /// Waits for the near command, forwards signals to it, and writes the truth every second.

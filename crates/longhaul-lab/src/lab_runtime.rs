@@ -21,10 +21,9 @@ use crate::path_spec::PathSpec;
 use engine_driver::{DriverOrder, EngineDriver};
 use host_namespace::HostNamespace;
 use lab_device::EnginePort;
-use longhaul_sys::{poll, sched};
+use longhaul_sys::poll;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -76,16 +75,11 @@ pub struct RunningLab {
     thread: Option<JoinHandle<()>>,
     /// Becomes readable when the engine thread ends, which it should not do on its own.
     ended: std::io::PipeReader,
-    awake: Option<Arc<AtomicBool>>,
 }
 
 impl RunningLab {
-    /// Creates the hosts and starts the engine; `dispersion` keeps idle cores awake.
-    pub fn set_up(
-        spec: &PathSpec,
-        backend: Option<LabBackend>,
-        dispersion: bool,
-    ) -> Result<RunningLab, LabError> {
+    /// Creates the hosts and starts the engine.
+    pub fn set_up(spec: &PathSpec, backend: Option<LabBackend>) -> Result<RunningLab, LabError> {
         let (backend, built) = match backend {
             Some(backend) => (backend, build_hosts(spec, backend)?),
             None => build_best_hosts(spec)?,
@@ -110,16 +104,7 @@ impl RunningLab {
             })
             .with_context("cannot start the engine thread")?;
         caveats.extend(start.recv_timeout(ANSWER_DEADLINE).ok().flatten());
-        Ok(RunningLab {
-            hosts,
-            backend,
-            caveats,
-            orders,
-            wake,
-            thread: Some(thread),
-            ended,
-            awake: dispersion.then(keep_cores_awake),
-        })
+        Ok(RunningLab { hosts, backend, caveats, orders, wake, thread: Some(thread), ended })
     }
 
     /// Reads the state of the path.
@@ -156,9 +141,6 @@ impl RunningLab {
 
 impl Drop for RunningLab {
     fn drop(&mut self) {
-        if let Some(awake) = &self.awake {
-            awake.store(false, Ordering::Relaxed);
-        }
         self.send_order(DriverOrder::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -209,24 +191,6 @@ fn build_hosts(spec: &PathSpec, backend: LabBackend) -> Result<LabHosts, LabErro
     let (near, near_port) = create(LabHost::Near)?;
     let (far, far_port) = create(LabHost::Far)?;
     Ok(LabHosts { hosts: [near, far], ports: [near_port, far_port], caveats })
-}
-
-/// Starts one idle-class thread per core: a core that never halts wakes a receiver in 1 to 4 us
-/// instead of 13 to 25.
-fn keep_cores_awake() -> Arc<AtomicBool> {
-    let awake = Arc::new(AtomicBool::new(true));
-    for core in sched::allowed_cores().unwrap_or_default() {
-        let awake = Arc::clone(&awake);
-        std::thread::spawn(move || {
-            if sched::pin_to_core(core).and_then(|()| sched::set_idle()).is_err() {
-                return;
-            }
-            while awake.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-    }
-    awake
 }
 
 /// The channel on which the driver reports that it runs, with a caveat if it has one.

@@ -32,13 +32,12 @@ impl GuardedLab {
     pub(crate) fn new(
         spec: &PathSpec,
         backend: Option<LabBackend>,
-        dispersion: bool,
     ) -> Result<GuardedLab, LabError> {
         let mut caveats = Vec::new();
         let machine = set_machine_sysctls(spec, &mut caveats)?;
         let congestion = allow_congestion_controls(spec, &mut caveats);
         lab_privileges::acquire_privileges()?;
-        let mut lab = RunningLab::set_up(spec, backend, dispersion)?;
+        let mut lab = RunningLab::set_up(spec, backend)?;
         drop(congestion);
         caveats.append(&mut lab.caveats);
         Ok(GuardedLab { lab, machine, caveats })

@@ -137,7 +137,7 @@ pub struct PlannedRun {
 
 /// The outcome of a planned run.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Outcome))]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedOutcome {
     Done { run_id: String },

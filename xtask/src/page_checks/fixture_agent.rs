@@ -175,31 +175,17 @@ struct PlannedRunFile {
 
 #[derive(Deserialize)]
 struct PlannedRunFixture {
-    id: String,
-    due_us: i64,
-    measurement: String,
-    pair: Option<HostPair>,
-    outcome: Option<PlannedOutcomeFixture>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum PlannedOutcomeFixture {
-    Done { run_id: String },
-    Missed { reason: String },
+    #[serde(flatten)]
+    due: PlannedRun,
+    outcome: Option<PlannedOutcome>,
 }
 
 fn insert_planned_runs(archive: &mut Archive) -> Result<(), String> {
-    for row in load_fixture::<PlannedRunFile>("planned.json")?.rows {
-        let PlannedRunFixture { id, due_us, measurement, pair, outcome } = row;
-        let due = PlannedRun { id, due_us, measurement, pair };
+    for PlannedRunFixture { due, outcome } in load_fixture::<PlannedRunFile>("planned.json")?.rows {
         archive.add_planned(std::slice::from_ref(&due)).map_err(|e| e.to_string())?;
-        let outcome = match outcome {
-            None => continue,
-            Some(PlannedOutcomeFixture::Done { run_id }) => PlannedOutcome::Done { run_id },
-            Some(PlannedOutcomeFixture::Missed { reason }) => PlannedOutcome::Missed { reason },
-        };
-        archive.record_outcome(&due.id, &outcome).map_err(|e| e.to_string())?;
+        if let Some(outcome) = outcome {
+            archive.record_outcome(&due.id, &outcome).map_err(|e| e.to_string())?;
+        }
     }
     Ok(())
 }

@@ -36,6 +36,11 @@ impl NamespaceCommand {
         self.command.env("LONGHAUL_TOKEN", token);
     }
 
+    /// Tells the command the process of host far, to enter that host with `nsenter`.
+    pub(super) fn far_pid(&mut self, pid: u32) {
+        self.command.env("LONGHAUL_LAB_FAR_PID", pid.to_string());
+    }
+
     /// Redirects standard output and error to a file, and standard input from /dev/null.
     pub(super) fn output(&mut self, file: &File) -> Result<(), LabError> {
         let copy = || file.try_clone();

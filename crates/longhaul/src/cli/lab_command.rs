@@ -24,8 +24,9 @@ Examples:
 
 In the lab, the hosts are called near and far; far also has the name of the
 path, as in `longhaul test slac-cesnet`. The command runs on near, and
-`longhaul serve` runs on far. LONGHAUL_LAB_TRUTH names the file for the ground
-truth.";
+`longhaul serve` runs on far; enter that host from near as root with
+`nsenter --net --mount --target $LONGHAUL_LAB_FAR_PID CMD`. LONGHAUL_LAB_TRUTH
+names the file for the ground truth.";
 
 #[derive(Debug, Args)]
 pub struct LabArgs {
@@ -77,9 +78,6 @@ impl LabPathArgs {
 pub struct LabRunArgs {
     #[command(flatten)]
     pub path: LabPathArgs,
-    /// Keep the spacing of packets as exact as possible, for dispersion measurements
-    #[arg(long)]
-    pub dispersion: bool,
     /// Attach the hosts in this way: tun or packet
     #[arg(long, env = "LONGHAUL_LAB_BACKEND", hide = true, value_parser = parse_backend)]
     pub backend: Option<LabBackend>,
@@ -122,7 +120,6 @@ fn run_in_new_lab(args: LabRunArgs) -> Result<ExitCode, CommandFailure> {
     let code = lab_run::run(&LabRunRequest {
         truth: args.truth,
         publish: args.publish,
-        dispersion: args.dispersion,
         backend: args.backend,
         ..LabRunRequest::new(spec, command)
     })?;
