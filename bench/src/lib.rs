@@ -1,7 +1,6 @@
 //! Benches, which are not shipped: their tables are printed, kept in docs/benchmarks.md, and never asserted in tests.
 //!
 //! - [`throughput_bench`]: goodput and CPU cost of longhaul and other tools, interleaved
-//! - [`interop_bench`]: longhaul on iperf3's protocol against iperf3 itself
 //! - [`interop_matrix`]: interoperability with other programs over iperf3's protocol
 //! - [`verdict_bench`]: the fault matrix, and the correctness of the verdicts
 //! - [`tune_bench`]: the guided search against whole grids
@@ -20,7 +19,6 @@ pub mod bench_lab;
 mod copy_bench;
 pub mod copy_testbed;
 mod cpu_meter;
-mod interop_bench;
 pub mod interop_matrix;
 mod lab_reports;
 mod markdown_table;
@@ -55,9 +53,6 @@ pub struct BenchArguments {
     /// Keep the reports of verdicts and tune in this folder
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
-    /// The number of runs of every pair in a cell of interop, at least 6
-    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(6..))]
-    pub turns: u32,
 }
 
 /// The tables of a bench as Markdown, and a sentence for every missed gate.
@@ -96,7 +91,6 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
     let longhaul = program_runner::build_longhaul;
     let outcome = match arguments.bench {
         BenchName::Throughput => throughput_bench::run_all(&longhaul()?, only)?,
-        BenchName::Interop => interop_bench::run_all(&longhaul()?, only, arguments.turns)?,
         BenchName::Matrix => interop_matrix::run_all(&longhaul()?, only)?,
         BenchName::Verdicts => verdict_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
@@ -107,15 +101,4 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         return Err(format!("no table or case of this bench contains `{only}`"));
     }
     Ok(outcome)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn too_few_turns_are_refused() {
-        let parse = |turns| BenchArguments::try_parse_from(["bench", "interop", "--turns", turns]);
-        assert!(parse("5").is_err() && parse("6").is_ok());
-    }
 }

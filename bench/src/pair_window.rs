@@ -2,8 +2,7 @@
 //! arrived, the cost of each end, and foreign load.
 //!
 //! The pairs of a cell run in turn, A B C A B C, so that changes of the machine affect all of them.
-//! Payload is counted by the kernel at the receiver, in the same way for all: by the device, or by
-//! the delivered datagrams.
+//! Payload is counted by the receiver's device, in the same way for all.
 
 use crate::bench_lab;
 use crate::cpu_meter::{CpuGroup, read_machine_cpu};
@@ -28,44 +27,25 @@ pub struct ToolPair {
     pub far: Vec<String>,
 }
 
-/// The end at which payload arrives, and the payload of each datagram of a UDP run.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PayloadPlace {
-    pub reverse: bool,
-    pub datagram_bytes: Option<u64>,
-}
-
 /// The result of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowReading {
     pub gigabits: f64,
-    /// CPU seconds of client and server per 10^9 payload bytes.
-    pub costs: [f64; 2],
+    /// CPU seconds of both ends per 10^9 payload bytes.
+    pub cost: f64,
     /// There was no foreign load.
     pub clean: bool,
-}
-
-impl WindowReading {
-    /// Returns the cost of both ends together.
-    pub fn cost(&self) -> f64 {
-        self.costs.iter().sum()
-    }
 }
 
 /// The readings of one pair, or the reasons why there is none.
 pub type PairReadings = Vec<Result<WindowReading, String>>;
 
 /// Runs the pairs in turn, `turns` times each.
-pub fn run_in_turn(
-    bed: &TestNetwork,
-    pairs: &[ToolPair],
-    place: PayloadPlace,
-    turns: u32,
-) -> Vec<PairReadings> {
+pub fn run_in_turn(bed: &TestNetwork, pairs: &[ToolPair], turns: u32) -> Vec<PairReadings> {
     let mut readings = vec![Vec::new(); pairs.len()];
     for _ in 0..turns {
         for (pair, readings) in pairs.iter().zip(&mut readings) {
-            let reading = run_pair(bed, pair, place);
+            let reading = run_pair(bed, pair);
             eprintln!("{} · {}: {reading:?}", bed.name, pair.near.join(" "));
             readings.push(reading);
         }
@@ -74,18 +54,14 @@ pub fn run_in_turn(
 }
 
 /// Runs a pair until its window has passed, and ends it.
-fn run_pair(
-    bed: &TestNetwork,
-    pair: &ToolPair,
-    place: PayloadPlace,
-) -> Result<WindowReading, String> {
+fn run_pair(bed: &TestNetwork, pair: &ToolPair) -> Result<WindowReading, String> {
     let groups = [CpuGroup::named("near")?, CpuGroup::named("far")?];
     let [near, far] = &groups;
     let mut server = far.spawn(&bed.far().enter(), &pair.far)?;
     let client = bench_lab::wait_until_listening(bed.far().pid())
         .and_then(|()| near.spawn(&bed.near.enter(), &pair.near));
     let reading = client.and_then(|mut client| {
-        let reading = watch_window(&|| read_payload_bytes(bed, place), &groups);
+        let reading = watch_window(&|| bed.payload_bytes(), &groups);
         near.clear();
         program_runner::kill_child(&mut client);
         reading
@@ -93,15 +69,6 @@ fn run_pair(
     far.clear();
     program_runner::kill_child(&mut server);
     reading
-}
-
-/// Returns the payload that has arrived at the receiver.
-fn read_payload_bytes(bed: &TestNetwork, place: PayloadPlace) -> Option<u64> {
-    let end = if place.reverse { &bed.near } else { bed.far() };
-    match place.datagram_bytes {
-        Some(each) => Some(end.delivered_datagrams()? * each),
-        None => bed.payload_bytes_at(end),
-    }
 }
 
 /// The readings at the beginning of the window and at its end.
@@ -151,11 +118,11 @@ fn compute_reading(before: &WindowCounts, after: &WindowCounts) -> Result<Window
         return Err("payload stopped".to_owned());
     }
     let spent = |before: Duration, after: Duration| after.saturating_sub(before).as_secs_f64();
-    let own = [0, 1].map(|end| spent(before.groups[end], after.groups[end]));
-    let foreign = spent(before.machine, after.machine) - own[0] - own[1];
+    let own: f64 = [0, 1].map(|end| spent(before.groups[end], after.groups[end])).iter().sum();
+    let foreign = spent(before.machine, after.machine) - own;
     Ok(WindowReading {
         gigabits: payload * 8.0 / seconds / 1e9,
-        costs: own.map(|own| own / (payload / 1e9)),
+        cost: own / (payload / 1e9),
         clean: foreign / seconds <= FOREIGN_CORES_MAX,
     })
 }
@@ -190,7 +157,7 @@ mod tests {
     use super::*;
 
     fn reading(gigabits: f64, clean: bool) -> WindowReading {
-        WindowReading { gigabits, costs: [0.1; 2], clean }
+        WindowReading { gigabits, cost: 0.1, clean }
     }
 
     #[test]
@@ -219,7 +186,7 @@ mod tests {
         let reading = compute_reading(&before, &counts(2, 4_000_000_000, [400, 1000], 1500));
         let reading = reading.expect("a reading");
         let alike = |cost: f64, known: f64| (cost - known).abs() < 1e-9;
-        assert!(alike(reading.costs[0], 0.1) && alike(reading.costs[1], 0.25));
+        assert!(alike(reading.cost, 0.35));
         assert!((reading.gigabits - 16.0).abs() < 1e-9 && reading.clean);
         let busy = compute_reading(&before, &counts(2, 4_000_000_000, [400, 1000], 2000));
         assert!(!busy.expect("a reading").clean);

@@ -59,16 +59,6 @@ impl TestNamespace {
         program_runner::capture_stdout(&mut command, LIMIT).map(drop)
     }
 
-    /// Returns `InDatagrams` of RFC 4113: datagrams delivered to readers, without those dropped by
-    /// full buffers.
-    pub fn delivered_datagrams(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/net/snmp", self.pid())).ok()?;
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
-        let names = lines.next()?.split_whitespace();
-        let mut pairs = names.zip(lines.next()?.split_whitespace());
-        pairs.find(|(name, _)| *name == "InDatagrams")?.1.parse().ok()
-    }
-
     /// Returns the bytes and packets that `device` has received.
     fn received(&self, device: &str) -> Option<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).ok()?;
@@ -137,9 +127,9 @@ impl TestNetwork {
         self.far.as_ref().unwrap_or(&self.near)
     }
 
-    /// Returns the payload bytes that have arrived at `end`, one of the two ends.
-    pub fn payload_bytes_at(&self, end: &TestNamespace) -> Option<u64> {
-        let (bytes, packets) = end.received(self.device)?;
+    /// Returns the payload bytes that have arrived at the far end.
+    pub fn payload_bytes(&self) -> Option<u64> {
+        let (bytes, packets) = self.far().received(self.device)?;
         Some(bytes.saturating_sub(packets * self.header_bytes))
     }
 }

@@ -7,7 +7,7 @@
 use crate::BenchOutcome;
 use crate::interop_matrix::interop_peer;
 use crate::markdown_table::{MarkdownTable, format_number, median};
-use crate::pair_window::{PayloadPlace, ToolPair, WindowReading, WindowRepeats, run_in_turn};
+use crate::pair_window::{ToolPair, WindowRepeats, run_in_turn};
 use crate::testbed::TestNetwork;
 use serde::Deserialize;
 use std::path::Path;
@@ -49,8 +49,8 @@ fn read_contenders(longhaul: &Path, newest: &Path) -> Result<Vec<ThroughputConte
 
 /// Measures every cell and returns one table for each bed and class whose title contains `only`.
 pub fn run_all(longhaul: &Path, only: &str) -> Result<BenchOutcome, String> {
-    let [_, newest, longhaul] = interop_peer::find_compared_tools(longhaul)?;
-    let contenders = read_contenders(&longhaul.program, &newest.program)?;
+    let newest = interop_peer::find_newest_iperf3(longhaul)?;
+    let contenders = read_contenders(longhaul, &newest)?;
     let mut tables = Vec::new();
     for bed in [TestNetwork::loopback()?, TestNetwork::veth(1500)?, TestNetwork::veth(9000)?] {
         for class in contenders.chunk_by(|a, b| a.class == b.class) {
@@ -71,7 +71,7 @@ fn measure_class(
     let columns = STREAMS.map(|streams| {
         let pairs: Vec<ToolPair> =
             contenders.iter().map(|it| it.pair(bed.address, streams)).collect();
-        let readings = run_in_turn(bed, &pairs, PayloadPlace::default(), REPETITIONS);
+        let readings = run_in_turn(bed, &pairs, REPETITIONS);
         readings.iter().map(|it| WindowRepeats::new(it)).collect::<Vec<_>>()
     });
     let mut table =
@@ -90,7 +90,7 @@ fn median_gigabits(cell: &WindowRepeats) -> Option<f64> {
 }
 
 fn median_cost(cell: &WindowRepeats) -> Option<f64> {
-    median(&cell.each(WindowReading::cost))
+    median(&cell.each(|reading| reading.cost))
 }
 
 fn format_cell(cell: &WindowRepeats) -> String {
@@ -121,9 +121,10 @@ mod tests {
     #[test]
     fn every_class_begins_with_longhaul() {
         let all = read_contenders(Path::new("longhaul"), Path::new("newest")).expect("contenders");
-        let classes: Vec<&str> =
-            all.chunk_by(|a, b| a.class == b.class).map(|it| &*it[0].far).collect();
-        assert_eq!(classes, ["longhaul serve"; 3]);
+        let firsts: Vec<&str> =
+            all.chunk_by(|a, b| a.class == b.class).map(|it| &*it[0].name).collect();
+        assert_eq!(firsts.len(), 5);
+        assert!(firsts.iter().all(|name| name.starts_with("longhaul")), "{firsts:?}");
         let pair = all[3].pair("10.77.1.2", 8);
         assert_eq!(pair.near.join(" "), "nuttcp -t -T4 -N8 10.77.1.2");
     }

@@ -72,7 +72,6 @@ pub enum DevelopmentTask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BenchName {
     Throughput,
-    Interop,
     Matrix,
     Verdicts,
     Tune,

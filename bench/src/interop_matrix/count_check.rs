@@ -65,9 +65,10 @@ pub fn compare_counts(
     let omitted = if row.has("-O") { slack.omitted_bytes } else { 0.0 };
     let mut dropped = 0.0_f64;
     for counts in claims {
-        let (name, from, to) = match counts.is_reverse {
-            false => ("to the far end", near, far),
-            true => ("to the near end", far, near),
+        let (name, from, to) = if counts.is_reverse {
+            ("to the near end", far, near)
+        } else {
+            ("to the far end", near, far)
         };
         check_receiver(row, counts, &to, omitted).map_err(|why| format!("{name}: {why}"))?;
         let checked = check_sender(row, counts, &from, omitted, slack.buffer_bytes);

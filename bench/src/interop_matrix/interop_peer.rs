@@ -24,14 +24,11 @@ fn read_peers() -> Result<Vec<InteropPeer>, String> {
     file.map(|file: PeerFile| file.peer).map_err(|e| format!("bench/src/peers.toml: {e}"))
 }
 
-/// Returns Debian's iperf3, the newest one, and longhaul.
-pub fn find_compared_tools(longhaul: &Path) -> Result<[InteropPeer; 3], String> {
+/// Returns the program of the newest libiperf.
+pub fn find_newest_iperf3(longhaul: &Path) -> Result<PathBuf, String> {
     let peers = InteropPeer::list(longhaul, true)?;
-    let find = |name: &str| {
-        let peer = peers.iter().find(|peer| peer.name == name).cloned();
-        peer.ok_or_else(|| format!("{name} is needed for the comparison"))
-    };
-    Ok([find(DEBIAN_IPERF3)?, find(NEWEST_IPERF3)?, find(LONGHAUL)?])
+    let newest = peers.into_iter().find(|peer| peer.name == NEWEST_IPERF3);
+    newest.map(|peer| peer.program).ok_or_else(|| format!("{NEWEST_IPERF3} is needed"))
 }
 
 /// A program that speaks iperf3's protocol, as described in `peers.toml`.
@@ -99,12 +96,6 @@ impl InteropPeer {
         installed.or_else(|| program_runner::find_program(name))
     }
 
-    /// Returns a peer of which nothing but the name is known.
-    #[cfg(test)]
-    pub fn named(name: &str) -> InteropPeer {
-        toml::from_str(&format!("name = \"{name}\"")).expect("a peer")
-    }
-
     /// Reports whether this is Debian's iperf3, which every machine of the project has.
     pub fn is_debian_iperf3(&self) -> bool {
         self.name == DEBIAN_IPERF3
@@ -119,11 +110,6 @@ impl InteropPeer {
         self.command("-s")
     }
 
-    /// Returns the command that starts a client with these options of iperf3.
-    pub fn client(&self, host: &str, options: &str) -> Vec<String> {
-        self.command(&format!("-c {host} {} {options}", self.client_words))
-    }
-
     fn command(&self, options: &str) -> Vec<String> {
         let subcommand = self.is_longhaul().then_some("iperf3");
         let words = subcommand.into_iter().chain(options.split_whitespace()).map(str::to_owned);
@@ -134,7 +120,8 @@ impl InteropPeer {
     /// support one of them.
     pub fn client_command(&self, host: &str, row: OptionRow) -> Option<Vec<String>> {
         let is_skipped = row.has_all_of_any(&self.client_skips);
-        (!is_skipped).then(|| self.client(host, &format!("-J {}", row.text)))
+        (!is_skipped)
+            .then(|| self.command(&format!("-c {host} {} -J {}", self.client_words, row.text)))
     }
 }
 
