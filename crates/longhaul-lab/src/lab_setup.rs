@@ -52,7 +52,7 @@ impl GuardedLab {
 
     /// Returns the pid of the guard, a child that must outlive all others.
     pub(crate) fn guard_pid(&self) -> Option<u32> {
-        self.machine.as_ref().map(|guard| guard.pid)
+        self.machine.as_ref().map(SysctlGuard::pid)
     }
 }
 

@@ -1,25 +1,30 @@
 //! Sets machine-wide sysctls while a lab runs, under a lock, and always restores them.
 //!
-//! A guard process holds the read end of a pipe; only the lab has the write end. When the lab ends,
-//! however it ends, the pipe closes and the guard restores the values. If the guard is killed too,
-//! its state file remains, and the next guard of that name restores from it first.
+//! A guard, a shell, reads a pipe; only the lab has its other end. When the lab ends, however it
+//! ends, the pipe closes and the guard restores the values. If the guard is killed too, its state
+//! file remains, and the next guard of that name restores from it first.
 
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
 use crate::lab_runtime::{namespace_sysctl, write_whole_file};
-use longhaul_sys::process_control::{self, ForkSide};
-use longhaul_sys::{poll, signal};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const FOLDER: &str = "/run/longhaul-lab";
 const LOCK_DEADLINE: Duration = Duration::from_secs(60);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-const RESTORE_DEADLINE: Duration = Duration::from_secs(5);
-const STATE_BYTES_MAX: u64 = 1 << 16;
+/// Waits for the end of standard input, which no catchable signal cuts short, and then restores the
+/// values of the state file: `FILE=VALUE` in each line. After a failure the file stays, so that the
+/// next lab tries again.
+const RESTORE: &str = "\
+    trap '' HUP INT QUIT TERM
+    read -r _
+    while IFS== read -r file value; do printf %s \"$value\" >\"$file\" || failed=1; done <\"$0\"
+    [ -z \"$failed\" ] && rm -- \"$0\"";
 
 /// The set of settings that is guarded for the whole run. Each set has its own lock.
 pub(crate) const MACHINE: &str = "machine";
@@ -28,30 +33,23 @@ pub(crate) const CONGESTION_CONTROL: &str = "congestion-control";
 
 /// A guard of changed settings; dropping it restores them.
 #[derive(Debug)]
-pub(crate) struct SysctlGuard {
-    /// Closing it tells the guard process to restore.
-    alive: Option<io::PipeWriter>,
-    process: OwnedFd,
-    pub pid: u32,
-}
+pub(crate) struct SysctlGuard(Child);
 
 impl SysctlGuard {
-    /// Sets `settings` as soon as no other lab holds the lock. The process must have only one
-    /// thread.
+    /// Sets `settings` as soon as no other lab holds the lock.
     pub(crate) fn acquire(
         guarded: &str,
         settings: &BTreeMap<String, String>,
     ) -> Result<SysctlGuard, LabError> {
         let lock = lock_settings(guarded)?;
         let state = Path::new(FOLDER).join(format!("{guarded}.state"));
-        restore_state(&state).with_context("cannot restore the sysctls of an earlier lab")?;
-        let before = read_settings(settings)?;
-        // One `name=value` per line.
-        let lines = before.iter().map(|(name, value)| format!("{name}={value}\n"));
-        write_whole_file(&state, &lines.collect::<String>())
+        restore_leftover(&state).with_context("cannot restore the sysctls of an earlier lab")?;
+        write_whole_file(&state, &format_state(settings)?)
             .with_context(format!("cannot write {}", state.display()))?;
-        let guard = start_guard(&lock, &state, &before)
-            .with_context("cannot start the process that restores sysctls")?;
+        // The guard holds the lock until it ends: it is its standard output.
+        let guard = restorer(&state).stdin(Stdio::piped()).stdout(lock).spawn();
+        let guard =
+            guard.map(SysctlGuard).with_context("cannot start the shell that restores sysctls")?;
         for (name, value) in settings {
             // On an error the guard is dropped, which restores what was set so far.
             namespace_sysctl::write_sysctl(name, value)
@@ -59,15 +57,33 @@ impl SysctlGuard {
         }
         Ok(guard)
     }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
 }
 
 impl Drop for SysctlGuard {
     fn drop(&mut self) {
-        self.alive = None;
-        // A slower guard still restores; the lab just does not wait for it.
-        let _ = poll::wait_readable([self.process.as_fd()], Some(RESTORE_DEADLINE));
-        let _ = process_control::reap_child(self.pid);
+        // Closes the pipe and waits. A failure leaves the state file to the next lab.
+        let _ = self.0.wait();
     }
+}
+
+/// Returns the command that restores from a state file, out of reach of the terminal's signals.
+fn restorer(state: &Path) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", RESTORE]).arg(state).process_group(0);
+    shell.stdin(Stdio::null()).stderr(Stdio::null());
+    shell
+}
+
+/// Restores the values that a killed guard left in its state file, if there is one.
+fn restore_leftover(state: &Path) -> io::Result<()> {
+    if state.exists() && !restorer(state).status()?.success() {
+        return Err(io::Error::other(format!("{} has the values", state.display())));
+    }
+    Ok(())
 }
 
 fn lock_settings(guarded: &str) -> Result<File, LabError> {
@@ -110,76 +126,12 @@ fn lock_held_error(file: &mut File) -> LabError {
         .hint("wait for it to end, or stop it; then run this again")
 }
 
-fn read_settings(
-    settings: &BTreeMap<String, String>,
-) -> Result<BTreeMap<String, String>, LabError> {
-    let read = |name: &String| {
+/// Returns the current values of the settings as a state file.
+fn format_state(settings: &BTreeMap<String, String>) -> Result<String, LabError> {
+    let line = |name: &String| {
         let value =
             namespace_sysctl::read_sysctl(name).with_context(format!("cannot read {name}"))?;
-        Ok((name.clone(), value))
+        Ok(format!("{}={value}\n", namespace_sysctl::sysctl_path(name).display()))
     };
-    settings.keys().map(read).collect()
-}
-
-/// Restores the values that a killed guard left in its state file, if there is one.
-fn restore_state(path: &Path) -> io::Result<()> {
-    let mut text = String::new();
-    match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-        Ok(file) => file.take(STATE_BYTES_MAX).read_to_string(&mut text)?,
-    };
-    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
-        // The file is owned by root, but only sysctls that a lab may set are restored.
-        if name.starts_with("net.") && !name.contains("..") {
-            namespace_sysctl::write_sysctl(name, value)?;
-        }
-    }
-    fs::remove_file(path)
-}
-
-fn start_guard(
-    lock: &File,
-    state: &Path,
-    before: &BTreeMap<String, String>,
-) -> io::Result<SysctlGuard> {
-    let (until, alive) = std::io::pipe()?;
-    match process_control::fork_process()? {
-        ForkSide::Child => {
-            drop(alive);
-            let code = run_guard(&until, lock, state, before);
-            process_control::exit_now(code)
-        }
-        ForkSide::Parent { child } => Ok(SysctlGuard {
-            alive: Some(alive),
-            process: process_control::open_pidfd(child)?,
-            pid: child,
-        }),
-    }
-}
-
-/// Runs the guard process: waits for the lab to end, restores, and releases the lock by ending.
-fn run_guard(
-    until: &io::PipeReader,
-    _lock: &File,
-    state: &Path,
-    before: &BTreeMap<String, String>,
-) -> i32 {
-    // Neither a terminal nor a catchable signal may end it early.
-    let _ = process_control::new_session();
-    let _ = signal::block_signals();
-    let quiet = File::options().read(true).write(true).open("/dev/null");
-    let _ = quiet.and_then(process_control::redirect_standard);
-    while !matches!(poll::read_descriptor(until, &mut [0]), Ok(0)) {}
-    let mut code = 0;
-    for (name, value) in before {
-        if namespace_sysctl::write_sysctl(name, value).is_err() {
-            code = 1;
-        }
-    }
-    if code == 0 {
-        // After a failure the file stays, so that the next lab tries again.
-        let _ = fs::remove_file(state);
-    }
-    code
+    settings.keys().map(line).collect()
 }

@@ -6,13 +6,11 @@ use crate::syscall::check_descriptor;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{
-    ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, fork, getegid, geteuid, setsid,
-};
+use nix::unistd::{chdir, getegid, geteuid, setsid};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -80,56 +78,8 @@ pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
 /// # Errors
 /// ECHILD if there are no children at all.
 pub fn reap_one() -> io::Result<bool> {
-    reap(None)
-}
-
-/// Reaps one child; returns false if it has not ended.
-pub fn reap_child(pid: u32) -> io::Result<bool> {
-    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
-    reap(Some(Pid::from_raw(pid)))
-}
-
-fn reap(pid: Option<Pid>) -> io::Result<bool> {
-    let status = waitpid(pid, Some(WaitPidFlag::WNOHANG))?;
+    let status = waitpid(None, Some(WaitPidFlag::WNOHANG))?;
     Ok(status != WaitStatus::StillAlive)
-}
-
-/// The side of a fork.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForkSide {
-    Parent { child: u32 },
-    Child,
-}
-
-/// Forks the process.
-///
-/// # Errors
-/// `InvalidInput` in a multi-threaded process, whose child could not continue safely.
-pub fn fork_process() -> io::Result<ForkSide> {
-    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "only a single-threaded process can fork",
-        ));
-    }
-    // SAFETY: the process has one thread, so the child is a whole copy of it.
-    Ok(match unsafe { fork() }? {
-        ForkResult::Parent { child } => ForkSide::Parent { child: child.as_raw().unsigned_abs() },
-        ForkResult::Child => ForkSide::Child,
-    })
-}
-
-/// Makes the calling process the leader of a new session without a terminal.
-pub fn new_session() -> io::Result<()> {
-    setsid()?;
-    Ok(())
-}
-
-/// Redirects standard input, output and error of the process to `file`.
-pub fn redirect_standard(file: impl AsFd) -> io::Result<()> {
-    dup2_stdin(&file)?;
-    dup2_stdout(&file)?;
-    Ok(dup2_stderr(&file)?)
 }
 
 /// Returns the effective user and group.
@@ -140,10 +90,4 @@ pub fn effective_ids() -> (u32, u32) {
 /// Fills `bytes` from the kernel's random source.
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     File::open("/dev/urandom")?.read_exact(bytes)
-}
-
-/// Ends the process at once, without destructors or flushing of forked buffers.
-pub fn exit_now(code: i32) -> ! {
-    // SAFETY: _exit does not return.
-    unsafe { libc::_exit(code) }
 }

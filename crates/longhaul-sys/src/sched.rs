@@ -4,7 +4,7 @@
 //! errors are returned unchanged, so that callers can fall back and report it.
 
 use crate::syscall::check_status;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl;
 use nix::unistd::Pid;
 use std::io;
@@ -27,27 +27,12 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 
-/// Returns the cores that the calling thread may run on.
-pub fn allowed_cores() -> io::Result<Vec<usize>> {
-    let set = sched_getaffinity(THIS_THREAD)?;
-    let inside = |core: &usize| set.is_set(*core) == Ok(true);
-    Ok((0..CpuSet::count()).filter(inside).collect())
-}
-
 /// Puts the calling thread in `SCHED_FIFO`; threads and processes it creates do not inherit it.
 ///
 /// # Errors
 /// `PermissionDenied` without `CAP_SYS_NICE`.
 pub fn set_fifo(priority: i32) -> io::Result<()> {
-    set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
-}
-
-/// Puts the calling thread in `SCHED_IDLE`: it runs only on otherwise idle cores.
-pub fn set_idle() -> io::Result<()> {
-    set_class(libc::SCHED_IDLE, 0)
-}
-
-fn set_class(class: i32, priority: i32) -> io::Result<()> {
+    let class = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     let param = libc::sched_param { sched_priority: priority };
     // SAFETY: `param` lives for the call; 0 is this thread.
     check_status(unsafe { libc::sched_setscheduler(0, class, &raw const param) })
@@ -91,6 +76,14 @@ pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sched::sched_getaffinity;
+
+    /// Returns the cores that the calling thread may run on.
+    fn allowed_cores() -> io::Result<Vec<usize>> {
+        let set = sched_getaffinity(THIS_THREAD)?;
+        let inside = |core: &usize| set.is_set(*core) == Ok(true);
+        Ok((0..CpuSet::count()).filter(inside).collect())
+    }
 
     #[test]
     fn a_thread_can_be_kept_on_each_core_it_is_allowed_and_on_no_other() {
@@ -108,11 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn slice_slack_and_idle_class_need_no_privilege() {
+    fn slice_and_slack_need_no_privilege() {
         std::thread::spawn(|| {
             set_slice(Duration::from_micros(100)).expect("a slice");
             set_timer_slack(Duration::from_nanos(1)).expect("timer slack");
-            set_idle().expect("the idle class");
         })
         .join()
         .expect("the thread");

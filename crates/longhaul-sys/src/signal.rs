@@ -35,12 +35,7 @@ fn handled_set() -> SigSet {
     HANDLED_SIGNALS.into_iter().filter_map(|each| Signal::try_from(each.number()).ok()).collect()
 }
 
-/// Blocks hangup, interrupt, quit and terminate in the calling thread and its future threads.
-pub fn block_signals() -> io::Result<()> {
-    Ok(handled_set().thread_block()?)
-}
-
-/// Undoes [`block_signals`]; async-signal-safe.
+/// Unblocks the signals of a [`SignalDescriptor`]; async-signal-safe.
 pub fn unblock_signals() -> io::Result<()> {
     Ok(handled_set().thread_unblock()?)
 }
@@ -60,10 +55,10 @@ pub struct SignalDescriptor {
 }
 
 impl SignalDescriptor {
-    /// Blocks the signals in the calling thread (which should be the first) and opens the
+    /// Blocks hangup, interrupt, quit and terminate in the calling thread (which should be the first) and opens the
     /// descriptor.
     pub fn block_and_open() -> io::Result<SignalDescriptor> {
-        block_signals()?;
+        handled_set().thread_block()?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let descriptor = SignalFd::with_flags(&handled_set(), flags)?;
         Ok(SignalDescriptor { descriptor })

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// Returns the file below `/proc/sys` of a sysctl such as `net.ipv4.tcp_rmem`.
-fn sysctl_path(name: &str) -> PathBuf {
+pub(crate) fn sysctl_path(name: &str) -> PathBuf {
     PathBuf::from("/proc/sys").join(name.replace('.', "/"))
 }
 
