@@ -150,9 +150,8 @@ fn read_elements(reader: &mut Reader<&[u8]>, open: &mut Vec<XmlElement>) -> Resu
 fn build_result(root: &XmlElement, flaw: Option<String>) -> Option<ImportedResult> {
     let mut one = ImportedResult::new(ImportFormat::NtttcpXml, "ntttcp");
     let is_sender = root.name == "ntttcps";
-    let by_direction = |transfer: ImportedTransfer| match is_sender {
-        true => (Some(transfer), None),
-        false => (None, Some(transfer)),
+    let by_direction = |transfer: ImportedTransfer| {
+        if is_sender { (Some(transfer), None) } else { (None, Some(transfer)) }
     };
     read_root(&mut one, root, is_sender);
     let mut total = ImportedTransfer::default();

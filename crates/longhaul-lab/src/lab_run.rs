@@ -47,13 +47,6 @@ pub struct LabRunRequest {
     pub backend: Option<LabBackend>,
 }
 
-impl LabRunRequest {
-    /// Creates the default request: no published port, no truth file.
-    pub fn new(spec: PathSpec, command: Vec<OsString>) -> LabRunRequest {
-        LabRunRequest { spec, command, publish: Vec::new(), truth: None, backend: None }
-    }
-}
-
 /// Runs a command and returns its exit code (128 + n if signal n ended it). The process must have
 /// only one thread and should end soon after, because it may be in its own user namespace by then.
 ///
@@ -67,15 +60,16 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
         SignalDescriptor::block_and_open().with_context("cannot take over signal handling")?;
     process_control::adopt_orphans()
         .with_context("cannot become the parent of orphaned commands")?;
-    let published = published_port::bind_ports(&request.publish)?;
+    let ports = request.publish.iter().map(|port| published_port::bind_port(*port));
+    let published: Vec<_> = ports.collect::<Result<_, LabError>>()?;
     let guarded = GuardedLab::new(&request.spec, request.backend)?;
     for caveat in &guarded.caveats {
         eprintln!("caveat: {caveat}");
     }
-    for port in published {
-        let net = guarded.lab.host(LabHost::Near).net.as_fd();
-        let net = net.try_clone_to_owned();
-        port.serve(net.with_context("cannot duplicate the namespace of host near")?)?;
+    for listener in published {
+        let net = guarded.lab.host(LabHost::Near).net.try_clone();
+        net.and_then(|net| published_port::forward_connections(listener, net))
+            .with_context("cannot start the thread of a published port")?;
     }
     let mut run = LabRun { request, guarded, signals, far: None, near: None };
     let code = run.execute();

@@ -2,21 +2,22 @@
 
 use longhaul_sys::process_control;
 use longhaul_sys::signal::{ProcessSignal, send_signal};
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Ends all descendants of this process, except `spared` and its descendants.
+/// Ends all descendants of this process, except `spared` and its descendants. Those of a child that
+/// has ended are adopted, so that they are children in the next round.
 pub(super) fn kill_descendants(spared: Option<u32>) {
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let found = find_descendants(std::process::id(), spared);
-        if found.is_empty() || Instant::now() > deadline {
+        let mut children = find_children();
+        children.retain(|pid| Some(*pid) != spared);
+        if children.is_empty() || Instant::now() > deadline {
             return;
         }
-        for pid in found {
+        for pid in children {
             // Fails if it has ended meanwhile.
             let _ = send_signal(pid, ProcessSignal::Kill);
         }
@@ -25,31 +26,14 @@ pub(super) fn kill_descendants(spared: Option<u32>) {
     }
 }
 
-fn find_descendants(of: u32, spared: Option<u32>) -> Vec<u32> {
-    let parents = read_parents();
-    let mut found = vec![of];
-    let mut next = 0;
-    while let Some(parent) = found.get(next).copied() {
-        let children = parents.iter().filter(|(_, its)| **its == parent);
-        let children = children.map(|(pid, _)| *pid).filter(|pid| Some(*pid) != spared);
-        let children: Vec<u32> = children.filter(|pid| !found.contains(pid)).collect();
-        found.extend(children);
-        next += 1;
-    }
-    found.split_off(1)
-}
-
-/// Returns the parent of every visible process.
-fn read_parents() -> HashMap<u32, u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return HashMap::new();
+fn find_children() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.is_ok_and(|stat| parse_parent(&stat) == Some(std::process::id()))
     };
-    let parent = |entry: std::fs::DirEntry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        Some((pid, parse_parent(&stat)?))
-    };
-    entries.flatten().filter_map(parent).collect()
+    pids.filter(is_child).collect()
 }
 
 /// Returns the second field after the name, which is in parentheses and may contain anything.

@@ -40,11 +40,16 @@ pub fn be_the_lab(words: &[OsString]) -> ExitCode {
         options.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let sets: Vec<String> = text[1..].iter().filter(|word| word.contains('=')).cloned().collect();
     let spec = path_catalogue::load_path(&text[0], &sets).unwrap_or_else(|error| panic!("{error}"));
-    let mut request = LabRunRequest::new(spec, command);
     let backend = std::env::var("TEST_BACKEND").expect("TEST_BACKEND");
-    request.backend =
-        [LabBackend::Tun, LabBackend::Packet].into_iter().find(|known| known.name() == backend);
-    request.truth = std::env::var_os("LONGHAUL_LAB_TRUTH").map(PathBuf::from);
+    let request = LabRunRequest {
+        spec,
+        command,
+        publish: Vec::new(),
+        truth: std::env::var_os("LONGHAUL_LAB_TRUTH").map(PathBuf::from),
+        backend: [LabBackend::Tun, LabBackend::Packet]
+            .into_iter()
+            .find(|known| known.name() == backend),
+    };
     match run(&request) {
         Ok(code) => ExitCode::from(code as u8),
         Err(error) => {

@@ -118,10 +118,11 @@ fn run_in_new_lab(args: LabRunArgs) -> Result<ExitCode, CommandFailure> {
     let spec = load_path(&args.path)?;
     let command = args.command.into_iter().map(Into::into).collect();
     let code = lab_run::run(&LabRunRequest {
+        spec,
+        command,
         truth: args.truth,
         publish: args.publish,
         backend: args.backend,
-        ..LabRunRequest::new(spec, command)
     })?;
     // A process cannot return an exit code out of range.
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
