@@ -18,7 +18,7 @@ const NAME_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// The sources of data about addresses.
 pub struct HopOrigins {
-    pub names: ReverseLookups,
+    names: ReverseLookups,
     address_data: Vec<AddressDatabase>,
     unusable: Vec<String>,
 }
@@ -61,7 +61,7 @@ impl HopOrigins {
         caveats.map(|why| ReportCaveat::new("address_data_unusable", why)).collect()
     }
 
-    fn annotate_route(&mut self, route: &mut ObservedRoute) {
+    pub fn annotate_route(&mut self, route: &mut ObservedRoute) {
         let answers = route.hops.iter_mut().flat_map(|hop| &mut hop.answers);
         for answer in answers {
             let Ok(address) = answer.address.parse::<IpAddr>() else {
