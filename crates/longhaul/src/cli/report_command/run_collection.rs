@@ -18,18 +18,16 @@ use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
 use longhaul_model::report::v1::{AnyReport, ReportCaveat};
-use longhaul_store::history_store::{
-    IncomingRun, PlannedOutcome, PlannedRunFilter, RunFilter, TimeRange,
-};
+use longhaul_store::history_store::{IncomingRun, RunFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The maximum number of listed runs, the newest.
 const MAX_LISTED_RUNS: u32 = 100_000;
-/// The maximum number of reports read for one pair, and for all runs not made by an agent.
-const MAX_READ_REPORTS: usize = 1_500;
+/// The maximum number of reports read.
+const MAX_READ_REPORTS: usize = 5_000;
 /// The maximum number of values of a series; beyond it, the archive returns buckets.
 const MAX_SERIES_VALUES: u32 = 50_000;
 
@@ -50,27 +48,43 @@ impl RunCollection {
     ) -> Result<RunCollection, CommandFailure> {
         let mut gathered = RunCollection::default();
         let range = TimeRange { begin_us: period.begin_us, end_us: period.end_us };
-        let mut known = BTreeSet::new();
         let pairs = archive.pairs()?;
         let agent = find_agent_host(&pairs);
-        for pair in &pairs {
-            let ours = |host: &String| pair.from == *host || pair.to == *host;
-            if !hosts.is_empty() && !hosts.iter().any(ours) {
-                continue;
+        // A path measurement covers both directions; its first pair counts.
+        let mut watched: BTreeMap<String, &HostPair> = BTreeMap::new();
+        for pair in pairs.iter().filter(|pair| is_of_hosts(hosts, &[&pair.from, &pair.to])) {
+            gathered.add_series(archive, pair, range)?;
+            for entry in archive.runs(&run_filter(range, Some(pair)))? {
+                watched.entry(entry.id).or_insert(pair);
             }
-            gathered.add_watched_runs(archive, pair, agent.as_deref(), range, &mut known)?;
         }
-        gathered.add_other_runs(archive, hosts, range, &known)?;
+        let mut entries = archive.runs(&run_filter(range, None))?;
+        entries.retain(|entry| {
+            let (near, far) = (&entry.initiator_host, &entry.responder_host);
+            let address = entry.responder_address.as_ref().unwrap_or(far);
+            watched.contains_key(&entry.id)
+                || (near != far && is_of_hosts(hosts, &[near, far, address]))
+        });
+        for entry in gathered.spread_evenly(&entries) {
+            let Some(report) = archive.report(&entry.id)? else {
+                continue;
+            };
+            let [near, far] = match watched.get(&entry.id) {
+                Some(pair) => order_ends(&report, pair, agent.as_deref()),
+                // Runs that were not made by an agent have the typed names.
+                None => [&entry.initiator_host, &entry.responder_host],
+            };
+            let (near, far) = (near.clone(), far.clone());
+            gathered.runs.extend(prepare_run(report, near, far));
+        }
         Ok(gathered)
     }
 
-    fn add_watched_runs(
+    fn add_series(
         &mut self,
         archive: &Archive,
         pair: &HostPair,
-        agent: Option<&str>,
         range: TimeRange,
-        known: &mut BTreeSet<String>,
     ) -> Result<(), StoreError> {
         for quantity in PathQuantity::ALL {
             let series = archive.series(pair, quantity, range, MAX_SERIES_VALUES)?;
@@ -78,46 +92,6 @@ impl RunCollection {
                 self.add_caveat("buckets", BUCKETS_CAVEAT);
             }
             self.series.push(series);
-        }
-        let entries = archive.runs(&run_filter(range, Some(pair)))?;
-        for entry in self.spread_evenly(&entries) {
-            // A path measurement covers both directions.
-            if !known.insert(entry.id.clone()) {
-                continue;
-            }
-            if let Some(report) = archive.report(&entry.id)? {
-                let near = initiating_host(&report, pair, agent).to_owned();
-                let far = if near == pair.from { &pair.to } else { &pair.from };
-                self.runs.extend(prepare_run(report, near, far.clone()));
-            }
-        }
-        known.extend(entries.into_iter().map(|entry| entry.id));
-        Ok(())
-    }
-
-    /// Adds runs that were not made by an agent, under the typed names.
-    fn add_other_runs(
-        &mut self,
-        archive: &Archive,
-        hosts: &[String],
-        range: TimeRange,
-        known: &BTreeSet<String>,
-    ) -> Result<(), StoreError> {
-        let mut entries = archive.runs(&run_filter(range, None))?;
-        entries.retain(|entry| {
-            let ours = |host: &String| {
-                entry.initiator_host == *host
-                    || entry.responder_host == *host
-                    || entry.responder_address.as_ref() == Some(host)
-            };
-            let two_ends = entry.initiator_host != entry.responder_host;
-            two_ends && !known.contains(&entry.id) && (hosts.is_empty() || hosts.iter().any(ours))
-        });
-        for entry in self.spread_evenly(&entries) {
-            if let Some(report) = archive.report(&entry.id)? {
-                let (near, far) = (&entry.initiator_host, &entry.responder_host);
-                self.runs.extend(prepare_run(report, near.clone(), far.clone()));
-            }
         }
         Ok(())
     }
@@ -180,6 +154,11 @@ impl RunCollection {
 const BUCKETS_CAVEAT: &str =
     "part of the period has hourly values only: each counts as one value, its median";
 
+/// Returns true if one of the ends is one of the hosts, or if there are no hosts.
+fn is_of_hosts(hosts: &[String], ends: &[&String]) -> bool {
+    hosts.is_empty() || hosts.iter().any(|host| ends.contains(&host))
+}
+
 fn order_pair<'a>(from: &'a str, to: &'a str) -> [&'a str; 2] {
     if from <= to { [from, to] } else { [to, from] }
 }
@@ -200,25 +179,24 @@ fn find_agent_host(pairs: &[HostPair]) -> Option<String> {
     (count == pairs.len() && pairs.len() > 2).then(|| name.to_owned())
 }
 
-/// Returns the end of a watched pair that began the run.
-fn initiating_host<'p>(report: &AnyReport, pair: &'p HostPair, agent: Option<&str>) -> &'p str {
-    let run = report.run();
-    let (initiator, responder) = (&run.initiator.host, &run.responder.host);
+/// Returns both ends of a watched pair, with the end that began the run first.
+fn order_ends<'p>(report: &AnyReport, pair: &'p HostPair, agent: Option<&str>) -> [&'p String; 2] {
+    let (there, back) = ([&pair.from, &pair.to], [&pair.to, &pair.from]);
     if let AnyReport::Throughput(bulk) = report {
         match bulk.plan.direction {
-            RunDirection::Forward => return &pair.from,
-            RunDirection::Reverse => return &pair.to,
+            RunDirection::Forward => return there,
+            RunDirection::Reverse => return back,
             RunDirection::Both => {}
         }
     }
+    let run = report.run();
+    let (initiator, responder) = (&run.initiator.host, &run.responder.host);
     let is = |name: &str| *responder == name || run.responder.address.as_deref() == Some(name);
     if is(&pair.to) || *initiator == pair.from {
-        &pair.from
-    } else if is(&pair.from) || *initiator == pair.to || agent == Some(&pair.to) {
-        &pair.to
-    } else {
-        &pair.from
+        return there;
     }
+    let turned = is(&pair.from) || *initiator == pair.to || agent == Some(&pair.to);
+    if turned { back } else { there }
 }
 
 /// Returns `None` if the run's time cannot be parsed.
@@ -259,8 +237,6 @@ fn drop_samples(report: &mut AnyReport) {
 
 /// The maximum size of a file with reports.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// The maximum number of planned runs searched for the name of a measurement.
-const MAX_PLANNED_RUNS: u32 = 100_000;
 /// The maximum number of items in a set.
 const MAX_ITEMS: usize = 1_000;
 
@@ -301,9 +277,6 @@ impl<'a> RunSetReader<'a> {
         if named || item.contains('/') {
             return read_report_file(path);
         }
-        if let Some(name) = item.strip_prefix("measure:") {
-            return self.runs_of_measurement(name);
-        }
         if let Some((host, period)) = item.split_once('@') {
             let period = value_parsers::parse_period(period).map_err(|why| {
                 let text = format!("invalid period in {}: {why}", sanitize_input(item));
@@ -329,29 +302,6 @@ impl<'a> RunSetReader<'a> {
         // Probes of a scan use the scan's settings and are not samples of the path.
         runs.retain(|run| run.report.run().part_of.is_none());
         Ok(runs)
-    }
-
-    /// Returns the runs of a measurement of the watch file.
-    fn runs_of_measurement(&mut self, name: &str) -> Result<Vec<ArchivedRun>, CommandFailure> {
-        let archive = self.archive()?;
-        let planned = archive.planned(&PlannedRunFilter {
-            range: TimeRange::ALL,
-            pair: None,
-            state: None,
-            limit: MAX_PLANNED_RUNS,
-        })?;
-        let mut found = Vec::new();
-        for row in planned.iter().filter(|row| row.planned.measurement == name) {
-            let (Some(PlannedOutcome::Done { run_id }), Some(pair)) =
-                (&row.outcome, &row.planned.pair)
-            else {
-                continue;
-            };
-            if let Some(report) = archive.report(run_id)? {
-                found.extend(prepare_run(report, pair.from.clone(), pair.to.clone()));
-            }
-        }
-        Ok(found)
     }
 
     fn archive(&mut self) -> Result<&Archive, CommandFailure> {
