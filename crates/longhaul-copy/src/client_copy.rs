@@ -7,7 +7,7 @@ mod local_paths;
 
 use super::copy_source::CopySource;
 use local_paths::open_local_source;
-use longhaul_model::report::v1::copy::CopyObservation;
+use longhaul_model::report::v1::copy::{CopyObservation, CopyPlan};
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::plan_limits::MAX_PROBING_US;
 use longhaul_probe::probe_error::ProbeError;
@@ -28,19 +28,13 @@ const BOUNDS: ProbeBounds =
 /// Maximum interval between heartbeats during work on local files.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Parameters of a copy.
+/// A copy as planned, with the place of its two ends.
 #[derive(Debug, Clone)]
 pub struct CopyRequest {
-    /// The client has the source.
-    pub forward: bool,
+    pub plan: CopyPlan,
     pub local: LocalLocation,
     /// Path below a folder that the server serves.
     pub remote_path: String,
-    pub overwrite: bool,
-    pub direct: bool,
-    pub streams: u32,
-    pub window_bytes: Option<u64>,
-    pub congestion_control: Option<String>,
 }
 
 /// The client's end of a copy.
@@ -120,8 +114,8 @@ pub fn copy_files(
 ) -> Result<CopyOutcome, CopyError> {
     let (started_at, begun) = (SystemTime::now(), Instant::now());
     // Report local errors before connecting.
-    let near = match (request.forward, &request.local) {
-        (true, LocalLocation::Path(path)) => Some(open_local_source(path, request.direct)?),
+    let near = match (request.plan.forward, &request.local) {
+        (true, LocalLocation::Path(path)) => Some(open_local_source(path, request.plan.direct)?),
         (true, LocalLocation::Stream) => Some(CopySource::stream()),
         (false, _) => None,
     };

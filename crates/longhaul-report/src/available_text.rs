@@ -78,7 +78,7 @@ fn write_direction(
     write_resolution(page, estimate, probing);
     page.facts("token bucket", estimate.bucket.as_ref().map(describe_bucket));
     let flags: Vec<_> =
-        estimate.flags.iter().map(|flag| available_labels::flag_label(flag)).collect();
+        estimate.flags.iter().map(|flag| available_labels::describe_word(flag)).collect();
     if !flags.is_empty() {
         page.fact("note", flags.join("; "));
     }
@@ -109,7 +109,7 @@ fn format_payload_rate(plan: &AvailablePlan, bps: u64) -> String {
 }
 
 fn describe_method(method: &MethodEstimate) -> String {
-    let name = available_labels::method_label(&method.name);
+    let name = available_labels::describe_word(&method.name);
     let said = match method.available_bps {
         Some(bps) => format_rate_interval(bps, method.interval_bps),
         None => "no estimate".to_owned(),
@@ -138,7 +138,10 @@ fn write_resolution(
     if let Some(clock) = probing.map(|probing| probing.receive_clock.as_str())
         && !clock.is_empty()
     {
-        parts.push(format!("receive timestamps from the {}", available_labels::clock_label(clock)));
+        parts.push(format!(
+            "receive timestamps from the {}",
+            available_labels::describe_word(clock)
+        ));
     }
     if !parts.is_empty() {
         page.fact("resolution", parts.join("; "));

@@ -1,9 +1,7 @@
 //! A load report as text: the effect of each load, and findings.
 //!
 //! - [`load_step_text`]: descriptions of loads
-//! - [`load_csv`]: one CSV line per probe
 
-pub mod load_csv;
 pub mod load_step_text;
 
 use crate::document::{DocumentTable, ReportDocument};

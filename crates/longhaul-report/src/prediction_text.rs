@@ -2,9 +2,7 @@
 //! scan.
 //!
 //! - [`prediction_table`]: windows by streams; [`scan_agreement`]: comparison with a scan
-//! - [`prediction_csv`]: one CSV line per cell
 
-pub mod prediction_csv;
 mod prediction_table;
 mod scan_agreement;
 

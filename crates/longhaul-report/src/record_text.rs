@@ -88,7 +88,7 @@ pub fn list_figures(record: &SpeedRecord) -> Vec<(&'static str, String)> {
 }
 
 /// Replaces underscores in words of the data.
-pub fn replace_underscores(of_data: &str) -> String {
+fn replace_underscores(of_data: &str) -> String {
     of_data.replace('_', " ")
 }
 
@@ -128,7 +128,7 @@ pub fn build_record_document(record: &SpeedRecord, place: &Path, files: usize) -
     page
 }
 
-fn write_rule(check: &RuleCheck, page: &mut ReportDocument) {
+pub fn write_rule(check: &RuleCheck, page: &mut ReportDocument) {
     let style = match check.verdict {
         RuleVerdict::Holds => anstyle::Style::new(),
         RuleVerdict::Fails => ERROR,

@@ -2,11 +2,9 @@
 //! numbered routes, and the changes between them.
 //!
 //! - [`hour_table`]: the table; [`route_list`]: routes and changes
-//! - [`routes_csv`]: every trace for other programs
 
 mod hour_table;
 mod route_list;
-pub mod routes_csv;
 
 use crate::document::ReportDocument;
 use crate::number_format::count_of;

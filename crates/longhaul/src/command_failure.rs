@@ -141,7 +141,7 @@ impl From<LabError> for CommandFailure {
 impl From<FigureError> for CommandFailure {
     fn from(error: FigureError) -> Self {
         let code = match error {
-            FigureError::UnknownFormat(_) | FigureError::NotReplaceable { .. } => USAGE,
+            FigureError::NotReplaceable { .. } => USAGE,
             FigureError::Write { .. } => HOST,
         };
         CommandFailure::from_error(code, &error).hint(Some(error.hint()))

@@ -40,7 +40,7 @@ impl ClientCopy<'_> {
                 return self.unexpected_answer();
             };
             let data = begun.elapsed();
-            let at_target = if self.request.forward { &*far } else { &near };
+            let at_target = if self.request.plan.forward { &*far } else { &near };
             let bytes = at_target.moved_bytes;
             course.add_point(data, bytes);
             watch(&CopyProgress {
@@ -103,8 +103,11 @@ impl ClientCopy<'_> {
         rtt: Option<Duration>,
     ) -> CopyObservation {
         let us = |time: Duration| time.as_micros() as u64;
-        let (source, target) =
-            if self.request.forward { (&seen.near, &seen.far) } else { (&seen.far, &seen.near) };
+        let (source, target) = if self.request.plan.forward {
+            (&seen.near, &seen.far)
+        } else {
+            (&seen.far, &seen.near)
+        };
         let files = self.entries.iter().filter(|entry| !entry.folder).count() as u64;
         CopyObservation {
             files,

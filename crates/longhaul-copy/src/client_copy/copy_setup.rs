@@ -29,12 +29,12 @@ impl ClientCopy<'_> {
         &mut self,
         peer: &Peer,
     ) -> Result<(Vec<TcpStream>, BlockKey), CopyError> {
-        let request = self.request;
+        let plan = &self.request.plan;
         let ask = OpenStreamsRequest {
-            forward: request.forward,
-            streams: request.streams,
-            window_bytes: request.window_bytes,
-            congestion_control: request.congestion_control.clone(),
+            forward: plan.forward,
+            streams: plan.streams,
+            window_bytes: plan.window_bytes,
+            congestion_control: plan.congestion_control.clone(),
         };
         let plan = connection_plan(&ask);
         let FilesReply::Opened(OpenStreamsReply { nonce, key }) =
@@ -116,7 +116,7 @@ impl ClientCopy<'_> {
     ) -> Result<RunningCopy, CopyError> {
         let ask = SourceRequest {
             path: self.request.remote_path.clone(),
-            direct: self.request.direct,
+            direct: self.request.plan.direct,
             in_order: self.request.local == LocalLocation::Stream,
         };
         let FilesReply::Listed(listed) = self.request(FilesRequest::Source(ask))? else {
@@ -180,8 +180,8 @@ impl ClientCopy<'_> {
             path: String::new(),
             name,
             folder,
-            overwrite: self.request.overwrite,
-            direct: self.request.direct,
+            overwrite: self.request.plan.overwrite,
+            direct: self.request.plan.direct,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{RateUnit, count_of, or_absent};
+use crate::text_page::capitalize_first;
 use longhaul_model::report::v1::host::{
     AuditObservation, ChangeEffect, ChangeProof, SettingChange,
 };
@@ -77,11 +78,6 @@ fn write_effects(page: &mut ReportDocument, directions: &[ChangeEffect]) {
             .text("limited by", |it| format!("{} -> {}", it.limited_by_before, it.limited_by_after))
             .finish(),
     );
-}
-
-fn capitalize_first(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// Renders the result of `--revert`.

@@ -24,36 +24,23 @@ pub fn capacity_prefix(verdict: EstimateVerdict) -> &'static str {
     }
 }
 
-/// Returns the name of a method, or its word if it is unknown.
-pub fn method_label(name: &str) -> String {
-    match name {
-        "empty_queue" => "empty queue".to_owned(),
-        "rate_sweep" => "rate sweep".to_owned(),
-        "tcp_share" => "share of one TCP connection".to_owned(),
-        other => other.replace('_', " "),
-    }
-}
-
-pub fn flag_label(flag: &str) -> String {
-    match flag {
-        "multi_hop" => "more than one hop is loaded".to_owned(),
-        "unstable" => "the methods disagree: cross traffic changed during the run".to_owned(),
-        "policed" => "a policer drops packets above a rate".to_owned(),
-        "bursty" => "cross traffic is bursty".to_owned(),
-        "time_slotted" => "time-slotted access link (Wi-Fi, mobile, PON)".to_owned(),
-        "sender_limited" => "limited by the sender".to_owned(),
-        "uncooperative" => "measured at one end only".to_owned(),
-        "capacity_at_least" => "the capacity is a lower bound".to_owned(),
-        other => other.replace('_', " "),
-    }
-}
-
-pub fn clock_label(clock: &str) -> String {
-    match clock {
-        "hardware" => "interface".to_owned(),
-        "user" => "program (no kernel timestamps)".to_owned(),
-        other => other.to_owned(),
-    }
+/// Describes a method, a flag or a clock in a few words; an unknown word stands for itself.
+pub fn describe_word(word: &str) -> String {
+    let text = match word {
+        "tcp_share" => "share of one TCP connection",
+        "multi_hop" => "more than one hop is loaded",
+        "unstable" => "the methods disagree: cross traffic changed during the run",
+        "policed" => "a policer drops packets above a rate",
+        "bursty" => "cross traffic is bursty",
+        "time_slotted" => "time-slotted access link (Wi-Fi, mobile, PON)",
+        "sender_limited" => "limited by the sender",
+        "uncooperative" => "measured at one end only",
+        "capacity_at_least" => "the capacity is a lower bound",
+        "hardware" => "interface",
+        "user" => "program (no kernel timestamps)",
+        other => return other.replace('_', " "),
+    };
+    text.to_owned()
 }
 
 /// Formats the size of a probe budget, with decimal prefixes like rates.

@@ -36,13 +36,6 @@ impl AxisScale {
         }
     }
 
-    /// Creates a scale of counts from 0, labelled at whole numbers.
-    pub fn counts(title: &str, most: u32) -> AxisScale {
-        let mut scale = AxisScale::from_zero(title, f64::from(most.max(4)), 1.0);
-        scale.ticks.retain(|(count, _)| count.fract() == 0.0);
-        scale
-    }
-
     /// Creates a scale of rates in bit/s from 0. The title is the unit, after `name` if there is one.
     pub fn rates(name: &str, most_bps: f64) -> AxisScale {
         let highest = round_ticks(most_bps).last().copied().unwrap_or(1.0);
@@ -60,21 +53,6 @@ impl AxisScale {
         let count = ((most - begin * step) / step).ceil().max(1.0) as u32;
         let labels = (0..=count).map(|i| (begin + f64::from(i)) * step);
         AxisScale::linear(title, labels.collect(), unit)
-    }
-
-    /// Creates a logarithmic scale with ticks at 1, 2, 5, 10, … times `unit`.
-    pub fn logarithmic(title: &str, least: f64, most: f64, unit: f64) -> AxisScale {
-        let decades = (least / unit).log10().floor() as i32..=(most / unit).log10().ceil() as i32;
-        let round = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|it| it * 10f64.powi(decade)));
-        let (low, high) = (least * 0.8, most * 1.2);
-        let inside = round.filter(|label| (low..=high).contains(&(label * unit)));
-        AxisScale {
-            title: title.to_owned(),
-            low,
-            high,
-            log: true,
-            ticks: inside.map(|label| (label * unit, format_tick(label))).collect(),
-        }
     }
 
     /// Creates a logarithmic scale of ascending numbers of streams, each with a tick.
@@ -96,11 +74,6 @@ impl AxisScale {
         let mut scale = AxisScale { high, ..AxisScale::from_zero("seconds", high, 1e6) };
         scale.ticks.retain(|(us, _)| *us <= high);
         scale
-    }
-
-    /// Creates a scale of asymmetries from -1 to 1.
-    pub fn asymmetries() -> AxisScale {
-        AxisScale::linear("asymmetry", (-5..=5).map(|fifth| f64::from(fifth) / 5.0).collect(), 1.0)
     }
 
     /// Creates a scale of times in microseconds since 1970, labelled to a precision that suits
@@ -172,11 +145,11 @@ impl ChartPanel {
         for (value, label) in &self.up.ticks {
             let (_, y) = self.at(0.0, *value);
             sheet.line(&[(left, y), (right, y)], FAINT, 1.0);
-            sheet.label((left - 8.0, y), label.as_str(), TextAnchor::Right);
+            sheet.label((left - 8.0, y), label, TextAnchor::Right);
         }
         sheet.line(&[(left, self.to.1), self.to], GREY, 1.0);
         let middle = (left - 62.0, f64::midpoint(self.from.1, self.to.1));
-        sheet.faint_label(middle, self.up.title.as_str(), TextAnchor::Rotated);
+        sheet.faint_label(middle, &self.up.title, TextAnchor::Rotated);
     }
 
     /// Draws the ticks of the lower axis, with labels where there is room.
@@ -187,20 +160,19 @@ impl ChartPanel {
             let (x, _) = self.at(*value, 0.0);
             sheet.line(&[(x, bottom), (x, bottom + 5.0)], GREY, 1.0);
             if x >= free_from {
-                sheet.label((x, bottom + 16.0), label.as_str(), TextAnchor::Middle);
+                sheet.label((x, bottom + 16.0), label, TextAnchor::Middle);
                 free_from = x + MIN_LABEL_GAP;
             }
         }
         let middle = (f64::midpoint(self.from.0, self.to.0), bottom + 36.0);
-        sheet.faint_label(middle, self.across.title.as_str(), TextAnchor::Middle);
+        sheet.faint_label(middle, &self.across.title, TextAnchor::Middle);
     }
 
-    /// Draws a dashed level across the panel, with its name above it on the left or right.
-    pub fn draw_level(&self, sheet: &mut FigureSheet, value: f64, name: &str, side: TextAnchor) {
+    /// Draws a dashed level across the panel, with its name above it on the right.
+    pub fn draw_level(&self, sheet: &mut FigureSheet, value: f64, name: &str) {
         let (_, y) = self.at(0.0, value);
         sheet.dashes((self.from.0, y), (self.to.0, y), GREY);
-        let x = if side == TextAnchor::Left { self.from.0 + 4.0 } else { self.to.0 - 4.0 };
-        sheet.faint_label((x, y - 9.0), name, side);
+        sheet.faint_label((self.to.0 - 4.0, y - 9.0), name, TextAnchor::Right);
     }
 
     /// Shades the panel between two values of the lower axis.

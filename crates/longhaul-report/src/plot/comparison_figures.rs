@@ -1,6 +1,5 @@
 //! Figures of comparison reports, as SVG with captions.
 
-use super::asymmetry_histogram;
 use super::level_chart::{self, ChartLine, LevelChart, ValueAxis};
 use longhaul_model::report::v1::asymmetry::PathAsymmetry;
 use longhaul_model::report::v1::case::{CaseReport, PathCase};
@@ -49,8 +48,8 @@ fn series_line<'a>(series: &'a QuantitySeries, forward: &HostPair) -> ChartLine<
     ChartLine { name: format!("{}{way}", series.quantity.title()), points: &series.points }
 }
 
-/// Draws both directions over time, and a histogram of asymmetries.
-pub fn draw_asymmetry_figures(path: &PathAsymmetry) -> Vec<CaptionedSvg> {
+/// Draws the matched runs of both directions over time, if there are any.
+pub fn draw_asymmetry_figure(path: &PathAsymmetry) -> Option<CaptionedSvg> {
     let points =
         |of: fn(&longhaul_model::report::v1::asymmetry::MatchedRuns) -> u64| -> Vec<SeriesPoint> {
             let matched = path.matched.iter();
@@ -68,16 +67,7 @@ pub fn draw_asymmetry_figures(path: &PathAsymmetry) -> Vec<CaptionedSvg> {
         periods: Vec::new(),
     };
     let caption = String::from("Goodput of each matched pair of runs.");
-    let over_time = level_chart::draw_level_chart(&course).map(|sheet| (sheet.svg(), caption));
-    let bins = asymmetry_histogram::draw_run_asymmetry(&path.histogram, median_asymmetry(path));
-    let caption = String::from("Number of matched pairs by asymmetry.");
-    over_time.into_iter().chain([(bins.svg(), caption)]).collect()
-}
-
-/// Converts the median ratio to the scale of the histogram.
-fn median_asymmetry(path: &PathAsymmetry) -> f64 {
-    let ratio = path.median_ratio.unwrap_or(1.0);
-    (ratio - 1.0) / (ratio + 1.0)
+    Some((level_chart::draw_level_chart(&course)?.svg(), caption))
 }
 
 #[cfg(test)]

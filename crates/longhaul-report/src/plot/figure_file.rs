@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 /// A figure that cannot be drawn or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FigureError {
-    #[error("cannot write {}", .0.display())]
-    UnknownFormat(PathBuf),
     #[error("cannot write {}", path.display())]
     NotReplaceable { path: PathBuf, source: io::Error },
     #[error("cannot write {}", path.display())]
@@ -19,20 +17,13 @@ impl FigureError {
     /// Returns what the user can do.
     pub const fn hint(&self) -> &'static str {
         match self {
-            FigureError::UnknownFormat(_) => "name a file that ends in .svg",
             FigureError::NotReplaceable { .. } => "name another file",
             FigureError::Write { .. } => "name a file in an existing, writable folder",
         }
     }
 }
 
-/// Fails unless the name of `to` ends in `.svg`.
-pub fn check_extension(to: &Path) -> Result<(), FigureError> {
-    let is_svg = to.extension().is_some_and(|it| it.eq_ignore_ascii_case("svg"));
-    is_svg.then_some(()).ok_or_else(|| FigureError::UnknownFormat(to.to_owned()))
-}
-
-/// Fails unless the target is missing or a regular file.
+/// Fails if `to` exists and is not a regular file.
 pub fn check_replaceable(to: &Path) -> Result<(), FigureError> {
     match fs::symlink_metadata(to) {
         Ok(there) if there.is_file() => Ok(()),

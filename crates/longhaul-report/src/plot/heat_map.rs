@@ -16,7 +16,6 @@ const SMALL_CELL: (f64, f64) = (52.0, 34.0);
 const MANY_COLUMNS: usize = 14;
 /// The width of the window labels and their axis title.
 const LEFT: f64 = 110.0;
-const LEGEND: f64 = 130.0;
 const PANEL_HEAD: f64 = 34.0;
 const PANEL_FOOT: f64 = 58.0;
 /// The maximum number of rows or columns; the rest of a larger grid is left out.
@@ -36,12 +35,14 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
     let across = grid.cell.0 * grid.streams.len() as f64;
     let down = grid.cell.1 * grid.windows.len() as f64;
     let panel_height = PANEL_HEAD + down + PANEL_FOOT;
-    let width = (LEFT + across + LEGEND + 2.0 * MARGIN).max(640.0);
+    let width = (LEFT + across + 2.0 * MARGIN).max(640.0);
     let height = HEAD + panel_height * panels.len().max(1) as f64 + FOOT;
     let title = "Goodput by window and streams";
-    let under =
-        "best: highest goodput; use: smallest setting within 3 % of it; empty: not measured";
-    let mut sheet = figure_frame::begin_figure(width, height, title, under, &scan.run);
+    let under = format!(
+        "{}; best: highest; use: smallest setting within 3 % of it; empty: not measured",
+        grid.unit.name
+    );
+    let mut sheet = figure_frame::begin_figure(width, height, title, &under, &scan.run);
     if panels.is_empty() {
         figure_frame::draw_note(&mut sheet, "No probe succeeded.");
     }
@@ -51,7 +52,6 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
         let corner = (MARGIN + LEFT, top + PANEL_HEAD);
         draw_heat_axes(&mut sheet, &grid, corner);
         draw_heat_cells(&mut sheet, &grid, panel, corner);
-        draw_legend(&mut sheet, &grid, (corner.0 + across + 28.0, corner.1));
     }
     sheet
 }
@@ -144,24 +144,4 @@ fn cell_label(panel: &ScanPanel, window_bytes: Option<u64>, streams: u32) -> Opt
         (false, true) => Some("use"),
         (false, false) => None,
     }
-}
-
-fn draw_legend(sheet: &mut FigureSheet, grid: &HeatGrid, (left, top): (f64, f64)) {
-    const STEPS: u32 = 60;
-    let high = (grid.cell.1 * grid.windows.len() as f64).clamp(90.0, 220.0);
-    for step in 0..STEPS {
-        let part = |s: u32| top + high * (1.0 - f64::from(s) / f64::from(STEPS));
-        let ink = figure_colours::viridis_colour((f64::from(step) + 0.5) / f64::from(STEPS));
-        sheet.fill((left, part(step + 1)), (left + 16.0, part(step)), ink);
-    }
-    for quarter in 0..=4 {
-        let share = f64::from(quarter) / 4.0;
-        let y = top + high * (1.0 - share);
-        let text = match quarter {
-            0 => String::from("0"),
-            _ => grid.unit.short((grid.most_bps * share) as u64),
-        };
-        sheet.label((left + 22.0, y), text, TextAnchor::Left);
-    }
-    sheet.faint_label((left, top - 16.0), grid.unit.name, TextAnchor::Left);
 }

@@ -1,10 +1,9 @@
-//! Loads and their effects on one time axis: goodput, round trips and losses, in panels below each
-//! other, with the time of each load shaded.
+//! Loads and their effects on one time axis: goodput above round trips and lost probes, with the
+//! time of each load shaded.
 
 use super::chart_panel::{AxisScale, ChartPanel};
 use super::figure_frame::{self, FOOT, HEAD, MARGIN};
 use super::figure_sheet::{FigureSheet, GREY, InkColour, TextAnchor};
-use crate::load_text::load_csv::compute_rate_at;
 use crate::load_text::{format_nanos, load_step_text};
 use longhaul_model::report::v1::LoadReport;
 use longhaul_model::report::v1::load::{LoadFlow, LoadPhase, LoadProbe};
@@ -26,17 +25,13 @@ const PROBE: InkColour = InkColour(0x3b, 0x6e, 0x3b);
 const LOST: InkColour = InkColour(0xb3, 0x1b, 0x1b);
 
 /// The step of the goodput line.
-const RATE_STEP_US: usize = 200_000;
-/// The number of columns in the loss panel.
-const BINS: usize = 120;
-/// The maximum ratio of round trips on a linear axis; beyond it, the axis is logarithmic.
-const MAX_LINEAR_RATIO: f64 = 12.0;
+const RATE_STEP_US: u64 = 200_000;
 
 pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
-    let height = HEAD + NAMES + 3.0 * PANEL + 2.0 * GAP + TIME_LABELS + FOOT;
+    let height = HEAD + NAMES + 2.0 * PANEL + GAP + TIME_LABELS + FOOT;
     let title =
         format!("Effect of load: {}", figure_frame::describe_ends(&load.run, load.plan.forward));
-    let under = "goodput at the receiver, RTT of probes, and lost probes; loads are shaded";
+    let under = "goodput at the receiver, and RTT of probes (red: lost); loads are shaded";
     let mut sheet = figure_frame::begin_figure(WIDTH, height, &title, under, &load.run);
     let observation = &load.observation;
     let phases = observation.phases.iter().map(|p| p.until_us);
@@ -53,12 +48,10 @@ pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
     };
     let lines = list_rate_lines(load);
     let most = lines.iter().flat_map(|line| &line.points).map(|(_, bps)| *bps).fold(0.0, f64::max);
-    let bins = count_losses(&load.observation.probes, until_us);
-    let most_lost = bins.iter().map(LossBin::share).fold(0.0, f64::max);
     let goodput = panel(0, AxisScale::rates("goodput", most));
-    let rtt = panel(1, rtt_scale(&load.observation.probes));
-    let loss = panel(2, AxisScale::from_zero("lost probes, %", most_lost.max(0.01), 0.01));
-    for panel in [&goodput, &rtt, &loss] {
+    let most_ns = observation.probes.iter().filter_map(|probe| probe.echo.rtt_ns).max();
+    let rtt = panel(1, AxisScale::from_zero("RTT, ms", most_ns.unwrap_or(0) as f64, 1e6));
+    for panel in [&goodput, &rtt] {
         for phase in observation.phases.iter().filter(|p| p.step.is_some()) {
             panel.shade(&mut sheet, phase.from_us as f64, phase.until_us as f64, SHADE);
         }
@@ -67,8 +60,7 @@ pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
     draw_load_names(&mut sheet, load, &goodput);
     draw_goodput(&mut sheet, &goodput, &lines);
     draw_round_trips(&mut sheet, &rtt, load);
-    draw_losses(&mut sheet, &loss, &bins);
-    loss.draw_labels_below(&mut sheet);
+    rtt.draw_labels_below(&mut sheet);
     sheet
 }
 
@@ -123,27 +115,22 @@ fn draw_goodput(sheet: &mut FigureSheet, panel: &ChartPanel, lines: &[RateLine])
     }
 }
 
-/// Returns rates in even steps, and none at both ends.
+/// Returns rates in steps of at least [`RATE_STEP_US`], and none at both ends.
 fn rate_steps(flow: &LoadFlow) -> Vec<(u64, f64)> {
-    let (Some(first), Some(last)) = (flow.series.first(), flow.series.last()) else {
+    let (Some(mut from), Some(last)) = (flow.series.first(), flow.series.last()) else {
         return Vec::new();
     };
-    let times = (first.at_us..last.at_us).step_by(RATE_STEP_US).skip(1);
-    let rates = times.filter_map(|us| Some((us, compute_rate_at(flow, us)? as f64)));
-    let begin = std::iter::once((first.at_us, 0.0));
-    begin.chain(rates).chain([(last.at_us, 0.0)]).collect()
-}
-
-/// Returns a scale of nanoseconds, logarithmic if a linear one would hide the idle path.
-fn rtt_scale(probes: &[LoadProbe]) -> AxisScale {
-    let answered = || probes.iter().filter_map(|probe| probe.echo.rtt_ns).map(|ns| ns as f64);
-    let least = answered().fold(f64::INFINITY, f64::min);
-    let most = answered().fold(0.0, f64::max);
-    if least.is_finite() && most > MAX_LINEAR_RATIO * least.max(1.0) {
-        AxisScale::logarithmic("RTT, ms (log scale)", least, most, 1e6)
-    } else {
-        AxisScale::from_zero("RTT, ms", most, 1e6)
+    let mut steps = vec![(from.at_us, 0.0)];
+    for point in &flow.series {
+        let time_us = point.at_us.saturating_sub(from.at_us);
+        if time_us >= RATE_STEP_US {
+            let bytes = point.bytes.saturating_sub(from.bytes);
+            steps.push((from.at_us + time_us / 2, bytes as f64 * 8e6 / time_us as f64));
+            from = point;
+        }
     }
+    steps.push((last.at_us, 0.0));
+    steps
 }
 
 fn draw_round_trips(sheet: &mut FigureSheet, panel: &ChartPanel, load: &LoadReport) {
@@ -158,50 +145,6 @@ fn draw_round_trips(sheet: &mut FigureSheet, panel: &ChartPanel, load: &LoadRepo
     }
     if let Some(idle) = &load.analysis.idle {
         let name = format!("idle {}", format_nanos(idle.rtt_median_ns));
-        panel.draw_level(sheet, idle.rtt_median_ns as f64, &name, TextAnchor::Right);
-    }
-}
-
-/// The probes of one column of the loss panel.
-#[derive(Clone, Default)]
-struct LossBin {
-    from_us: f64,
-    until_us: f64,
-    sent: u32,
-    lost: u32,
-}
-
-impl LossBin {
-    fn share(&self) -> f64 {
-        f64::from(self.lost) / f64::from(self.sent.max(1))
-    }
-}
-
-fn count_losses(probes: &[LoadProbe], until_us: u64) -> Vec<LossBin> {
-    let width_us = until_us as f64 / BINS as f64;
-    let bin = |number: usize| LossBin {
-        from_us: number as f64 * width_us,
-        until_us: (number + 1) as f64 * width_us,
-        ..LossBin::default()
-    };
-    let mut bins: Vec<LossBin> = (0..BINS).map(bin).collect();
-    for LoadProbe { echo, .. } in probes {
-        let bin = &mut bins[((echo.at_us as f64 / width_us) as usize).min(BINS - 1)];
-        bin.sent += 1;
-        bin.lost += u32::from(echo.rtt_ns.is_none());
-    }
-    bins
-}
-
-fn draw_losses(sheet: &mut FigureSheet, panel: &ChartPanel, bins: &[LossBin]) {
-    for bin in bins.iter().filter(|bin| bin.lost > 0) {
-        let (left, high) = panel.at(bin.from_us, bin.share());
-        let (right, low) = panel.at(bin.until_us, 0.0);
-        sheet.fill((left + 0.5, high), (right - 0.5, low), LOST);
-    }
-    if bins.iter().all(|bin| bin.lost == 0) {
-        let ((left, top), (right, bottom)) = (panel.from, panel.to);
-        let at = (f64::midpoint(left, right), f64::midpoint(top, bottom));
-        sheet.faint_label(at, "no probe lost", TextAnchor::Middle);
+        panel.draw_level(sheet, idle.rtt_median_ns as f64, &name);
     }
 }

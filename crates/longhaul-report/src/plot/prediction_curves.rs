@@ -1,7 +1,7 @@
 //! Predicted and measured goodput over streams: lines are predictions, rings are measurements.
 
 use super::figure_frame;
-use super::figure_sheet::{FigureSheet, TextAnchor};
+use super::figure_sheet::FigureSheet;
 use super::stream_curves::{
     CurveMark, CurvePanel, RateLevel, WindowCurve, draw_stream_curves, highest_rate,
 };
@@ -38,7 +38,7 @@ fn build_panel(plan: &PredictionPlan, sheet: &PredictionSheet) -> CurvePanel {
     }
     let most = curves.values().flatten().map(highest_rate).fold(0.0, f64::max);
     let bps = plan.path.capacity_bps as f64;
-    let capacity = RateLevel { name: "capacity", bps, side: TextAnchor::Right };
+    let capacity = RateLevel { name: "capacity", bps };
     let curves = curves.into_iter().map(|(window_bytes, mut marks)| {
         marks.sort_by_key(|mark| mark.streams);
         WindowCurve { window_bytes, marks }
@@ -46,7 +46,7 @@ fn build_panel(plan: &PredictionPlan, sheet: &PredictionSheet) -> CurvePanel {
     CurvePanel {
         title: format_heading(plan, sheet),
         curves: curves.collect(),
-        levels: Some(capacity).filter(|level| level.bps < 2.0 * most).into_iter().collect(),
+        level: Some(capacity).filter(|level| level.bps < 2.0 * most),
         dots: false,
     }
 }

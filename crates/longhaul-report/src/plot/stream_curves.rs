@@ -38,13 +38,12 @@ pub struct WindowCurve {
 pub struct RateLevel {
     pub name: &'static str,
     pub bps: f64,
-    pub side: TextAnchor,
 }
 
 pub struct CurvePanel {
     pub title: String,
     pub curves: Vec<WindowCurve>,
-    pub levels: Vec<RateLevel>,
+    pub level: Option<RateLevel>,
     /// Settings were measured: each has a dot on its line.
     pub dots: bool,
 }
@@ -75,8 +74,8 @@ fn draw_panel(sheet: &mut FigureSheet, panel: &CurvePanel, top: f64) {
     let marks = || curves.iter().flat_map(|curve| &curve.marks);
     let streams: BTreeSet<u32> = marks().map(|mark| mark.streams).collect();
     let streams: Vec<u32> = streams.into_iter().collect();
-    let levels = panel.levels.iter().map(|level| level.bps);
-    let most = marks().map(highest_rate).chain(levels).fold(0.0, f64::max);
+    let level = panel.level.iter().map(|level| level.bps);
+    let most = marks().map(highest_rate).chain(level).fold(0.0, f64::max);
     let right = WIDTH - MARGIN - LEGEND;
     let chart = ChartPanel {
         from: (MARGIN + LEFT, top + 44.0),
@@ -85,9 +84,9 @@ fn draw_panel(sheet: &mut FigureSheet, panel: &CurvePanel, top: f64) {
         up: AxisScale::rates("goodput", most),
     };
     chart.draw(sheet);
-    for level in &panel.levels {
+    if let Some(level) = &panel.level {
         let name = format!("{} {}", level.name, format_rate(level.bps as u64));
-        chart.draw_level(sheet, level.bps, &name, level.side);
+        chart.draw_level(sheet, level.bps, &name);
     }
     sheet.faint_label((right + 24.0, top + 44.0), "window", TextAnchor::Left);
     // The widest window comes first in the legend, because its line is usually the highest.

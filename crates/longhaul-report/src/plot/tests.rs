@@ -7,7 +7,9 @@ use longhaul_model::report::v1::plan::{self, RunDirection};
 use longhaul_model::report::v1::scan::{
     ScanAnalysis, ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
-use longhaul_model::report::v1::{ReportKind, RunInfo, RunParty, SCHEMA, predict};
+use longhaul_model::report::v1::{
+    PredictionReport, ReportKind, RunInfo, RunParty, SCHEMA, ScanReport, predict,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -157,7 +159,6 @@ fn gallery() -> Vec<(&'static str, FigureSheet)> {
     vec![
         ("heat-both", heat_map::draw_heat_map(&both)),
         ("curves-both", goodput_curves::draw_goodput_curves(&both)),
-        ("asymmetry", asymmetry_histogram::draw_scan_asymmetry(&both)),
         ("heat-wide", heat_map::draw_heat_map(&wide)),
         ("curves-wide", goodput_curves::draw_goodput_curves(&wide)),
         ("heat-holes", heat_map::draw_heat_map(&holes)),
@@ -165,7 +166,6 @@ fn gallery() -> Vec<(&'static str, FigureSheet)> {
         ("curves-one-window", goodput_curves::draw_goodput_curves(&window)),
         ("heat-one", heat_map::draw_heat_map(&one)),
         ("curves-one", goodput_curves::draw_goodput_curves(&one)),
-        ("asymmetry-one", asymmetry_histogram::draw_scan_asymmetry(&one)),
         ("heat-none", heat_map::draw_heat_map(&none)),
         ("curves-none", goodput_curves::draw_goodput_curves(&none)),
         ("predicted", prediction_curves::draw_prediction(&prediction())),
@@ -185,23 +185,48 @@ fn every_figure_is_an_svg_with_title_and_source() {
     }
 }
 
+/// Returns the corners of all marks of an SVG.
+fn corners(svg: &str) -> Vec<(f64, f64)> {
+    let document = roxmltree::Document::parse(svg).expect("an SVG is XML");
+    let pair = |text: &str, mark: char| {
+        let (x, y) = text.split_once(mark).expect("two numbers");
+        (x.parse().expect("x"), y.parse().expect("y"))
+    };
+    let mut corners = Vec::new();
+    for mark in document.descendants().filter(roxmltree::Node::is_element) {
+        let number = |name: &str| -> f64 {
+            mark.attribute(name).map_or(0.0, |text| text.parse().expect("a number"))
+        };
+        match mark.tag_name().name() {
+            "rect" => {
+                let (x, y) = (number("x"), number("y"));
+                corners.extend([(x, y), (x + number("width"), y + number("height"))]);
+            }
+            "circle" => corners.push((number("cx"), number("cy"))),
+            "polyline" => {
+                let points = mark.attribute("points").expect("points").split(' ');
+                corners.extend(points.map(|point| pair(point, ',')));
+            }
+            "text" => {
+                let place = mark.attribute("transform").expect("a place");
+                let place = place.trim_start_matches("translate(").split(')').next();
+                corners.push(pair(place.expect("two numbers"), ' '));
+            }
+            _ => {}
+        }
+    }
+    corners
+}
+
 #[test]
 fn marks_lie_on_their_sheet() {
-    let inside = |sheet: &FigureSheet, (x, y): (f64, f64)| {
-        (0.0..=f64::from(sheet.width)).contains(&x) && (0.0..=f64::from(sheet.height)).contains(&y)
-    };
     for (name, sheet) in gallery() {
-        for mark in &sheet.marks {
-            let points = match mark {
-                figure_sheet::FigureMark::Fill { from, to, .. }
-                | figure_sheet::FigureMark::Frame { from, to, .. } => {
-                    vec![*from, *to]
-                }
-                figure_sheet::FigureMark::Line { points, .. } => points.clone(),
-                figure_sheet::FigureMark::Dot { at, .. }
-                | figure_sheet::FigureMark::Text { at, .. } => vec![*at],
-            };
-            assert!(points.iter().all(|p| inside(&sheet, *p)), "{name}: {mark:?}");
+        let inside = |(x, y): (f64, f64)| {
+            (0.0..=f64::from(sheet.width)).contains(&x)
+                && (0.0..=f64::from(sheet.height)).contains(&y)
+        };
+        for corner in corners(&sheet.svg()) {
+            assert!(inside(corner), "{name}: {corner:?}");
         }
     }
 }
@@ -232,11 +257,7 @@ fn host_names_are_text_and_nothing_else() {
     let hostile = "<script>&\"'\u{1b}[31m]]>";
     let plan = grid(2, &[1, 2], RunDirection::Both);
     let scan = scan(plan, (hostile, "far"), |_| true);
-    for sheet in [
-        heat_map::draw_heat_map(&scan),
-        goodput_curves::draw_goodput_curves(&scan),
-        asymmetry_histogram::draw_scan_asymmetry(&scan),
-    ] {
+    for sheet in [heat_map::draw_heat_map(&scan), goodput_curves::draw_goodput_curves(&scan)] {
         let svg = sheet.svg();
         assert!(
             texts(&svg).iter().any(|t| t.contains("<script>&\"'\u{fffd}[31m]]> to far")),
@@ -250,11 +271,7 @@ fn host_names_are_text_and_nothing_else() {
 fn a_report_without_conclusions_still_gives_a_figure() {
     let mut scan = six_by_six(RunDirection::Both);
     scan.analysis = ScanAnalysis::default();
-    for sheet in [
-        heat_map::draw_heat_map(&scan),
-        goodput_curves::draw_goodput_curves(&scan),
-        asymmetry_histogram::draw_scan_asymmetry(&scan),
-    ] {
+    for sheet in [heat_map::draw_heat_map(&scan), goodput_curves::draw_goodput_curves(&scan)] {
         let svg = sheet.svg();
         assert!(texts(&svg).iter().any(|t| t.starts_with("No ")));
     }
@@ -284,29 +301,27 @@ fn a_figure_replaces_a_file_whole_and_leaves_nothing_beside_it() {
     let folder = Folder::new("replace");
     let to = folder.0.join("heat.SVG");
     fs::write(&to, "an older figure").unwrap();
-    write_scan_figure(&six_by_six(RunDirection::Forward), &to, ScanFigure::HeatMap).unwrap();
+    write_figure(&to, &draw_heat_map(&six_by_six(RunDirection::Forward))).unwrap();
     assert!(fs::read_to_string(&to).unwrap().starts_with("<svg"));
-    write_prediction_figure(&prediction(), &folder.0.join("p.svg")).unwrap();
+    write_figure(&folder.0.join("p.svg"), &draw_prediction(&prediction())).unwrap();
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
 }
 
 #[test]
-fn nothing_but_a_regular_file_is_replaced_and_the_extension_says_the_format() {
+fn nothing_but_a_regular_file_is_replaced() {
     let folder = Folder::new("refuse");
     let taken = folder.0.join("folder.svg");
     fs::create_dir(&taken).unwrap();
     let link = folder.0.join("link.svg");
     std::os::unix::fs::symlink(folder.0.join("elsewhere.svg"), &link).unwrap();
-    let unknown = folder.0.join("heat.pdf");
-    for (to, hint) in [(&taken, "another file"), (&link, "another file"), (&unknown, ".svg")] {
-        let fail = write_scan_figure(&six_by_six(RunDirection::Forward), to, ScanFigure::Curves)
-            .unwrap_err();
+    let figure = draw_goodput_curves(&six_by_six(RunDirection::Forward));
+    for to in [&taken, &link] {
+        let fail = write_figure(to, &figure).unwrap_err();
         assert!(!matches!(fail, FigureError::Write { .. }));
-        assert!(fail.hint().contains(hint));
+        assert!(fail.hint().contains("another file"));
     }
     assert!(!folder.0.join("elsewhere.svg").exists());
     let nowhere = folder.0.join("absent").join("heat.svg");
-    let fail = write_scan_figure(&six_by_six(RunDirection::Forward), &nowhere, ScanFigure::Curves)
-        .unwrap_err();
+    let fail = write_figure(&nowhere, &figure).unwrap_err();
     assert!(std::error::Error::source(&fail).is_some());
 }

@@ -1,4 +1,4 @@
-//! A scan compared with its prediction: cells, the worst disagreements, and the overall agreement.
+//! A scan compared with its prediction: cells, and the overall agreement.
 
 use super::{PredictionSheet, prediction_table};
 use crate::document::{DocumentTable, ReportDocument};
@@ -7,8 +7,6 @@ use crate::scan_text::setting_format;
 use longhaul_model::report::v1::PredictionReport;
 use longhaul_model::report::v1::predict::PredictionCell;
 
-/// The maximum number of disagreements explained.
-const MAX_MEANINGS: usize = 6;
 /// The maximum number of measured cells listed.
 const MAX_LISTED_CELLS: usize = 64;
 
@@ -34,14 +32,14 @@ pub fn write_measured_cells(page: &mut ReportDocument, sheet: &PredictionSheet) 
         .number("predicted", |cell| rate(cell.goodput_bps))
         .number("measured is", format_difference)
         .text("", limiter)
+        .details(|cell| cell.meaning.clone())
         .finish();
     page.gap();
     page.table(table);
     if measured.len() > MAX_LISTED_CELLS {
         let more = measured.len() - MAX_LISTED_CELLS;
-        page.paragraph(format!("and {more} more cells; `--csv FILE` writes all"));
+        page.paragraph(format!("and {more} more cells; `--json` lists all"));
     }
-    write_meanings(page, measured);
 }
 
 /// Formats a disagreement: `12 % less`, `3 % more`.
@@ -54,25 +52,6 @@ fn format_difference(cell: &PredictionCell) -> String {
         0.0 => String::from("the same"),
         _ if ratio < 0.0 => format!("{percent:.0} % less"),
         _ => format!("{percent:.0} % more"),
-    }
-}
-
-fn write_meanings(page: &mut ReportDocument, mut cells: Vec<&PredictionCell>) {
-    let size = |c: &&PredictionCell| c.disagreement_ratio.unwrap_or(0.0).abs();
-    cells.retain(|c| c.meaning.is_some());
-    cells.sort_by(|a, b| size(b).total_cmp(&size(a)));
-    if cells.is_empty() {
-        return;
-    }
-    page.gap();
-    for cell in cells.iter().take(MAX_MEANINGS) {
-        let setting = setting_format::format_setting(&cell.setting);
-        let meaning = cell.meaning.as_deref().unwrap_or_default();
-        page.item("  ", format!("{setting}, {}: {meaning}", format_difference(cell)));
-    }
-    if cells.len() > MAX_MEANINGS {
-        let more = cells.len() - MAX_MEANINGS;
-        page.faint(format!("  and {more} more that disagree"));
     }
 }
 

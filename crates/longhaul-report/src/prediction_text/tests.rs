@@ -92,14 +92,3 @@ fn the_page_fits_and_says_what_the_disagreements_mean() {
     }
     assert!(plain.contains("8 x 64 KiB") && !plain.contains("8 x 64 KiB cubic,"), "{plain}");
 }
-
-#[test]
-fn every_cell_is_a_line_of_csv() {
-    let sample = sample();
-    let text = prediction_csv::render_prediction_csv(&sample);
-    assert_eq!(text.lines().count(), 1 + sample.analysis.cells.len());
-    let columns = text.lines().next().unwrap().split(',').count();
-    let plain = text.lines().filter(|line| !line.contains('"'));
-    assert!(plain.clone().count() > 90);
-    assert!(plain.into_iter().all(|line| line.split(',').count() == columns));
-}

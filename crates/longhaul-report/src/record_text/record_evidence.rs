@@ -3,7 +3,6 @@
 use crate::number_format::format_grouped;
 use crate::throughput_text::describe_plan;
 use longhaul_model::report::v1::ThroughputReport;
-use longhaul_model::report::v1::host;
 use longhaul_model::report::v1::observation::{EndObservation, StreamEnd};
 use std::fmt::Write;
 
@@ -82,8 +81,8 @@ fn to_seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-/// Renders an end's report of its configuration, and the values read on this host.
-pub fn render_configuration(end: &EndObservation, read: Option<&host::AuditObservation>) -> String {
+/// Renders an end's report of its configuration.
+pub fn render_configuration(end: &EndObservation) -> String {
     let host = &end.host;
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -112,15 +111,6 @@ pub fn render_configuration(end: &EndObservation, read: Option<&host::AuditObser
         }
         if let Some(speed) = interface.speed_bps {
             line("interface.speed_bps", &speed.to_string());
-        }
-    }
-    if let Some(read) = read {
-        text.push_str("\nread on this host immediately after the run:\n");
-        for (name, value) in &read.readings {
-            let _ = writeln!(text, "{name} = {value}");
-        }
-        for (name, why) in &read.unread {
-            let _ = writeln!(text, "{name}: could not be read: {why}");
         }
     }
     text

@@ -1,10 +1,11 @@
 //! A record as one HTML page: the claim, its basis, and all evidence.
 
-use super::{describe_class, list_figures, record_title, replace_underscores};
+use super::{describe_class, list_figures, record_title, write_rule};
 use crate::document::{DocumentTable, ReportDocument};
+use crate::text_page::capitalize_first;
 use longhaul_model::report::v1::{PathReport, RunInfo};
 use longhaul_record::speed_record::{
-    ManifestEntry, RecordLeg, RecordStop, RuleCheck, RuleVerdict, SpeedRecord, format_mark,
+    ManifestEntry, RecordLeg, RecordStop, SpeedRecord, format_mark,
 };
 
 /// The content of the page.
@@ -12,13 +13,10 @@ pub struct RecordPageParts<'a> {
     pub record: &'a SpeedRecord,
     /// The transfer, and the measurement of its path.
     pub runs: (&'a RunInfo, Option<&'a PathReport>),
-    /// Absent: no end reported its command line.
-    pub commands: Option<String>,
-    /// Headings and texts.
-    pub settings: Vec<(String, String)>,
-    pub texts: Vec<(String, String)>,
-    /// SVG drawings of this program, with captions.
-    pub drawings: Vec<(String, String)>,
+    /// What each text is about, and the text.
+    pub chapters: Vec<(String, String)>,
+    /// An SVG drawing of this program, with its caption.
+    pub drawing: Option<(String, String)>,
     pub files: &'a [ManifestEntry],
 }
 
@@ -35,17 +33,11 @@ pub fn build_record_page(parts: &RecordPageParts) -> ReportDocument {
         body.fact(label, value);
     }
     body.caveats(&record.caveats);
-    for drawing in &parts.drawings {
-        body.drawing(drawing.clone());
-    }
+    body.drawings(parts.drawing.clone());
     write_distance(record, &mut body);
     write_rules(record, &mut body);
-    if let Some(commands) = &parts.commands {
-        body.heading(2, "Command lines");
-        body.verbatim(commands);
-    }
-    for (heading, text) in parts.texts.iter().chain(&parts.settings) {
-        body.heading(2, heading);
+    for (about, text) in &parts.chapters {
+        body.heading(2, capitalize_first(about));
         body.verbatim(text);
     }
     write_files(parts.files, &mut body);
@@ -99,22 +91,9 @@ fn write_distance(record: &SpeedRecord, body: &mut ReportDocument) {
 fn write_rules(record: &SpeedRecord, body: &mut ReportDocument) {
     body.heading(2, format!("Rules: {}", record.analysis.rules));
     body.note(&record.analysis.standing);
-    let rule = |check: &RuleCheck| {
-        let clause = check.clause.as_ref();
-        let clause = clause.map_or_else(String::new, |it| format!(" (clause {it})"));
-        format!("{}{clause}", check.rule)
-    };
-    let checks = &record.analysis.checks;
-    let table = DocumentTable::from_rows(checks)
-        .text("rule", rule)
-        .text("verdict", |check| check.verdict.label().to_owned())
-        .text("evidence", |check| check.text.clone())
-        .text("source", |check| {
-            format!("{}: {}", replace_underscores(&check.confidence), check.source)
-        })
-        .mark_rows(|check| check.verdict == RuleVerdict::Fails)
-        .finish();
-    body.table(table);
+    for check in &record.analysis.checks {
+        write_rule(check, body);
+    }
 }
 
 fn write_files(files: &[ManifestEntry], body: &mut ReportDocument) {

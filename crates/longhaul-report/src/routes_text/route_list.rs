@@ -55,7 +55,7 @@ pub fn write_changes(page: &mut ReportDocument, table: &TraceTable, several: boo
     page.heading(3, format_title("CHANGES", table, several));
     let left_out = changed.len().saturating_sub(MAX_CHANGES);
     if left_out > 0 {
-        page.paragraph(format!("({left_out} earlier changes omitted; --csv lists all)"));
+        page.paragraph(format!("({left_out} earlier changes omitted; --json lists all)"));
     }
     for (trace, change) in &changed[left_out..] {
         let first = format!("{}  ", format_minute(&trace.at));

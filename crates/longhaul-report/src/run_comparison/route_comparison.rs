@@ -17,7 +17,7 @@ pub fn add_route_comparison(document: &mut ReportDocument, case: &RouteCase) {
     document.fact("after", seen(case.after.as_ref()));
     match (&case.before, &case.after, &case.change) {
         (Some(before), Some(after), Some(change)) => {
-            document.paragraph(describe_difference(before, after, change));
+            document.paragraph(describe_difference(change));
             if change.kind > RouteChangeKind::SilentHop {
                 document.table(build_route_table(before, after, change));
             }
@@ -42,50 +42,15 @@ fn describe_traced_route(traced: &TracedRoute) -> String {
     )
 }
 
-fn describe_difference(
-    before: &TracedRoute,
-    after: &TracedRoute,
-    change: &RouteDifference,
-) -> String {
+fn describe_difference(change: &RouteDifference) -> String {
     if change.kind <= RouteChangeKind::SilentHop {
         return String::from("Same route before and after, as far as hops answered.");
     }
     let parts: Vec<String> = change.ranges.iter().map(format_hop_change).collect();
-    let same_ends = describe_same_ends(before, after, change);
-    format!(
-        "{} before, {} after. {}{same_ends}",
-        count_of(before.route.hops.len() as u64, "hop"),
-        count_of(after.route.hops.len() as u64, "hop"),
-        if parts.is_empty() {
-            String::from("Only the answers of one router differ.")
-        } else {
-            format!("Differences: {}.", parts.join(", "))
-        }
-    )
-}
-
-/// Describes the number of equal hops at both ends of the route.
-fn describe_same_ends(
-    before: &TracedRoute,
-    after: &TracedRoute,
-    change: &RouteDifference,
-) -> String {
-    let first = change.ranges.first().and_then(|range| range.other);
-    let last = change.ranges.last();
-    let length = |traced: &TracedRoute| traced.route.hops.last().map_or(0, |hop| hop.ttl);
-    let (Some([first, _]), Some(last)) = (first, last) else {
-        return String::new();
-    };
-    let behind = |range: Option<[u8; 2]>, route: &TracedRoute| {
-        range.map(|[_, last]| length(route).saturating_sub(last))
-    };
-    let after_change = behind(last.other, before).or_else(|| behind(last.here, after));
-    let (head, tail) = (first.saturating_sub(1), after_change.unwrap_or(0));
-    format!(
-        " Unchanged: {} at the start, {} at the end.",
-        count_of(u64::from(head), "hop"),
-        count_of(u64::from(tail), "hop")
-    )
+    if parts.is_empty() {
+        return String::from("Only the answers of one router differ.");
+    }
+    format!("Differences: {}.", parts.join(", "))
 }
 
 fn build_route_table(

@@ -32,7 +32,6 @@ use std::time::{Duration, Instant};
 const EXAMPLES: &str = "\
 Examples:
   longhaul available far            both directions, about 2 s each
-  longhaul available far --light    at most 58 kB and 1 s in each direction
   longhaul available far --careful -R
                                     reverse, with narrower intervals
   longhaul available far --shaper   also look for a large token bucket";
@@ -40,21 +39,13 @@ Examples:
 const DETAILS: &str = "\
 Capacity is the maximum rate of the narrow link; available bandwidth is the part
 of it that other traffic leaves unused. Both count IP packets with their
-headers, and each has an interval. The corresponding rate of TCP payload is
-shown as well. If a path is too fast for the clocks of these hosts, the report
-says so and gives no number.
-
-Mode       limit per direction    probes
---light    58 kB, 1 s             bursts and small probes
---quick    64 MB, 3 s             also trains at many rates; on most paths
-                                  less than 1 MB
---careful  256 MB, 10 s           more trains
+headers, and each has an interval. If a path is too fast for the clocks of these
+hosts, the report says so and gives no number.
 
 The budget limits the IP bytes and the time from the first probe to the last. It
-is printed before anything is sent, and it is never exceeded.
-
-Exit codes are those of `longhaul --help`; 4 if the server is an older release
-that does not support probes.";
+is printed before anything is sent, and it is never exceeded. Per direction it
+is 58 kB and 1 s with --light, 64 MB and 3 s with --quick (on most paths less
+than 1 MB are sent), 256 MB and 10 s with --careful.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -107,7 +98,7 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
     let mut report = measure_available(args)?;
     report_archiving::archive_report(&args.output, &mut report);
-    report_output::write_report(&args.output.form, &report, |_| build_available_document(&report))?;
+    report_output::write_report(&args.output.form, &report, &build_available_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

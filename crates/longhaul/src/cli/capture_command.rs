@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
 use longhaul_capture::anonymise;
 use longhaul_capture::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader};
-use longhaul_model::decoded_packet::DecodedPacket;
 use longhaul_model::report::v1::capture::{CapturePlan, CaptureReading, SCHEMA};
 use longhaul_probe::plan_limits;
 use longhaul_report::capture_text;
@@ -30,7 +29,6 @@ const EXAMPLES: &str = "\
 Examples:
   longhaul test far --capture run.pcapng     write run.pcapng and run-far.pcapng
   longhaul capture show run.pcapng           options, retransmits, RTT, windows
-  longhaul capture text run.pcapng           print the first 100 packets
   longhaul capture anonymise run.pcapng shown.pcapng
 
 Reads pcap and pcapng; truncated files are read up to the damage. Exit code 1:
@@ -53,15 +51,6 @@ pub enum CaptureCommand {
         /// Print the analysis as JSON
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
-    },
-    /// Print the first packets as text
-    Text {
-        /// Capture to read
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-        /// Number of packets to print
-        #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = accept_count::<u64>(PACKET_COUNTS))]
-        packets: u64,
     },
     /// Write a copy with other addresses, without payload, link headers and comments
     Anonymise {
@@ -118,7 +107,6 @@ impl TestCaptureArgs {
 pub fn run(args: &CaptureArgs) -> Result<ExitCode, CommandFailure> {
     match &args.command {
         CaptureCommand::Show { file, json } => show_capture(file, *json),
-        CaptureCommand::Text { file, packets } => print_first_packets(file, *packets),
         CaptureCommand::Anonymise { from, to, overwrite } => {
             anonymise_capture(from, to, *overwrite)
         }
@@ -129,8 +117,8 @@ fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> 
     let reading = analyse_capture(open_capture(file)?);
     command_output::print_json_or_document(
         as_json,
-        || json!(reading),
-        || capture_text::build_capture_document(&printable_file_name(file), &reading),
+        &json!(reading),
+        &capture_text::build_capture_document(&printable_file_name(file), &reading),
     )?;
     Ok(damage_exit_code(reading.damage.is_some()))
 }
@@ -174,34 +162,11 @@ fn format_packet_time(at_ns: u64) -> Option<String> {
     Some(at.to_string())
 }
 
-fn print_first_packets(file: &Path, most: u64) -> Result<ExitCode, CommandFailure> {
-    let (extract, damaged) = format_first_packets(file, most)?;
-    command_output::print_text(&extract)?;
-    Ok(damage_exit_code(damaged))
-}
-
 /// Returns the analysis of a capture, and its text.
 pub fn read_capture(file: &Path) -> Result<(CaptureReading, String), CommandFailure> {
     let reading = analyse_capture(open_capture(file)?);
     let text = capture_text::build_capture_document(&printable_file_name(file), &reading).text();
     Ok((reading, text))
-}
-
-/// Returns the first packets as text, and whether the file is damaged.
-pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), CommandFailure> {
-    let mut input = open_capture(file)?;
-    let mut packets: Vec<Option<DecodedPacket>> = Vec::new();
-    while (packets.len() as u64) < most
-        && let Some(record) = input.next_packet()
-    {
-        packets.push(record.decode());
-    }
-    let started = packets.iter().flatten().next();
-    let started = started.and_then(|packet| format_packet_time(packet.at_ns));
-    let damage = input.damage().map(CaptureDamage::to_string);
-    let extract =
-        capture_text::build_packet_document(&packets, started.as_deref(), damage.as_deref());
-    Ok((extract.text(), damage.is_some()))
 }
 
 fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode, CommandFailure> {

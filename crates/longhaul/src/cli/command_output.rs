@@ -42,10 +42,10 @@ pub fn print_unstyled(text: &str) -> Result<(), CommandFailure> {
 /// Writes JSON or a document to stdout.
 pub fn print_json_or_document(
     as_json: bool,
-    json: impl FnOnce() -> Value,
-    document: impl FnOnce() -> ReportDocument,
+    json: &Value,
+    document: &ReportDocument,
 ) -> Result<(), CommandFailure> {
-    if as_json { print_json(&json()) } else { print_document(&document()) }
+    if as_json { print_json(json) } else { print_document(document) }
 }
 
 /// Writes caveats to stderr.

@@ -38,16 +38,12 @@ that the server offers with --files. A folder is copied with its contents. If
 DST is a folder, the copy is placed in it under the name of SRC. Write ./a:b for
 a local file whose name contains a colon.
 
-Blocks of 1 MiB are sent over -P connections in parallel. Each block is
-authenticated with the key of the session; blocks are not encrypted. The
-checksum of each file (BLAKE3, as printed by b3sum) is compared at the end. A
-file is written under a hidden name and renamed when it is complete. The same
-command resumes an interrupted copy.
+Blocks are authenticated with the key of the session, but not encrypted. The
+checksum of each file (BLAKE3, as printed by b3sum) is compared at the end. The
+same command resumes an interrupted copy.
 
 Streams, window and congestion control are those that `longhaul tune` found for
-this host and direction in the last 30 days, unless options override them.
-
-Exit codes are those of `longhaul --help`; 130 after Ctrl-C.";
+this host and direction in the last 30 days, unless options override them.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -96,14 +92,14 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     line.clear();
     let outcome = copied.map_err(|error| copy_failure(&error, &asked))?;
     let report = archive_copy(args, &asked, outcome);
-    if asked.to_stdout {
+    if asked.is_to_stdout() {
         // The file is on standard output, so the report goes to stderr.
         if !args.output.quiet {
             command_output::print_note(build_copy_document(&report).text().trim_end());
         }
         return Ok(ExitCode::SUCCESS);
     }
-    report_output::write_report(&args.output.form, &report, |_| build_copy_document(&report))?;
+    report_output::write_report(&args.output.form, &report, &build_copy_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -115,7 +111,7 @@ fn archive_copy(args: &CopyArgs, asked: &PreparedCopy, outcome: CopyOutcome) -> 
         outcome.initiator,
         outcome.responder,
     );
-    let mut report = Report::new(run, asked.plan.clone(), outcome.observation, analysis)
+    let mut report = Report::new(run, asked.request.plan.clone(), outcome.observation, analysis)
         .with_notes(findings, outcome.caveats);
     report_archiving::archive_report(&args.output, &mut report);
     report
@@ -160,8 +156,6 @@ const DEFAULT_STREAMS: u32 = 4;
 struct PreparedCopy {
     pub peer: TargetHost,
     pub request: CopyRequest,
-    pub plan: CopyPlan,
-    pub to_stdout: bool,
 }
 
 impl PreparedCopy {
@@ -169,32 +163,24 @@ impl PreparedCopy {
     pub fn is_resumable(&self) -> bool {
         self.request.local != LocalLocation::Stream
     }
+
+    pub fn is_to_stdout(&self) -> bool {
+        !self.request.plan.forward && self.request.local == LocalLocation::Stream
+    }
 }
 
 fn prepare_copy(args: &CopyArgs) -> Result<PreparedCopy, CommandFailure> {
     let (forward, near, host, name) = split_endpoints(args)?;
     let peer = option_resolution::build_target(host, args.port, &args.local, &args.token)?;
-    let tuned = load_tuned_setting(args, &peer, forward);
-    let from = tuned.as_ref();
     let request = CopyRequest {
-        forward,
+        plan: plan_copy(args, load_tuned_setting(args, &peer, forward), forward),
         local: match near {
             CopyEndpoint::Local(path) => LocalLocation::Path(path.clone()),
             _ => LocalLocation::Stream,
         },
         remote_path: name.to_owned(),
-        overwrite: args.overwrite,
-        direct: args.direct,
-        streams: args.streams.or(from.map(|it| it.streams)).unwrap_or(DEFAULT_STREAMS),
-        window_bytes: args.socket.window.or(from.and_then(|it| it.window_bytes)),
-        congestion_control: args
-            .socket
-            .congestion_control
-            .clone()
-            .or(from.and_then(|it| it.congestion_control.clone())),
     };
-    let plan = plan_copy(args, &request, tuned.is_some());
-    Ok(PreparedCopy { to_stdout: !forward && *near == CopyEndpoint::Stream, peer, request, plan })
+    Ok(PreparedCopy { peer, request })
 }
 
 /// Returns the direction, the local end, and the host and name of the remote end.
@@ -243,24 +229,26 @@ fn load_tuned_setting(
     Some(scan_history::recommended_setting(&scans, forward, idle_rtt)?.setting)
 }
 
-fn plan_copy(args: &CopyArgs, request: &CopyRequest, tuned: bool) -> CopyPlan {
+fn plan_copy(args: &CopyArgs, tuned: Option<TransferSetting>, forward: bool) -> CopyPlan {
     let typed = |end: &CopyEndpoint| match end {
         CopyEndpoint::Local(path) => path.display().to_string(),
         CopyEndpoint::Remote { name, .. } => name.clone(),
         CopyEndpoint::Stream => "-".to_owned(),
     };
-    let from = match (tuned, args.streams) {
-        (true, _) => "tune",
-        (false, Some(_)) => "option",
-        (false, None) => "default",
+    let from = match (&tuned, args.streams) {
+        (Some(_), _) => "tune",
+        (None, Some(_)) => "option",
+        (None, None) => "default",
     };
+    let default = TransferSetting { streams: DEFAULT_STREAMS, ..TransferSetting::default() };
+    let setting = tuned.unwrap_or(default);
     CopyPlan {
         source: typed(&args.source),
         target: typed(&args.target),
-        forward: request.forward,
-        streams: request.streams,
-        window_bytes: request.window_bytes,
-        congestion_control: request.congestion_control.clone(),
+        forward,
+        streams: args.streams.unwrap_or(setting.streams),
+        window_bytes: args.socket.window.or(setting.window_bytes),
+        congestion_control: args.socket.congestion_control.clone().or(setting.congestion_control),
         setting_from: from.to_owned(),
         block_bytes: BLOCK_BYTES,
         direct: args.direct,

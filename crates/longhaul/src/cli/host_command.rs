@@ -34,22 +34,20 @@ Examples:
   longhaul host                    audit for the paths in the archive
   longhaul host --rtt 160ms --rate 10G
                                    audit for this path
-  longhaul host --apply            also write safe, reversible settings
   longhaul host --apply --prove far.example.net
                                    keep only settings that improve test runs
   longhaul host --revert           restore all previous values";
 
 const DETAILS: &str = "\
-Settings are applied until the next boot; a journal keeps the previous values.
-The report marks the settings that were written. It lists the others as commands
-to paste, because they may disturb other users or cannot be reverted.
+Safe, reversible settings are applied until the next boot; a journal keeps the
+previous values. The others are listed as commands to paste, because they may
+disturb other users or cannot be reverted.
 
 --prove runs tests before, after, after and before the changes, in each
 direction that they affect. The changes of a direction are kept if they gain 3 %
 beyond the scatter of the runs, or if they remove the window or buffer that was
-the limit; otherwise they are reverted. All changes are reverted if the server
-is lost or after Ctrl-C. If longhaul itself is killed, `longhaul host --revert`
-restores the previous values.";
+the limit; otherwise they are reverted, as they are if the server is lost or
+after Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -165,9 +163,8 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     let run = RunInfo { id, ..run };
     let mut report = Report::new(run, plan, observation, analysis).with_notes(findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
-    report_output::write_report(&args.output.form, &report, |_| {
-        build_audit_document(&report, args.all)
-    })?;
+    let document = build_audit_document(&report, args.all);
+    report_output::write_report(&args.output.form, &report, &document)?;
     check_host_outcome(&report, proven.cut_off)
 }
 
@@ -218,8 +215,8 @@ fn revert_changes(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     let changes = change_proof::revert_from_journal(&journal)?;
     command_output::print_json_or_document(
         args.output.form.json,
-        || json!({ "reverted": changes }),
-        || audit_text::build_reverted_document(&changes),
+        &json!({ "reverted": changes }),
+        &audit_text::build_reverted_document(&changes),
     )?;
     change_proof::revert_failure(&journal, &changes).map_or(Ok(ExitCode::SUCCESS), Err)
 }

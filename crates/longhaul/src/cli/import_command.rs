@@ -28,10 +28,9 @@ Examples:
   longhaul import ntttcp.log --at 2004-02-22 --from losangeles --to geneva
   ping -D far -c 20 | longhaul import -
 
-Formats: iperf3-json, ntttcp-text, ntttcp-xml, ping, pscheduler (perfSONAR
-throughput, rtt, trace) and traceroute (also tracert and mtr reports). The
-format is detected automatically. A file may hold several results. Values missing from the output are absent in the report. A file that is
-imported twice is stored once. If any file cannot be read, nothing is stored.";
+The format is detected automatically; a file may hold several results. Values
+missing from the output are absent in the report. A file that is imported twice
+is stored once. If any file cannot be read, nothing is stored.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,7 +38,7 @@ pub struct ImportArgs {
     /// Output of another program; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Format of the input [default: detected]
+    /// Format: iperf3-json, ntttcp-text, ntttcp-xml, ping, pscheduler, traceroute [default: detected]
     #[arg(long, value_name = "NAME", value_parser = parse_import_format)]
     pub format: Option<longhaul_import::ImportFormat>,
     /// Client host, instead of the one in the output
@@ -82,8 +81,8 @@ pub fn run(args: &ImportArgs) -> Result<ExitCode, CommandFailure> {
     let row_json = |(state, report): &(_, _)| json!({"state": state, "report": report});
     command_output::print_json_or_document(
         args.json,
-        || rows.iter().map(row_json).collect(),
-        || build_import_document(&rows),
+        &rows.iter().map(row_json).collect(),
+        &build_import_document(&rows),
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -21,7 +21,6 @@ const USAGE_LINES: &str = "longhaul iperf3 -c HOST [OPTIONS]\n       longhaul ip
 const EXAMPLES: &str = "\
 Examples:
   longhaul iperf3 -c far -P 4 -R    same as longhaul test far --iperf3 -P 4 -R
-  longhaul iperf3 -c far -t 30 -J   print iperf3's JSON
   longhaul iperf3 -s                same as longhaul serve --anonymous, with
                                     iperf3's limits for clients without a token";
 

@@ -14,11 +14,8 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul lab list
-  longhaul lab show la-geneva
   longhaul lab run la-geneva -- longhaul test far
   longhaul lab run la-geneva --set hops.3.forward.loss=0.001 -- longhaul test far
-  longhaul lab run slac-daresbury -- ping -c 5 far
   longhaul lab run slac-cesnet --begin-at 61s -- longhaul test far
   longhaul lab run slac-cesnet --publish 5280 -- longhaul watch watch.toml
 

@@ -7,7 +7,7 @@ use crate::cli::report_command::report_output;
 use crate::cli::tune_command::parse_picture_path;
 use crate::cli::value_parsers::setting_lists::{StreamCounts, parse_stream_counts};
 use crate::cli::value_parsers::{self, accept_micros, parse_run_time};
-use crate::cli::{command_output, interrupt, option_resolution};
+use crate::cli::{interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
 use clap::Args;
 use longhaul_analysis::load::conclude_load;
@@ -15,19 +15,16 @@ use longhaul_model::report::v1::load::{LoadPlan, LoadStep};
 use longhaul_model::report::v1::{LoadReport, ParentRun, Report, ReportCaveat};
 use longhaul_model::units::{Rate, format_duration};
 use longhaul_probe::load_run::{self, LoadOutcome, LoadRunProgress};
-use longhaul_report::load_text::load_csv::render_load_csv;
 use longhaul_report::load_text::{build_load_document, load_step_text};
-use longhaul_report::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
+use longhaul_report::number_format::{count_of, format_micros, or_absent};
 use longhaul_report::plot;
-use longhaul_report::style::{FAINT, paint};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul load far                RTT and loss under one stream
   longhaul load far -P 1,4,16 --plot load.svg
                                    three loads in one plot
   longhaul load far -b 20M,40M,max below, near and above the path's capacity
@@ -35,19 +32,16 @@ Examples:
                                    does a scavenger yield to other traffic?";
 
 const DETAILS: &str = "\
-RTT probes are sent every 10 ms before, during and after each load. Each load is
-archived as a run of its own. A load is one number of streams at one rate; lists
-give all combinations, one after another.
+RTT probes are sent every 10 ms before, during and after each load. A load is
+one number of streams at one rate; lists give all combinations, one after
+another. Each load is archived as a run of its own.
 
 With --competitor, a plain stream in a session of its own runs during every
 load, and alone before the first and after the last load. The share of its rate
 that it keeps shows how much the load leaves to other traffic. With --scavenger,
 every load runs twice: with a plain sender, and with a scavenger, which marks
 its packets as lower effort (LE, RFC 8622) and keeps the queueing delay below a
-quarter of the RTT (5 to 25 ms).
-
-Exit codes are those of `longhaul --help`; 130 after Ctrl-C. The results so far
-are then shown and archived.";
+quarter of the RTT (5 to 25 ms).";
 
 #[derive(Debug, Args)]
 #[command(
@@ -89,12 +83,9 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub peer: PeerArgs,
 
-    /// Plot throughput, RTT and loss over time to an .svg file; may be repeated
+    /// Plot throughput, RTT and loss over time to an .svg file
     #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
-    pub plot: Vec<PathBuf>,
-    /// Write all probes as CSV
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
+    pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -103,15 +94,26 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
     let plan = plan_loads(args)?;
     let target = option_resolution::peer_target(&args.peer)?;
-    check_load_plots(&args.plot)?;
+    if let Some(path) = &args.plot {
+        plot::check_replaceable(path)?;
+    }
     let stop = interrupt::install_stop_flag()?;
-    let mut progress = LoadProgress::new(args, &plan);
-    let outcome = load_run::run(&target, &plan, &stop, &mut |now| progress.show(now))?;
-    progress.finish();
+    print_statement(&args.output, &describe_budget(&plan));
+    let mut line = StatusLine::new(args.output.shows_progress());
+    let (mut step, mut begun) = (None, Duration::ZERO);
+    let outcome = load_run::run(&target, &plan, &stop, &mut |now| {
+        if step != now.step {
+            (step, begun) = (now.step, now.elapsed);
+        }
+        line.update(&format_load_progress(&plan, now, now.elapsed.saturating_sub(begun)));
+    })?;
+    line.clear();
     let stopped = outcome.stopped;
     let report = archive_load_report(args, plan, outcome);
-    report_output::write_report(&args.output.form, &report, |_| build_load_document(&report))?;
-    write_load_files(&args.plot, args.csv.as_deref(), &report)?;
+    report_output::write_report(&args.output.form, &report, &build_load_document(&report))?;
+    if let Some(path) = &args.plot {
+        plot::write_figure(path, &plot::draw_load_chart(&report))?;
+    }
     if stopped {
         let what = "the loads were interrupted; the results so far are shown";
         return Err(CommandFailure::new(INTERRUPTED, what));
@@ -241,82 +243,34 @@ fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome) ->
     report
 }
 
-/// The time between two lines.
-const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// The time to set up a load and to exchange results, on a path of 100 ms.
 const SETUP_TIME_US: u64 = 2_000_000;
 
-/// Prints the progress of the loads.
-struct LoadProgress<'a> {
-    plan: &'a LoadPlan,
-    line: StatusLine,
-    last: Option<LoadRunProgress>,
+/// Describes the loads and their total time.
+fn describe_budget(plan: &LoadPlan) -> String {
+    let steps = plan.steps.len() as u64;
+    let whole = plan.idle_us * (steps + 1) + (plan.load_us + SETUP_TIME_US) * steps;
+    format!(
+        "{} of {}, with probes every {}: about {} in total",
+        count_of(steps, "load"),
+        format_micros(plan.load_us),
+        format_micros(plan.probe_interval_us),
+        format_micros(whole / 1_000_000 * 1_000_000)
+    )
 }
 
-impl<'a> LoadProgress<'a> {
-    pub fn new(args: &LoadArgs, plan: &'a LoadPlan) -> LoadProgress<'a> {
-        let steps = plan.steps.len() as u64;
-        let whole = plan.idle_us * (steps + 1) + (plan.load_us + SETUP_TIME_US) * steps;
-        let budget = format!(
-            "{} of {}, with probes every {}: about {} in total",
-            count_of(steps, "load"),
-            format_micros(plan.load_us),
-            format_micros(plan.probe_interval_us),
-            format_micros(whole / 1_000_000 * 1_000_000)
-        );
-        print_statement(&args.output, &budget);
-        LoadProgress { plan, line: StatusLine::new(args.output.shows_progress()), last: None }
-    }
-
-    /// Prints a line if the last one is old enough or another load has begun.
-    pub fn show(&mut self, now: &LoadRunProgress) {
-        let before = self.last.clone().unwrap_or_default();
-        let changed = self.last.is_none() || before.step != now.step;
-        if !changed && now.elapsed < before.elapsed + LINE_INTERVAL {
-            return;
-        }
-        let step = now.step.and_then(|i| self.plan.steps.get(i as usize));
-        let what = step.map_or_else(|| "idle".to_owned(), load_step_text::describe_step);
-        let time = now.elapsed.saturating_sub(before.elapsed);
-        let speed = |new: Option<u64>, old: Option<u64>| {
-            let grown = new?.checked_sub(old.unwrap_or(0))?;
-            Rate::over(grown, time).map(|r| format_rate(r.as_bps()))
-        };
-        let line = format!(
-            "{:>6.1} s  {what:<34}  RTT {:<9} {:>14} {:>14}",
-            now.elapsed.as_secs_f64(),
-            or_absent(now.rtt, format_duration),
-            speed(now.load_bytes, before.load_bytes).unwrap_or_else(|| ABSENT.to_owned()),
-            speed(now.competitor_bytes, before.competitor_bytes).unwrap_or_default(),
-        );
-        self.line.print(&paint(FAINT, line.trim_end()));
-        self.last = Some(now.clone());
-    }
-
-    /// Prints an empty line between progress and result.
-    pub fn finish(&mut self) {
-        if self.last.is_some() {
-            self.line.print("");
-        }
-    }
-}
-
-/// Fails before a long run if the plots cannot be written.
-fn check_load_plots(pictures: &[PathBuf]) -> Result<(), CommandFailure> {
-    Ok(pictures.iter().try_for_each(|path| plot::check_figure_path(path))?)
-}
-
-/// Writes every requested file.
-pub fn write_load_files(
-    pictures: &[PathBuf],
-    csv: Option<&Path>,
-    load: &LoadReport,
-) -> Result<(), CommandFailure> {
-    if let Some(path) = csv {
-        let hint = "write it elsewhere with `longhaul report show last --csv FILE`";
-        command_output::write_file(path, &render_load_csv(load), hint)?;
-    }
-    Ok(pictures.iter().try_for_each(|path| plot::write_load_figure(load, path))?)
+/// Formats the progress, with the mean rates of the current load, which has run for `time`.
+fn format_load_progress(plan: &LoadPlan, now: &LoadRunProgress, time: Duration) -> String {
+    let step = now.step.and_then(|i| plan.steps.get(i as usize));
+    let what = step.map_or_else(|| "idle".to_owned(), load_step_text::describe_step);
+    let rate = |bytes: Option<u64>| Rate::over(bytes?, time).map(|rate| rate.to_string());
+    format!(
+        "{:>6.1} s  {what}, RTT {}  {}  {}",
+        now.elapsed.as_secs_f64(),
+        or_absent(now.rtt, format_duration),
+        rate(now.load_bytes).unwrap_or_default(),
+        rate(now.competitor_bytes).unwrap_or_default(),
+    )
 }
 
 #[cfg(test)]

@@ -37,7 +37,6 @@ Examples:
   longhaul path far                RTT, routes in both directions, path MTU
   longhaul path 192.0.2.7 --tcp --to-port 443
                                    any host, with TCP probes to its port 443
-  longhaul path far --alternatives also find the next hops of load balancers
   longhaul path far --load=8s      find the narrow link, where the queue grows
   longhaul path far --watch        live table; Ctrl-C ends it";
 
@@ -52,18 +51,15 @@ TCP probes need privileges.
 --load sends bulk data to the host, which must run `longhaul serve`, and probes
 every hop once per second before, during and after the load.
 
---watch probes each hop at most once per second until Ctrl-C, or for --count
-rounds. If standard output is not a terminal, it prints one line per hop and
-round instead. At the end, the result is shown as a report.
+--watch traces the path once per second, and prints the table of each round below
+the last one if standard output is not a terminal.
 
 AS numbers and locations come from databases in MaxMind's format, such as
 GeoLite2-ASN.mmdb, in the folder `address-data` next to the archive. The only
-lookups are those of names of addresses, by this host's resolver; --no-names
-disables them.
+lookups are those of names of addresses, by this host's resolver.
 
-Exit codes are those of `longhaul --help`; 3 if no host answered, 5 if
-privileges are missing for all requested probes, 130 after Ctrl-C, except for
---watch without --count. The results so far are then shown and archived.";
+Exit code 3: no host answered; 5: privileges are missing for all probes; 130:
+Ctrl-C, except for --watch without --count. The results so far are then shown.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -240,7 +236,7 @@ fn show_path_report(
     report: &PathReport,
     interrupted: bool,
 ) -> Result<ExitCode, CommandFailure> {
-    report_output::write_report(&args.output.form, report, |_| build_path_document(report))?;
+    report_output::write_report(&args.output.form, report, &build_path_document(report))?;
     if interrupted {
         let fail = CommandFailure::new(INTERRUPTED, "the path measurement was interrupted");
         return Err(fail.hint(Some("see the results so far above")));

@@ -1,7 +1,9 @@
 //! `longhaul predict`: predicts throughput over windows and streams, alone or beside a scan.
 
 use crate::cli::args::{ArchiveArgs, OutputArgs};
+use crate::cli::record_command::wrong_kind_failure;
 use crate::cli::report_command::report_output;
+use crate::cli::tune_command::parse_picture_path;
 use crate::cli::value_parsers::setting_lists::{
     self, LossRatios, SizeList, StreamCounts, WindowList, accept_round_trip, parse_loss_ratios,
     parse_queue_sizes, parse_stream_counts, parse_windows,
@@ -14,18 +16,18 @@ use jiff::Timestamp;
 use longhaul_analysis::predict::scan_derivation::{HEADER_BYTES, MSS_BYTES};
 use longhaul_analysis::predict::{MODELLED, check_plan, derive_plan_from_scan, predict_goodput};
 use longhaul_model::report::v1::predict::{
-    PredictionHosts, PredictionObservation, PredictionPath, PredictionPlan,
+    PredictionAnalysis, PredictionHosts, PredictionObservation, PredictionPath, PredictionPlan,
 };
 use longhaul_model::report::v1::{
-    AnyReport, Report, ReportCaveat, RunParty, ScanReport, ThroughputReport,
+    AnyReport, PredictionReport, Report, ReportCaveat, ReportKind, RunParty, ScanReport,
+    ThroughputReport,
 };
 use longhaul_probe::plan_limits;
 use longhaul_report::plot;
 use longhaul_report::prediction_text::build_prediction_document;
-use longhaul_report::prediction_text::prediction_csv::render_prediction_csv;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
 pub struct PredictArgs {
@@ -70,11 +72,8 @@ pub struct PredictArgs {
     #[arg(short = 't', long, value_name = "TIME", value_parser = parse_run_time,
         help_heading = "Settings")]
     pub time: Option<u64>,
-    /// Write the cells as CSV
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
     /// Plot goodput over streams to an .svg file
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
@@ -83,30 +82,22 @@ pub struct PredictArgs {
 pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
     if let Some(path) = &args.plot {
-        plot::check_figure_path(path)?;
+        plot::check_replaceable(path)?;
     }
-    let (started, began) = (Timestamp::now(), Instant::now());
-    let asked = resolve_prediction_input(args)?;
-    let analysis = predict_goodput(&asked.plan, &asked.observation);
-    let run = report_archiving::create_run_info(
-        started,
-        began.elapsed(),
-        asked.initiator,
-        asked.responder,
-    );
-    let mut report = Report::new(run, asked.plan, asked.observation, analysis)
-        .with_notes(Vec::new(), asked.caveats);
+    let began = Instant::now();
+    let mut report = match &args.scan {
+        Some(wanted) => begin_from_scan(wanted, args)?,
+        None => begin_from_options(args)?,
+    };
+    apply_options(&mut report.plan, args);
+    check_prediction(&report.plan)?;
+    report.analysis = predict_goodput(&report.plan, &report.observation);
+    report.run.duration_us = report_archiving::saturating_micros(began.elapsed());
     report_archiving::archive_report(&args.output, &mut report);
-    if let Some(path) = &args.csv {
-        let hint = "name a file in an existing, writable folder";
-        command_output::write_file(path, &render_prediction_csv(&report), hint)?;
-    }
     if let Some(path) = &args.plot {
-        plot::write_prediction_figure(&report, path)?;
+        plot::write_figure(path, &plot::draw_prediction(&report))?;
     }
-    report_output::write_report(&args.output.form, &report, |_| {
-        build_prediction_document(&report)
-    })?;
+    report_output::write_report(&args.output.form, &report, &build_prediction_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -114,22 +105,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
 const DEFAULT_AUTO_WINDOW_BYTES: u64 = 3 << 20;
 const DEFAULT_TIME_US: u64 = 30_000_000;
 
-/// The input of a prediction.
-struct PredictionInput {
-    pub plan: PredictionPlan,
-    pub observation: PredictionObservation,
-    pub initiator: RunParty,
-    pub responder: RunParty,
-    pub caveats: Vec<ReportCaveat>,
-}
-
-fn resolve_prediction_input(args: &PredictArgs) -> Result<PredictionInput, CommandFailure> {
-    let mut asked = match &args.scan {
-        Some(wanted) => input_from_scan(wanted, args)?,
-        None => input_from_options(args)?,
-    };
-    apply_options(&mut asked.plan, args);
-    let plan = &asked.plan;
+fn check_prediction(plan: &PredictionPlan) -> Result<(), CommandFailure> {
     setting_lists::check_grid_size(&[
         plan.windows_bytes.len(),
         plan.streams.len(),
@@ -141,13 +117,22 @@ fn resolve_prediction_input(args: &PredictArgs) -> Result<PredictionInput, Comma
         CommandFailure::new(USAGE, format!("cannot predict this many cells: {told}"))
             .hint(Some("reduce the windows, streams, losses or buffers"))
     })?;
-    check_plan(plan)
-        .map_err(|e| CommandFailure::new(USAGE, format!("cannot predict this: {e}")))?;
-    Ok(asked)
+    check_plan(plan).map_err(|e| CommandFailure::new(USAGE, format!("cannot predict this: {e}")))
 }
 
-/// Builds the input for a path without hosts.
-fn input_from_options(args: &PredictArgs) -> Result<PredictionInput, CommandFailure> {
+/// Creates a report whose cells are not predicted yet.
+fn begin_report(
+    plan: PredictionPlan,
+    observation: PredictionObservation,
+    [initiator, responder]: [RunParty; 2],
+) -> PredictionReport {
+    let (started, not_yet) = (Timestamp::now(), Duration::ZERO);
+    let run = report_archiving::create_run_info(started, not_yet, initiator, responder);
+    Report::new(run, plan, observation, PredictionAnalysis::default())
+}
+
+/// Begins the prediction of a path without hosts.
+fn begin_from_options(args: &PredictArgs) -> Result<PredictionReport, CommandFailure> {
     let (Some(rtt_us), Some(capacity_bps)) = (args.rtt, args.rate) else {
         let text = "cannot predict without --rtt and --rate, or --scan";
         return Err(CommandFailure::new(USAGE, text));
@@ -175,16 +160,11 @@ fn input_from_options(args: &PredictArgs) -> Result<PredictionInput, CommandFail
         scan_id: None,
     };
     let place = |host: &str| RunParty { host: host.to_owned(), ..RunParty::default() };
-    Ok(PredictionInput {
-        plan,
-        observation: PredictionObservation::default(),
-        initiator: place("sender"),
-        responder: place("receiver"),
-        caveats: Vec::new(),
-    })
+    let parties = ["sender", "receiver"].map(place);
+    Ok(begin_report(plan, PredictionObservation::default(), parties))
 }
 
-fn input_from_scan(wanted: &str, args: &PredictArgs) -> Result<PredictionInput, CommandFailure> {
+fn begin_from_scan(wanted: &str, args: &PredictArgs) -> Result<PredictionReport, CommandFailure> {
     let (scan, runs) = find_scan(wanted, &args.output.archive)?;
     let forward = !args.reverse;
     let (plan, observation) = derive_plan_from_scan(&scan, &runs, forward).map_err(|e| {
@@ -196,13 +176,9 @@ fn input_from_scan(wanted: &str, args: &PredictArgs) -> Result<PredictionInput, 
         };
         CommandFailure::new(USAGE, told).hint(Some(way))
     })?;
-    Ok(PredictionInput {
-        caveats: scan_caveats(&plan, &observation),
-        plan,
-        observation,
-        initiator: scan.run.initiator,
-        responder: scan.run.responder,
-    })
+    let caveats = scan_caveats(&plan, &observation);
+    let report = begin_report(plan, observation, [scan.run.initiator, scan.run.responder]);
+    Ok(report.with_notes(Vec::new(), caveats))
 }
 
 /// Returns the scan and the reports of its probes.
@@ -218,9 +194,7 @@ fn find_scan(
         })?,
         id => {
             let AnyReport::Scan(scan) = archive.find(id)? else {
-                let text = format!("cannot predict run {id}: it is not a scan");
-                let hint = "list the runs and their kinds with `longhaul report list`";
-                return Err(CommandFailure::new(USAGE, text).hint(Some(hint)));
+                return Err(wrong_kind_failure(id, ReportKind::Scan));
             };
             *scan
         }

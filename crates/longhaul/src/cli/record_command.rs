@@ -36,21 +36,20 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   longhaul record far --legs way.toml -P 4 -w 256M -t 10min
-                                        measure, and write the bundle
+                                    measure, and write the bundle
   longhaul record make --run last --legs way.toml
-                                        write the bundle of an archived run
+                                    write the bundle of an archived run
   longhaul record verify record-20261122T181206Z-5a40f3
-                                        verify that a bundle is unchanged
-  longhaul record check claim.toml      check that the figures of a claim agree
+                                    verify that a bundle is unchanged
+  longhaul record check claim.toml  check that the figures of a claim agree
 
 The legs file names the cities that the data passes, in order:
   stops = [\"San Jose (SJC)\", \"Chicago (ORD)\", \"Lulea\"]
 Without it, a record has no distance and no score. docs/record.md documents the
 legs file and the bundle, docs/claims.md the claims.
 
-Exit code 1: a claim or a bundle is inconsistent; otherwise those of
-`longhaul --help`. If the name of a server is a command of `record`, use its
-address.";
+Exit code 1: a claim or a bundle is inconsistent. If the name of a server is a
+command of `record`, use its address.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -264,9 +263,8 @@ fn write_bundle(
     let contents = BundleContents { record: &record, evidence, attached: &args.attach };
     bundle_contents::write_bundle_files(&mut folder, &contents)?;
     let files = folder.finish(inputs.signer.as_ref())?;
-    report_output::write_report(written, &record, |_| {
-        build_record_document(&record, &place, files.len())
-    })?;
+    let document = build_record_document(&record, &place, files.len());
+    report_output::write_report(written, &record, &document)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -277,17 +275,15 @@ fn run_verify(args: &RecordVerifyArgs) -> Result<ExitCode, CommandFailure> {
     let differs: Value = differs.map(|(what, why)| json!({ "what": what, "why": why })).collect();
     command_output::print_json_or_document(
         args.json,
-        || {
-            json!({
-                "schema": "longhaul.verified/1",
-                "sound": found.differs.is_empty(),
-                "files": found.files,
-                "differs": differs,
-                "agrees": found.agrees,
-                "signed_by": found.signed_by,
-            })
-        },
-        || record_text::build_verification_document(&args.folder, &found),
+        &json!({
+            "schema": "longhaul.verified/1",
+            "sound": found.differs.is_empty(),
+            "files": found.files,
+            "differs": differs,
+            "agrees": found.agrees,
+            "signed_by": found.signed_by,
+        }),
+        &record_text::build_verification_document(&args.folder, &found),
     )?;
     Ok(consistency_exit_code(found.differs.is_empty()))
 }
@@ -316,8 +312,8 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
     }
     command_output::print_json_or_document(
         as_json,
-        || json!(all),
-        || longhaul_report::claim_text::build_claims_document(&all),
+        &json!(all),
+        &longhaul_report::claim_text::build_claims_document(&all),
     )?;
     Ok(consistency_exit_code(!all.iter().any(CheckedClaim::has_wrong_figure)))
 }
@@ -407,7 +403,8 @@ fn load_archived_runs(
     Ok(RecordRuns { transfer, path })
 }
 
-fn wrong_kind_failure(id: &str, kind: ReportKind) -> CommandFailure {
+/// Returns the error for a run of another kind than the required one.
+pub fn wrong_kind_failure(id: &str, kind: ReportKind) -> CommandFailure {
     let fail =
         CommandFailure::new(USAGE, format!("cannot use `{id}`: it is not a {} run", kind.word()));
     fail.hint(Some("list the runs and their kinds with `longhaul report list`"))
@@ -432,24 +429,20 @@ fn find_nearest_path_run(
     Ok(near.min_by_key(|(apart, _)| *apart).map(|(_, path)| path))
 }
 
-/// The number of packets shown, as in the submissions of 2004.
-const SHOWN_PACKETS: u64 = 100;
-
 /// The capture of one end.
 struct RecordCapture {
     /// The role of the end: `initiator` or `responder`.
     pub role: &'static str,
     pub file: PathBuf,
     reading: CaptureReading,
-    /// The analysis and the first packets.
+    /// The analysis.
     pub text: String,
 }
 
 impl RecordCapture {
     pub fn read(role: &'static str, file: PathBuf) -> Result<RecordCapture, CommandFailure> {
-        let (reading, says) = capture_command::read_capture(&file)?;
-        let (extract, _) = capture_command::format_first_packets(&file, SHOWN_PACKETS)?;
-        Ok(RecordCapture { role, text: format!("{says}\nfirst packets\n{extract}"), file, reading })
+        let (reading, text) = capture_command::read_capture(&file)?;
+        Ok(RecordCapture { role, text, file, reading })
     }
 }
 

@@ -13,7 +13,7 @@ mod site_report;
 use crate::cli::args::{
     ArchiveArgs, EventsArgs, ReportCommand, ReportOutputArgs, RoutesArgs, ScanFilesArgs,
 };
-use crate::cli::{command_output, load_command, report_archiving, tune_command};
+use crate::cli::{command_output, report_archiving, tune_command};
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table;
@@ -22,7 +22,7 @@ use longhaul_model::report::v1::{AnyReport, ImportedReport, PathReport};
 use longhaul_report::document::{DocumentTable, ReportDocument, left, right};
 use longhaul_report::event_text;
 use longhaul_report::number_format::{ABSENT, format_rate, or_absent};
-use longhaul_report::routes_text::{self, routes_csv};
+use longhaul_report::{plot, routes_text};
 use longhaul_store::history_store::{EventFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use serde_json::{Value, json};
@@ -57,8 +57,8 @@ fn list_archived_runs(limit: u32, as_json: bool, args: &ArchiveArgs) -> Result<(
     }
     command_output::print_json_or_document(
         as_json,
-        || entries.iter().map(entry_json).collect(),
-        || build_run_list(&entries),
+        &entries.iter().map(entry_json).collect(),
+        &build_run_list(&entries),
     )
 }
 
@@ -99,20 +99,24 @@ fn show_run(
 ) -> Result<(), CommandFailure> {
     report_output::check_output_files(written)?;
     let report = report_output::open_existing_archive(args)?.find(id)?;
-    report_output::write_report(written, &report, |_| longhaul_report::build_document(&report))?;
-    let usage = |text: &str| Err(CommandFailure::new(USAGE, text));
-    match &report {
-        AnyReport::Scan(scan) => tune_command::write_scan_files(files, scan),
-        AnyReport::Load(_) if !files.plot_curves.is_empty() || !files.plot_asymmetry.is_empty() => {
-            usage("cannot draw this plot: loads have only the one of `--plot FILE`")
+    report_output::write_report(written, &report, &longhaul_report::build_document(&report))?;
+    let figure = match &report {
+        AnyReport::Scan(scan) => return tune_command::write_scan_files(files, scan),
+        AnyReport::Load(load) => Some(plot::draw_load_chart(load)),
+        AnyReport::Predict(prediction) => Some(plot::draw_prediction(prediction)),
+        _ => None,
+    };
+    if files.csv.is_some() || files.plot_curves.is_some() {
+        let text = "cannot write CSV or plot curves: this run is not a scan";
+        return Err(CommandFailure::new(USAGE, text));
+    }
+    match (&files.plot, figure) {
+        (None, _) => Ok(()),
+        (Some(path), Some(figure)) => Ok(plot::write_figure(path, &figure)?),
+        (Some(_), None) => {
+            let text = "cannot plot this run: it is neither a scan, a load nor a prediction";
+            Err(CommandFailure::new(USAGE, text))
         }
-        AnyReport::Load(report) => {
-            load_command::write_load_files(&files.plot, files.csv.as_deref(), report)
-        }
-        _ if tune_command::any_file_requested(files) => {
-            usage("cannot write CSV or plots: this run is neither a scan nor a load")
-        }
-        _ => Ok(()),
     }
 }
 
@@ -152,8 +156,8 @@ fn list_found_events(args: &EventsArgs) -> Result<(), CommandFailure> {
     }
     command_output::print_json_or_document(
         args.json,
-        || json!(events),
-        || event_text::build_event_list(&events),
+        &json!(events),
+        &event_text::build_event_list(&events),
     )
 }
 
@@ -164,8 +168,8 @@ fn show_event(id: &str, as_json: bool, args: &ArchiveArgs) -> Result<(), Command
     let event = find_event(&archive, id)?;
     command_output::print_json_or_document(
         as_json,
-        || json!(event),
-        || event_text::build_event_document(&event),
+        &json!(event),
+        &event_text::build_event_document(&event),
     )
 }
 
@@ -214,13 +218,10 @@ fn show_routes(args: &RoutesArgs) -> Result<(), CommandFailure> {
         }
         tables.push(table);
     }
-    if args.csv {
-        return command_output::print_text(&routes_csv::render_traces_csv(&tables));
-    }
     command_output::print_json_or_document(
         args.json,
-        || json!(tables),
-        || routes_text::build_route_document(&tables),
+        &json!(tables),
+        &routes_text::build_route_document(&tables),
     )
 }
 

@@ -26,12 +26,9 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul test far                     1 stream for 10 s
   longhaul test far -P 9 -w 64M -t 30   9 streams, 64 MiB buffers, 30 s
-  longhaul test far -R                  reverse: the server sends
   longhaul test far --bidir --json      both directions at once, as JSON
   longhaul test far -u -b 500M          UDP at 500 Mbit/s: loss and jitter
-  longhaul test far --iperf3            against an iperf3 server
   longhaul test far --expect 'goodput >= 9 Gbit/s'
                                         exit with 1 if goodput is lower";
 
@@ -40,21 +37,20 @@ Sizes take K, M, G (powers of 1024), KiB, MiB, GiB, or kB, MB, GB (powers of
 1000). Rates take K, M, G (powers of 1000 bit/s), Mbit/s, Gbit/s, or MB/s.
 Times take ns, us, ms, s, min, h; a bare number is in seconds.
 
---window requests a buffer size. Linux limits it to net.core.rmem_max and
-net.core.wmem_max, and the report shows the size that was granted. Without
---window the kernel autotunes the buffers, which is best on most hosts.
+Linux limits --window to net.core.rmem_max and net.core.wmem_max; the report
+shows what was granted. Without it the kernel autotunes the buffers, which is
+best on most hosts.
 
-Goodput is the payload that reached the memory of the receiving program
-(`delivered`). With --wire the receiver's kernel discards the payload, which
-shows what path and network stack can do; the result is labelled `wire`.
+Goodput is the payload that reached the memory of the receiving program. With
+--wire the receiver's kernel discards the payload, which shows what path and
+network stack can do.
 
-With --iperf3 the server is an iperf3 server, version 3.1 or newer. Without it,
-an iperf3 server is detected automatically unless a token is given, because
+An iperf3 server is detected automatically unless a token is given, because
 iperf3 cannot prove that it knows the token. docs/iperf3.md lists what an iperf3
 server does not support or report.
 
-Every run is archived before it is shown. If the archive fails, the result is
-shown with the caveat `not_archived`, and the exit code does not change.";
+If a run cannot be archived, the result is shown with the caveat `not_archived`,
+and the exit code does not change.";
 
 /// In which shape a run is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -195,12 +191,12 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
 pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode, CommandFailure> {
     report_output::check_output_files(&args.output.form)?;
     let report = measure_throughput(args)?;
-    let document = |_| build_throughput_document(&report);
+    let document = build_throughput_document(&report);
     if args.format == TestFormat::Iperf3 {
-        report_output::write_report_files(&args.output.form, &report, document)?;
+        report_output::write_report_files(&args.output.form, &report, &document)?;
         command_output::print_json(&iperf3_report_json::to_iperf3_json(&report, interval_us))?;
     } else {
-        report_output::write_report(&args.output.form, &report, document)?;
+        report_output::write_report(&args.output.form, &report, &document)?;
     }
     Ok(report_missed_expectations(args, &report))
 }

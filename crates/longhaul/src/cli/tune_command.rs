@@ -22,7 +22,7 @@ use crate::cli::value_parsers::{
 };
 use crate::cli::{command_output, interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
-use active_scan::{ActiveScan, ProbeRequest, ScanHalt, add_spent};
+use active_scan::{ActiveScan, add_spent};
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::scan::{conclude_scan, order_cells};
@@ -35,7 +35,7 @@ use longhaul_model::report::v1::scan::{ScanBudget, ScanCell, ScanPlan, SearchMod
 use longhaul_model::report::v1::{Report, RunInfo, ScanReport};
 use longhaul_probe::{plan_limits, throughput};
 use longhaul_report::number_format::count_of;
-use longhaul_report::plot::{self, ScanFigure};
+use longhaul_report::plot;
 use longhaul_report::scan_text::build_scan_document;
 use longhaul_report::scan_text::scan_csv::render_scan_csv;
 use std::collections::BTreeSet;
@@ -46,7 +46,6 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   longhaul tune far                     find the best setting in a few probes
-  longhaul tune far -R                  reverse: the server sends
   longhaul tune far --grid -w auto,256K-16M -P 1-32
                                         measure every cell; repeat to resume
   longhaul tune far --grid --csv scan.csv --plot heat.svg
@@ -64,10 +63,7 @@ the sender's default.
 
 Every probe is archived as a run of its own. If a scan is interrupted by Ctrl-C,
 a crash or a lost server, the same command resumes it within a day. The result
-is remembered for the path, and a later search starts from it.
-
-Exit codes are those of `longhaul --help`; 3 if the server was lost before the
-end, 130 after Ctrl-C. The results so far are then shown and archived.";
+is remembered for the path, and a later search starts from it.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -130,18 +126,15 @@ pub struct TuneArgs {
 /// Files that a scan can be written to.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ScanFilesArgs {
-    /// Write the probes of a scan or a load as CSV
+    /// Write the probes of a scan as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
-    /// Plot the heat map of a scan, or loads over time, to an .svg file; may be repeated
+    /// Plot the heat map of a scan, loads over time, or a prediction to an .svg file
     #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
-    pub plot: Vec<PathBuf>,
+    pub plot: Option<PathBuf>,
     /// Plot the throughput of a scan over streams to an .svg file
     #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
-    pub plot_curves: Vec<PathBuf>,
-    /// Plot the asymmetry of a scan's directions to an .svg file
-    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
-    pub plot_asymmetry: Vec<PathBuf>,
+    pub plot_curves: Option<PathBuf>,
 }
 
 pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
@@ -158,7 +151,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
     course.progress.clear_line();
     match ended {
         Ok(stopped_by) => finish_scan(course, stopped_by),
-        Err(halt) => abort_scan(course, halt),
+        Err(fail) => abort_scan(course, fail),
     }
 }
 
@@ -179,13 +172,8 @@ fn finish_scan(mut course: ActiveScan<'_>, stopped_by: &str) -> Result<ExitCode,
 }
 
 /// Reports an interrupted scan. Its probes are archived, and the same command resumes it.
-fn abort_scan(course: ActiveScan<'_>, halt: ScanHalt) -> Result<ExitCode, CommandFailure> {
-    let (stopped_by, fail) = match halt {
-        ScanHalt::FarEndGone(fail) => ("far_end_gone", fail),
-        ScanHalt::Interrupted => {
-            ("interrupted", CommandFailure::new(INTERRUPTED, "the scan was interrupted"))
-        }
-    };
+fn abort_scan(course: ActiveScan<'_>, fail: CommandFailure) -> Result<ExitCode, CommandFailure> {
+    let stopped_by = if fail.code == INTERRUPTED { "interrupted" } else { "far_end_gone" };
     if course.runs.is_empty() {
         return Err(fail);
     }
@@ -227,7 +215,7 @@ fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
 }
 
 fn show_scan(args: &TuneArgs, report: &ScanReport) -> Result<(), CommandFailure> {
-    report_output::write_report(&args.output.form, report, |_| build_scan_document(report))?;
+    report_output::write_report(&args.output.form, report, &build_scan_document(report))?;
     write_scan_files(&args.files, report)
 }
 
@@ -235,7 +223,7 @@ fn show_scan(args: &TuneArgs, report: &ScanReport) -> Result<(), CommandFailure>
 fn search_all_directions(
     course: &mut ActiveScan<'_>,
     idle_rtt: Duration,
-) -> Result<&'static str, ScanHalt> {
+) -> Result<&'static str, CommandFailure> {
     let ways: &[bool] = match course.plan.direction {
         RunDirection::Forward => &[true],
         RunDirection::Reverse => &[false],
@@ -258,7 +246,7 @@ fn search_direction(
     forward: bool,
     ways_left: usize,
     idle_rtt: Duration,
-) -> Result<SearchStop, ScanHalt> {
+) -> Result<SearchStop, CommandFailure> {
     let plan = direction_budget(&course.plan, course.budget_spent(!forward), ways_left);
     let remembered = scan_history::recall_setting(course.args, forward, idle_rtt);
     let remembered = remembered.map(|SettingChoice { setting, goodput_bps, .. }| {
@@ -272,10 +260,17 @@ fn search_direction(
             SearchStep::Probe(probe) => probe,
             SearchStep::Done(stop) => return Ok(stop),
         };
-        let wanted = next_request(course, probe, forward);
-        let trial = match course.measure_cell(&wanted)? {
-            Some(report) => ProbeTrial::of(wanted.setting.clone(), report),
-            None => ProbeTrial::failed(wanted.setting.clone()),
+        let time = probe_time(course, &probe);
+        let wanted = ScanCell {
+            index: course.next_index(),
+            setting: probe.setting.clone(),
+            forward,
+            why: Some(probe.why),
+            ..ScanCell::default()
+        };
+        let trial = match course.measure_cell(wanted, time)? {
+            Some(report) => ProbeTrial::of(probe.setting, report),
+            None => ProbeTrial::failed(probe.setting),
         };
         search.record(trial);
     }
@@ -297,19 +292,12 @@ fn direction_budget(plan: &ScanPlan, elsewhere: SearchSpent, ways_left: usize) -
     }
 }
 
-fn next_request(course: &ActiveScan<'_>, probe: SearchProbe, forward: bool) -> ProbeRequest {
+/// Returns the time of a probe: at least that of the plan, or the one given by `--time`.
+fn probe_time(course: &ActiveScan<'_>, probe: &SearchProbe) -> Duration {
     let asked = Duration::from_micros(probe_time_us(&course.plan));
-    let time = match course.args.time {
+    match course.args.time {
         Some(_) => asked,
         None => probe.time.max(asked),
-    };
-    ProbeRequest {
-        index: course.next_index(),
-        setting: probe.setting,
-        forward,
-        sentinel: false,
-        why: Some(probe.why),
-        time,
     }
 }
 
@@ -333,7 +321,7 @@ fn replay_probes(course: &mut ActiveScan<'_>, search: &mut SettingSearch, forwar
 }
 
 /// Measures every slot without a result.
-fn scan_grid(course: &mut ActiveScan<'_>) -> Result<&'static str, ScanHalt> {
+fn scan_grid(course: &mut ActiveScan<'_>) -> Result<&'static str, CommandFailure> {
     let slots = order_cells(&course.plan);
     // Cells finished before the scan was resumed do not know whether they are sentinels.
     let mut done = BTreeSet::new();
@@ -345,14 +333,14 @@ fn scan_grid(course: &mut ActiveScan<'_>) -> Result<&'static str, ScanHalt> {
     }
     let time = Duration::from_micros(probe_time_us(&course.plan));
     for slot in slots.into_iter().filter(|slot| !done.contains(&slot.index)) {
-        course.measure_cell(&ProbeRequest {
+        let wanted = ScanCell {
             index: slot.index,
             setting: slot.setting,
             forward: slot.forward,
             sentinel: slot.sentinel,
-            why: None,
-            time,
-        })?;
+            ..ScanCell::default()
+        };
+        course.measure_cell(wanted, time)?;
     }
     Ok("grid_done")
 }
@@ -491,22 +479,13 @@ pub fn write_scan_files(files: &ScanFilesArgs, scan: &ScanReport) -> Result<(), 
         let hint = "write it elsewhere with `longhaul report show last --csv FILE`";
         command_output::write_file(path, &render_scan_csv(scan), hint)?;
     }
-    for (paths, figure) in [
-        (&files.plot, ScanFigure::HeatMap),
-        (&files.plot_curves, ScanFigure::Curves),
-        (&files.plot_asymmetry, ScanFigure::Asymmetry),
-    ] {
-        for path in paths {
-            plot::write_scan_figure(scan, path, figure)?;
-        }
+    if let Some(path) = &files.plot {
+        plot::write_figure(path, &plot::draw_heat_map(scan))?;
+    }
+    if let Some(path) = &files.plot_curves {
+        plot::write_figure(path, &plot::draw_goodput_curves(scan))?;
     }
     Ok(())
-}
-
-/// Returns true if any file is requested.
-pub fn any_file_requested(files: &ScanFilesArgs) -> bool {
-    let pictures = [&files.plot, &files.plot_curves, &files.plot_asymmetry];
-    files.csv.is_some() || pictures.iter().any(|paths| !paths.is_empty())
 }
 
 #[cfg(test)]

@@ -27,23 +27,18 @@ Examples:
 const DETAILS: &str = "\
 The agent measures until it is stopped, detects lasting changes and their
 causes, sends notifications, and serves a web page at the address `listen`. It
-logs one line per result and per event. Every run is a process of its own; a
-run that fails does not affect the others.
+logs one line per result and per event.
 
 SIGHUP reloads the file; an invalid file changes nothing. After SIGTERM or
 Ctrl-C the agent starts no more runs and waits up to a minute for those in
-progress; a second signal stops it immediately. Every planned run that did not
-start is reported with the reason.
+progress; a second signal stops it immediately.
 
 --check reports all errors at once, with line, key and correction. For a valid
-file it prints a summary: the targets, runs and bytes per day, the busiest host,
-interface or link, and the longest round. Bytes are the maximum that runs may
-send at the declared rates (1 Gbit/s if none is declared). It checks only the
-permissions of secret files.
+file it prints the targets, runs and bytes per day, the busiest host, interface
+or link, and the longest round. Bytes are the maximum that runs may send at the
+declared rates (1 Gbit/s if none is declared).
 
-docs/watch-file.md documents the file; contrib/watch.toml is an example.
-
-Exit codes are those of `longhaul --help`; 2 if the file is invalid.";
+docs/watch-file.md documents the file; contrib/watch.toml is an example.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -78,8 +73,8 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
             let costs = build_forecast(&file);
             command_output::print_json_or_document(
                 args.json,
-                || watch_cost::watch_cost_to_json(&path.display().to_string(), &file, &costs),
-                || watch_cost::build_watch_cost_document(&file, &costs),
+                &watch_cost::watch_cost_to_json(&path.display().to_string(), &file, &costs),
+                &watch_cost::build_watch_cost_document(&file, &costs),
             )?;
             Ok(ExitCode::SUCCESS)
         }

@@ -1,4 +1,4 @@
-//! `longhaul load` over loopback, from the command line to archive, picture and CSV.
+//! `longhaul load` over loopback, from the command line to archive and picture.
 
 use crate::loopback::FarEnd;
 use crate::support::{Folder, longhaul};
@@ -16,7 +16,7 @@ fn report(text: &[u8]) -> Value {
 fn loads_are_measured_kept_drawn_and_shown_again() {
     let folder = Folder::new("load-kept");
     let archive = folder.file("archive.sqlite3");
-    let (picture, table) = (folder.file("load.svg"), folder.file("load.csv"));
+    let picture = folder.file("load.svg");
     let far = FarEnd::start(&[]);
     let said = far
         .command("load", &SHORT)
@@ -24,8 +24,6 @@ fn loads_are_measured_kept_drawn_and_shown_again() {
         .arg(&archive)
         .arg("--plot")
         .arg(&picture)
-        .arg("--csv")
-        .arg(&table)
         .assert()
         .success();
     let found = report(&said.get_output().stdout);
@@ -48,11 +46,6 @@ fn loads_are_measured_kept_drawn_and_shown_again() {
     assert_eq!(show("last")["kind"], "load");
     let drawn = fs::read_to_string(&picture).expect("the picture");
     assert!(drawn.starts_with("<svg") && drawn.contains("seconds"));
-    let lines = fs::read_to_string(&table).expect("the table");
-    assert_eq!(
-        lines.lines().count() - 1,
-        found["observation"]["probes"].as_array().expect("probes").len()
-    );
     let again = folder.file("again.svg");
     let mut command = longhaul();
     command.args(["report", "show", "last", "--archive"]).arg(&archive);

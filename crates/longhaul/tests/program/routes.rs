@@ -139,19 +139,6 @@ fn json_holds_routes_and_every_trace() {
 }
 
 #[test]
-fn csv_has_a_line_for_each_trace() {
-    let text = shown("routes_csv", &["lyon", "--since", "2003-06-01", "--csv"]);
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 4);
-    assert!(lines[0].starts_with("host,run_id,at,route_number,change,"));
-    assert_eq!(
-        lines[2],
-        "lyon,20030611T230000Z-lyon,2003-06-11T23:00:00Z,2,several_hops,1,3-13,3-15,\
-         10000000,15,true,160000000"
-    );
-}
-
-#[test]
 fn nothing_to_show_is_said_with_what_would_help() {
     let folder = Folder::new("routes_none");
     let file = folder.file("archive.sqlite3");

@@ -335,6 +335,6 @@ fn a_run_that_is_no_scan_cannot_be_written_as_one() {
     command.args(["report", "show", "last", "--csv"]).arg(folder.file("scan.csv"));
     let assert = command.arg("--archive").arg(&file).assert().code(2);
     let text = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
-    assert!(text.contains("neither a scan nor a load"), "{text}");
+    assert!(text.contains("this run is not a scan"), "{text}");
     assert!(!folder.file("scan.csv").exists());
 }

@@ -12,8 +12,6 @@ Examples:
   longhaul report case far --before 3d..1d --after 1d..
   longhaul report case far --at 2003-06-11T22:45Z --span 2d -o case.html
   longhaul report case --event goodput-1a2b -o case.html
-  longhaul report case cesnet in2p3 uk --before 2003-06-01..2003-06-11
-      --after 2003-06-12..2003-06-20
 
 A time is RFC 3339, a date, yesterday, today, now, or a time ago (2h, 90 min,
 3d, 1w). All times are UTC. A period is FROM..TO, FROM.. (until now), or a date.";
@@ -23,16 +21,13 @@ Examples:
   longhaul report compare last 20261121T215612Z
   longhaul report compare far@2d..1d far@1d.. --expect 'change >= -5 %'
   longhaul report compare old.json new.json
-  longhaul report compare 20261120T1200,20261120T1300 20261121
 
 A set is a list with commas of: the id of a run or its first letters, `last`, a
-JSON file of reports, a host (all runs to it), HOST@PERIOD, @PERIOD, or
-measure:NAME (of the watch file).
+JSON file of reports, a host (all runs to it), HOST@PERIOD or @PERIOD.
 
 Expectations: change, change_low, change_high (the 95 % interval) of throughput,
 or of another quantity as in rtt_floor.change; p. A value that cannot be
-determined does not meet an expectation. Exit code 1: an expectation was not
-met.";
+determined does not meet an expectation.";
 
 /// In which form, and where to.
 #[derive(Debug, Clone, Default, Args)]

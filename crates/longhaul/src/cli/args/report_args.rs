@@ -71,9 +71,6 @@ pub struct RoutesArgs {
     /// Only traces since this date or time (UTC)
     #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "7d")]
     pub since: Timestamp,
-    /// Print every trace as a line of CSV
-    #[arg(long, help_heading = "Output", conflicts_with = "json")]
-    pub csv: bool,
     /// Print JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,

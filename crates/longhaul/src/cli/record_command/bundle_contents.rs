@@ -1,6 +1,6 @@
 //! The files of a bundle.
 
-use super::RecordEvidence;
+use super::{RecordCapture, RecordEvidence};
 use crate::cli::report_command::report_output;
 use crate::command_failure::CommandFailure;
 use anstream::adapter::strip_str;
@@ -17,6 +17,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const PAGE: &str = "index.html";
+const COMMANDS: &str = "command lines";
 
 /// The content of a bundle.
 pub struct BundleContents<'a> {
@@ -29,131 +30,99 @@ pub fn write_bundle_files(
     folder: &mut BundleFolder,
     of: &BundleContents,
 ) -> Result<(), CommandFailure> {
-    add_json(folder, RECORD, "the record: figures, legs, rules", of.record)?;
-    let (mut texts, commands) = match &of.evidence.runs.transfer {
+    let mut writer = BundleWriter { folder, chapters: Vec::new() };
+    writer.add_json(RECORD, "the record: figures, legs, rules", of.record)?;
+    let mut drawing = None;
+    match &of.evidence.runs.transfer {
         RecordTransfer::Measured(run) => {
-            (write_measured(folder, run)?, Some(record_evidence::render_commands(run)))
+            writer.add_measured(run)?;
+            let svg = plot::draw_goodput_chart(run).svg();
+            let about = "goodput over time, all streams together, as the receiver counted it";
+            writer.folder.add("course.svg", about, svg.as_bytes())?;
+            drawing = Some((svg, about.to_owned()));
         }
-        RecordTransfer::Imported(run) => (write_imported(folder, run)?, imported_command_line(run)),
-    };
-    texts.extend(write_path(folder, of)?);
-    texts.extend(copy_captures(folder, of)?);
-    let (mut settings, mut drawings) = (Vec::new(), Vec::new());
-    if let RecordTransfer::Measured(run) = &of.evidence.runs.transfer {
-        settings = write_settings(folder, of, run)?;
-        let svg = plot::draw_goodput_svg(run);
-        let about = "goodput over time, all streams together, as the receiver counted it";
-        folder.add("course.svg", about, svg.as_bytes())?;
-        drawings.push((svg, about.to_owned()));
+        RecordTransfer::Imported(run) => writer.add_imported(run)?,
     }
-    if let Some(commands) = &commands {
-        folder.add("commands.txt", "command lines", commands.as_bytes())?;
+    if let Some(path) = &of.evidence.runs.path {
+        writer.add_json("path.json", "the path measurement as archived", path)?;
+        let text = unstyled_text(&path_text::build_path_document(path));
+        writer.add_chapter("path.txt", "routes in both directions, path MTU", text)?;
     }
-    copy_attachments(folder, of)?;
+    if let Some(read) = &of.evidence.host {
+        writer.add_json("host-initiator.json", "readings of the initiator's host", read)?;
+    }
+    for RecordCapture { role, file, text, .. } in &of.evidence.captures {
+        let about = format!("packets of the transfer at the {role}");
+        writer.folder.copy(&format!("capture-{role}.pcapng"), &about, file)?;
+        let about = format!("analysis of the capture at the {role}");
+        let text = strip_str(text).to_string();
+        writer.add_chapter(&format!("capture-{role}.txt"), &about, text)?;
+    }
+    copy_attachments(writer.folder, of)?;
     let html = record_page::build_record_page(&record_page::RecordPageParts {
         record: of.record,
         runs: (of.evidence.runs.transfer.run(), of.evidence.runs.path.as_ref()),
-        commands,
-        settings,
-        texts,
-        drawings,
-        files: folder.files(),
+        chapters: writer.chapters,
+        drawing,
+        files: writer.folder.files(),
     });
-    folder.add(PAGE, "all results as a web page", html.html().as_bytes())?;
+    writer.folder.add(PAGE, "all results as a web page", html.html().as_bytes())?;
     Ok(())
 }
 
-/// A heading of the page, and the text below it.
-type PageChapter = (String, String);
-
-fn write_imported(
-    folder: &mut BundleFolder,
-    run: &ImportedReport,
-) -> Result<Vec<PageChapter>, CommandFailure> {
-    add_json(folder, IMPORTED, "the transfer as imported from another program", run)?;
-    let text = unstyled_text(&imported_text::build_imported_document(run));
-    let about = "the transfer as printed by another program";
-    folder.add("imported.txt", about, text.as_bytes())?;
-    Ok(vec![(about.to_owned(), text)])
+/// Writes files into the bundle, and collects those that the page shows.
+struct BundleWriter<'a> {
+    folder: &'a mut BundleFolder,
+    /// What each text is about, and the text.
+    chapters: Vec<(String, String)>,
 }
 
-/// Returns the printed command line without terminal control characters, if there is one.
-fn imported_command_line(run: &ImportedReport) -> Option<String> {
-    let command = run.observation.command.as_deref()?;
-    Some(format!("{}\n", capture_text::sanitize_shown(command)))
-}
-
-fn write_measured(
-    folder: &mut BundleFolder,
-    run: &ThroughputReport,
-) -> Result<Vec<PageChapter>, CommandFailure> {
-    add_json(folder, THROUGHPUT, "the transfer as archived: what both ends counted", run)?;
-    let near = unstyled_text(&throughput_text::build_throughput_document(run));
-    let far = record_evidence::render_responder_output(run);
-    let mut chapters = Vec::new();
-    for (role, text) in [("initiator", near), ("responder", far)] {
-        let name = format!("output-{role}.txt");
-        let about = format!("full output of the {role}");
-        folder.add(&name, &about, text.as_bytes())?;
-        chapters.push((format!("Output of the {role}"), text));
+impl BundleWriter<'_> {
+    fn add_chapter(&mut self, name: &str, about: &str, text: String) -> Result<(), CommandFailure> {
+        self.folder.add(name, about, text.as_bytes())?;
+        self.chapters.push((about.to_owned(), text));
+        Ok(())
     }
-    Ok(chapters)
-}
 
-fn write_path(
-    folder: &mut BundleFolder,
-    of: &BundleContents,
-) -> Result<Option<PageChapter>, CommandFailure> {
-    let Some(path) = &of.evidence.runs.path else {
-        return Ok(None);
-    };
-    add_json(folder, "path.json", "the path measurement as archived", path)?;
-    let text = unstyled_text(&path_text::build_path_document(path));
-    folder.add("path.txt", "routes in both directions, path MTU", text.as_bytes())?;
-    Ok(Some(("Routes".to_owned(), text)))
-}
+    fn add_json(
+        &mut self,
+        name: &str,
+        about: &str,
+        value: &impl Serialize,
+    ) -> Result<(), CommandFailure> {
+        let text = report_output::to_json(value, true)?;
+        self.folder.add(name, about, text.as_bytes())?;
+        Ok(())
+    }
 
-fn write_settings(
-    folder: &mut BundleFolder,
-    of: &BundleContents,
-    run: &ThroughputReport,
-) -> Result<Vec<PageChapter>, CommandFailure> {
-    let seen = &run.observation;
-    let (near, far) = if seen.forward {
-        (&seen.ends.sender, &seen.ends.receiver)
-    } else {
-        (&seen.ends.receiver, &seen.ends.sender)
-    };
-    let mut settings = Vec::new();
-    for (role, end) in [("initiator", near), ("responder", far)] {
-        let read = of.evidence.host.as_ref().filter(|_| role == "initiator");
-        let text = record_evidence::render_configuration(end, read);
-        let name = format!("configuration-{role}.txt");
-        folder.add(&name, &format!("settings of the {role}"), text.as_bytes())?;
-        settings.push((format!("Settings of the {role}"), text));
+    fn add_imported(&mut self, run: &ImportedReport) -> Result<(), CommandFailure> {
+        self.add_json(IMPORTED, "the transfer as imported from another program", run)?;
+        if let Some(command) = &run.observation.command {
+            // The text of another program may hold terminal control characters.
+            let text = format!("{}\n", capture_text::sanitize_shown(command));
+            self.add_chapter("commands.txt", COMMANDS, text)?;
+        }
+        let text = unstyled_text(&imported_text::build_imported_document(run));
+        self.add_chapter("imported.txt", "the transfer as printed by another program", text)
     }
-    if let Some(read) = &of.evidence.host {
-        add_json(folder, "host-initiator.json", "readings of the initiator's host", read)?;
-    }
-    Ok(settings)
-}
 
-/// Copies the captures, and adds them as text.
-fn copy_captures(
-    folder: &mut BundleFolder,
-    of: &BundleContents,
-) -> Result<Vec<PageChapter>, CommandFailure> {
-    let mut chapters = Vec::new();
-    for capture in &of.evidence.captures {
-        let role = capture.role;
-        let about = format!("packets of the transfer at the {role}");
-        folder.copy(&format!("capture-{role}.pcapng"), &about, &capture.file)?;
-        let text = strip_str(&capture.text).to_string();
-        let about = format!("analysis and first packets of the capture at the {role}");
-        folder.add(&format!("capture-{role}.txt"), &about, text.as_bytes())?;
-        chapters.push((format!("Packets at the {role}"), text));
+    fn add_measured(&mut self, run: &ThroughputReport) -> Result<(), CommandFailure> {
+        self.add_json(THROUGHPUT, "the transfer as archived: what both ends counted", run)?;
+        self.add_chapter("commands.txt", COMMANDS, record_evidence::render_commands(run))?;
+        let near = unstyled_text(&throughput_text::build_throughput_document(run));
+        let far = record_evidence::render_responder_output(run);
+        let roles = ["initiator", "responder"];
+        for (role, text) in roles.into_iter().zip([near, far]) {
+            let about = format!("full output of the {role}");
+            self.add_chapter(&format!("output-{role}.txt"), &about, text)?;
+        }
+        for (role, end) in roles.into_iter().zip(run.observation.initiator_and_responder()) {
+            let text = record_evidence::render_configuration(end);
+            let about = format!("settings of the {role}");
+            self.add_chapter(&format!("configuration-{role}.txt"), &about, text)?;
+        }
+        Ok(())
     }
-    Ok(chapters)
 }
 
 /// Copies attachments under generated names.
@@ -179,17 +148,6 @@ fn attachment_name(number: u32, file: &Path) -> String {
 
 fn unstyled_text(document: &ReportDocument) -> String {
     strip_str(&document.text()).to_string()
-}
-
-fn add_json(
-    folder: &mut BundleFolder,
-    name: &str,
-    about: &str,
-    value: &impl Serialize,
-) -> Result<(), CommandFailure> {
-    let text = report_output::to_json(value, true)?;
-    folder.add(name, about, text.as_bytes())?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -42,7 +42,6 @@ pub fn run(args: &AsymmetryArgs) -> Result<(), CommandFailure> {
         paths,
         caveats: gathered.caveats.clone(),
     };
-    let document =
-        |figures| run_comparison::asymmetry_document::build_asymmetry_document(&report, figures);
-    report_output::write_report(&args.site.written, &report, document)
+    let document = run_comparison::asymmetry_document::build_asymmetry_document(&report);
+    report_output::write_report(&args.site.written, &report, &document)
 }

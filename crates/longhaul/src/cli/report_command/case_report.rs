@@ -56,8 +56,8 @@ pub fn run(args: &CaseArgs) -> Result<(), CommandFailure> {
         paths,
         caveats: gathered.caveats.clone(),
     };
-    let document = |figures| run_comparison::case_document::build_case_document(&report, figures);
-    report_output::write_report(&args.written, &report, document)
+    let document = run_comparison::case_document::build_case_document(&report);
+    report_output::write_report(&args.written, &report, &document)
 }
 
 fn resolve_case_periods(args: &CaseArgs, archive: &Archive) -> Result<CasePeriods, CommandFailure> {

@@ -26,8 +26,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, CommandFailure> {
         changes: compared.changes,
         caveats: compared.caveats,
     };
-    let document = |_| run_comparison::comparison_document::build_comparison_document(&report);
-    report_output::write_report(&args.written, &report, document)?;
+    let document = run_comparison::comparison_document::build_comparison_document(&report);
+    report_output::write_report(&args.written, &report, &document)?;
     let changes = &report.changes;
     let missed = args.expect.iter().map(|wanted| (wanted.text(), wanted.describe_miss(changes)));
     Ok(expectation::report_misses(missed))

@@ -30,16 +30,16 @@ pub fn check_output_files(args: &ReportOutputArgs) -> Result<(), CommandFailure>
 pub fn write_report(
     args: &ReportOutputArgs,
     shape: &impl Serialize,
-    document: impl Fn(bool) -> ReportDocument,
+    document: &ReportDocument,
 ) -> Result<(), CommandFailure> {
-    write_report_files(args, shape, &document)?;
+    write_report_files(args, shape, document)?;
     if args.json {
         let pretty = std::io::stdout().is_terminal();
         command_output::print_unstyled(&to_json(shape, pretty)?)
     } else if args.markdown {
-        command_output::print_text(&document(false).markdown())
+        command_output::print_text(&document.markdown())
     } else {
-        command_output::print_text(&document(false).text())
+        command_output::print_text(&document.text())
     }
 }
 
@@ -47,14 +47,14 @@ pub fn write_report(
 pub fn write_report_files(
     args: &ReportOutputArgs,
     shape: &impl Serialize,
-    document: impl Fn(bool) -> ReportDocument,
+    document: &ReportDocument,
 ) -> Result<(), CommandFailure> {
     for file in &args.output {
         let text = match extension(file).as_str() {
-            "html" | "htm" => document(true).html(),
-            "md" | "markdown" => document(false).markdown(),
+            "html" | "htm" => document.html(),
+            "md" | "markdown" => document.markdown(),
             "json" => to_json(shape, true)?,
-            _ => anstream::adapter::strip_str(&document(false).text()).to_string(),
+            _ => anstream::adapter::strip_str(&document.text()).to_string(),
         };
         plot::replace_file(file, text.as_bytes())?;
     }

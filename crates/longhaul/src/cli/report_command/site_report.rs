@@ -31,8 +31,8 @@ pub fn run(args: &SiteArgs) -> Result<(), CommandFailure> {
         paths,
         caveats: gathered.caveats.clone(),
     };
-    let document = |_| run_comparison::site_document::build_site_document(&report);
-    report_output::write_report(&args.written, &report, document)
+    let document = run_comparison::site_document::build_site_document(&report);
+    report_output::write_report(&args.written, &report, &document)
 }
 
 /// Returns the period from the first run or value to the last.

@@ -6,7 +6,7 @@ use crate::cli::progress_lines::{StatusLine, print_statement, rate_since};
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
 use crate::cli::tune_command::{probe_time_us, sample_interval_us, scan_history};
-use crate::command_failure::{CommandFailure, PEER};
+use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::scan::{build_cell, build_probe_plan};
 use longhaul_analysis::throughput::limiter_text::limiter_label;
@@ -32,23 +32,6 @@ use std::time::{Duration, Instant};
 const ATTEMPTS: u32 = 2;
 /// The number of consecutive lost probes after which the server counts as gone.
 const MAX_CUT_OFFS: u32 = 3;
-
-/// The next probe of a scan.
-pub struct ProbeRequest {
-    pub index: u32,
-    pub setting: TransferSetting,
-    pub forward: bool,
-    pub sentinel: bool,
-    pub why: Option<String>,
-    pub time: Duration,
-}
-
-/// The reason why a scan cannot continue.
-pub enum ScanHalt {
-    /// The server is gone; with its last error.
-    FarEndGone(CommandFailure),
-    Interrupted,
-}
 
 /// A scan in progress.
 pub struct ActiveScan<'a> {
@@ -105,7 +88,8 @@ impl<'a> ActiveScan<'a> {
                 course.runs.push(run);
             }
         }
-        course.progress.print_resumed(&course.entry.id, course.observation.cells.len());
+        let cells = course.observation.cells.len();
+        course.progress.print_resumed(&course.entry.id, cells, &course.plan);
         course
     }
 
@@ -127,52 +111,52 @@ impl<'a> ActiveScan<'a> {
     /// Runs one probe and adds its cell. A setting that is refused gives a failed cell.
     pub fn measure_cell(
         &mut self,
-        wanted: &ProbeRequest,
-    ) -> Result<Option<&ThroughputReport>, ScanHalt> {
-        if self.is_interrupted() {
-            return Err(ScanHalt::Interrupted);
-        }
-        let at_us = micros_between(self.started_at, Timestamp::now());
+        wanted: ScanCell,
+        time: Duration,
+    ) -> Result<Option<&ThroughputReport>, CommandFailure> {
+        self.fail_if_interrupted()?;
+        let wanted =
+            ScanCell { at_us: micros_between(self.started_at, Timestamp::now()), ..wanted };
         let begun = Instant::now();
-        self.progress.begin_probe(wanted);
+        self.progress.begin_probe(&wanted);
         for _ in 0..ATTEMPTS {
-            let plan = self.probe_plan(wanted);
+            let plan = self.probe_plan(&wanted, time);
             let told = &mut self.progress;
             let ending =
                 probe_attempt::run_probe(&self.target, &plan, &self.stop, &mut |progress| {
-                    told.update_probe(wanted, progress);
+                    told.update_probe(&wanted, time, progress);
                 });
             match ending {
                 ProbeEnding::Measured(outcome) => {
                     let part = ParentRun { id: self.entry.id.clone(), index: wanted.index };
                     let report =
                         report_archiving::build_throughput_report(plan, *outcome, Some(part));
-                    self.add_result(wanted, at_us, report);
+                    self.add_result(wanted, report);
                     return Ok(self.runs.last());
                 }
                 ProbeEnding::SettingRefused(error) => {
                     self.cut_off_probes = 0;
                     let fail = CommandFailure::from(error);
-                    self.add_failed_cell(wanted, at_us, begun, fail.chain());
+                    self.add_failed_cell(wanted, begun, fail.chain());
                     self.last_failure = Some(fail);
                     return Ok(None);
                 }
                 ProbeEnding::ConnectionLost(error) => self.wait_for_server(error)?,
-                ProbeEnding::WrongServer(error) => return Err(ScanHalt::FarEndGone(error.into())),
-                ProbeEnding::Interrupted => return Err(ScanHalt::Interrupted),
+                ProbeEnding::WrongServer(error) => return Err(error.into()),
+                ProbeEnding::Interrupted => return Err(interrupted_failure()),
             }
         }
         let why = self.last_failure.as_ref().map_or_else(String::new, |fail| fail.message.clone());
-        self.add_failed_cell(wanted, at_us, begun, why);
+        self.add_failed_cell(wanted, begun, why);
         Ok(None)
     }
 
-    fn is_interrupted(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    fn fail_if_interrupted(&self) -> Result<(), CommandFailure> {
+        if self.stop.load(Ordering::Relaxed) { Err(interrupted_failure()) } else { Ok(()) }
     }
 
-    fn probe_plan(&self, wanted: &ProbeRequest) -> plan::ThroughputPlan {
-        let time_us = saturating_micros(wanted.time);
+    fn probe_plan(&self, wanted: &ScanCell, time: Duration) -> plan::ThroughputPlan {
+        let time_us = saturating_micros(time);
         plan::ThroughputPlan {
             stop: StopCondition::TimeUs(time_us),
             interval_us: sample_interval_us(time_us),
@@ -180,60 +164,50 @@ impl<'a> ActiveScan<'a> {
         }
     }
 
-    fn add_result(&mut self, wanted: &ProbeRequest, at_us: u64, mut report: ThroughputReport) {
+    fn add_result(&mut self, wanted: ScanCell, mut report: ThroughputReport) {
         if self.archiving {
             report_archiving::archive_report(&self.args.output, &mut report);
         }
         let lost = |caveat: &&ReportCaveat| caveat.code == "not_archived";
         if let Some(caveat) = report.caveats.iter().find(lost) {
-            // The failure is reported once; later probes do not try the archive again.
             self.archiving = false;
             self.caveats.push(caveat.clone());
         }
         self.cut_off_probes = 0;
-        let setting = wanted.setting.clone();
-        let (index, forward, sentinel) = (wanted.index, wanted.forward, wanted.sentinel);
+        let ScanCell { index, setting, forward, sentinel, at_us, why, .. } = wanted;
         let cell = build_cell(index, setting, forward, sentinel, at_us, &report);
-        self.add_cell(wanted, cell);
+        self.add_cell(ScanCell { why, ..cell });
         self.runs.push(report);
     }
 
-    fn add_failed_cell(&mut self, wanted: &ProbeRequest, at_us: u64, begun: Instant, why: String) {
-        let cell = ScanCell {
-            index: wanted.index,
-            setting: wanted.setting.clone(),
-            forward: wanted.forward,
-            sentinel: wanted.sentinel,
-            at_us,
-            duration_us: saturating_micros(begun.elapsed()),
-            error: Some(why),
-            ..ScanCell::default()
-        };
-        self.add_cell(wanted, cell);
+    fn add_failed_cell(&mut self, wanted: ScanCell, begun: Instant, why: String) {
+        let duration_us = saturating_micros(begun.elapsed());
+        self.add_cell(ScanCell { duration_us, error: Some(why), ..wanted });
     }
 
-    fn add_cell(&mut self, wanted: &ProbeRequest, cell: ScanCell) {
-        let cell = ScanCell { why: wanted.why.clone(), ..cell };
+    fn add_cell(&mut self, cell: ScanCell) {
         self.progress.end_probe(&cell);
         self.observation.cells.push(cell);
     }
 
-    /// Waits for the server after a lost connection, and fails if it does not answer.
-    fn wait_for_server(&mut self, error: ProbeError) -> Result<(), ScanHalt> {
+    /// Waits until the server accepts connections again.
+    fn wait_for_server(&mut self, error: ProbeError) -> Result<(), CommandFailure> {
         let fail = CommandFailure::from(error);
         self.cut_off_probes += 1;
         self.progress.print_waiting(&fail.message);
         let back = self.cut_off_probes < MAX_CUT_OFFS
             && probe_attempt::wait_until_reachable(&self.target, &self.stop);
-        if self.is_interrupted() {
-            return Err(ScanHalt::Interrupted);
-        }
+        self.fail_if_interrupted()?;
         if !back {
-            return Err(ScanHalt::FarEndGone(CommandFailure { code: PEER, ..fail }));
+            return Err(CommandFailure { code: PEER, ..fail });
         }
         self.last_failure = Some(fail);
         Ok(())
     }
+}
+
+fn interrupted_failure() -> CommandFailure {
+    CommandFailure::new(INTERRUPTED, "the scan was interrupted")
 }
 
 /// Builds the cell of an earlier probe from its report.
@@ -260,35 +234,22 @@ fn micros_between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.duration_since(from).as_micros()).unwrap_or(0)
 }
 
-/// The time of a probe besides its payload, until one has been measured.
+/// The time of a probe besides its payload.
 const PROBE_OVERHEAD_US: u64 = 1_500_000;
 
 /// Prints the progress of a scan.
 pub struct ScanProgress<'a> {
     args: &'a TuneArgs,
     line: StatusLine,
-    /// The maximum number of probes, the number done by this process, and their time.
-    total: u32,
-    done: u32,
-    time_used: Duration,
-    begun: Instant,
 }
 
 impl ScanProgress<'_> {
     pub fn new(args: &TuneArgs) -> ScanProgress<'_> {
-        ScanProgress {
-            args,
-            line: StatusLine::new(args.output.shows_progress()),
-            total: 0,
-            done: 0,
-            time_used: Duration::ZERO,
-            begun: Instant::now(),
-        }
+        ScanProgress { args, line: StatusLine::new(args.output.shows_progress()) }
     }
 
     /// Prints the budget before the scan.
     pub fn print_budget(&mut self, plan: &ScanPlan) {
-        self.total = plan.budget.probes;
         self.print_statement(&describe_budget(plan));
     }
 
@@ -298,10 +259,10 @@ impl ScanProgress<'_> {
     }
 
     /// Prints that the probes of an earlier process are reused.
-    pub fn print_resumed(&mut self, id: &str, cells: usize) {
+    pub fn print_resumed(&mut self, id: &str, cells: usize, plan: &ScanPlan) {
         if cells > 0 {
-            let of = if self.args.grid { format!(" of {}", self.total) } else { String::new() };
-            self.total = self.total.saturating_sub(cells as u32);
+            let probes = plan.budget.probes;
+            let of = if self.args.grid { format!(" of {probes}") } else { String::new() };
             self.print_statement(&format!(
                 "resuming scan {id}: {cells}{of} probes are done; --fresh starts a new scan"
             ));
@@ -309,46 +270,35 @@ impl ScanProgress<'_> {
     }
 
     /// Starts the line of a probe.
-    pub fn begin_probe(&mut self, wanted: &ProbeRequest) {
-        self.begun = Instant::now();
+    pub fn begin_probe(&mut self, wanted: &ScanCell) {
         if let Some(why) = &wanted.why {
             let text = format!("probe {}: {why}", wanted.index + 1);
             self.line.print(&paint(FAINT, wrap_text(&text, WIDTH).join("\n")));
         }
-        self.line.draw(&self.format_line(wanted, "connecting"));
+        let label = self.format_label(wanted);
+        self.line.draw(&format!("{label}connecting"));
     }
 
     /// Updates the line of the current probe.
-    pub fn update_probe(&mut self, wanted: &ProbeRequest, progress: &ThroughputProgress) {
+    pub fn update_probe(
+        &mut self,
+        wanted: &ScanCell,
+        time: Duration,
+        progress: &ThroughputProgress,
+    ) {
         let flow = if wanted.forward { &progress.forward } else { &progress.reverse };
         let Some(flow) = flow else {
             return;
         };
         let goodput = or_absent(rate_since(None, flow), |rate| rate.to_string());
-        let (elapsed, time) = (progress.elapsed.as_secs_f64(), wanted.time.as_secs_f64());
-        let what = format!("{elapsed:>4.1} of {time:.0} s  {goodput:>14}");
-        self.line.update(&self.format_line(wanted, &what));
-    }
-
-    /// Formats the line of a probe with the remaining time, from the mean duration of the probes.
-    fn format_line(&self, wanted: &ProbeRequest, what: &str) -> String {
-        let label =
-            self.format_label(wanted.index, &format_setting(&wanted.setting), wanted.forward);
-        let each = match self.done {
-            0 => wanted.time + Duration::from_micros(PROBE_OVERHEAD_US),
-            done => self.time_used / done,
-        };
-        let probes = self.total.saturating_sub(self.done);
-        let left = (each * probes).saturating_sub(self.begun.elapsed());
-        let most = if self.args.grid { "about" } else { "at most" };
-        format!("{label}{what}  {most} {} left", format_span(left.as_micros() as u64))
+        let (elapsed, time) = (progress.elapsed.as_secs_f64(), time.as_secs_f64());
+        let label = self.format_label(wanted);
+        self.line.update(&format!("{label}{elapsed:>4.1} of {time:.0} s  {goodput:>14}"));
     }
 
     /// Completes the line of a probe.
     pub fn end_probe(&mut self, cell: &ScanCell) {
-        self.done += 1;
-        self.time_used += self.begun.elapsed();
-        let label = self.format_label(cell.index, &format_setting(&cell.setting), cell.forward);
+        let label = self.format_label(cell);
         let what = match &cell.error {
             Some(error) => format!("failed: {error}"),
             None => format!(
@@ -361,13 +311,13 @@ impl ScanProgress<'_> {
         self.line.print(&format!("{label}{what}"));
     }
 
-    fn format_label(&self, index: u32, setting: &str, forward: bool) -> String {
-        let way = match (self.args.direction.bidir, forward) {
+    fn format_label(&self, cell: &ScanCell) -> String {
+        let way = match (self.args.direction.bidir, cell.forward) {
             (false, _) => "",
             (true, true) => " fwd",
             (true, false) => " rev",
         };
-        format!("{:>4}{way}  {setting:<18} ", index + 1)
+        format!("{:>4}{way}  {:<18} ", cell.index + 1, format_setting(&cell.setting))
     }
 
     /// Prints that the server does not answer.
