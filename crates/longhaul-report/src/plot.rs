@@ -5,29 +5,25 @@
 //! then one file for each figure.
 
 mod chart_panel;
-mod comparison_figures;
 mod figure_colours;
 mod figure_file;
 mod figure_frame;
 mod figure_sheet;
 mod goodput_chart;
-mod goodput_curves;
 mod heat_map;
 mod level_chart;
 mod load_chart;
 mod prediction_curves;
 mod scan_panels;
-mod stream_curves;
 
 #[cfg(test)]
 mod tests;
 
-pub use comparison_figures::{draw_asymmetry_figure, draw_case_figures};
 pub use figure_file::{FigureError, check_replaceable, replace_file};
 pub use figure_sheet::FigureSheet;
 pub use goodput_chart::draw_goodput_chart;
-pub use goodput_curves::draw_goodput_curves;
 pub use heat_map::draw_heat_map;
+pub use level_chart::draw_case_figures;
 pub use load_chart::draw_load_chart;
 pub use prediction_curves::draw_prediction;
 

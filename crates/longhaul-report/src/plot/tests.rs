@@ -158,16 +158,11 @@ fn gallery() -> Vec<(&'static str, FigureSheet)> {
     let none = scan(grid(2, &[1, 2], RunDirection::Both), ("near", "far"), |_| false);
     vec![
         ("heat-both", heat_map::draw_heat_map(&both)),
-        ("curves-both", goodput_curves::draw_goodput_curves(&both)),
         ("heat-wide", heat_map::draw_heat_map(&wide)),
-        ("curves-wide", goodput_curves::draw_goodput_curves(&wide)),
         ("heat-holes", heat_map::draw_heat_map(&holes)),
         ("heat-one-window", heat_map::draw_heat_map(&window)),
-        ("curves-one-window", goodput_curves::draw_goodput_curves(&window)),
         ("heat-one", heat_map::draw_heat_map(&one)),
-        ("curves-one", goodput_curves::draw_goodput_curves(&one)),
         ("heat-none", heat_map::draw_heat_map(&none)),
-        ("curves-none", goodput_curves::draw_goodput_curves(&none)),
         ("predicted", prediction_curves::draw_prediction(&prediction())),
     ]
 }
@@ -257,24 +252,17 @@ fn host_names_are_text_and_nothing_else() {
     let hostile = "<script>&\"'\u{1b}[31m]]>";
     let plan = grid(2, &[1, 2], RunDirection::Both);
     let scan = scan(plan, (hostile, "far"), |_| true);
-    for sheet in [heat_map::draw_heat_map(&scan), goodput_curves::draw_goodput_curves(&scan)] {
-        let svg = sheet.svg();
-        assert!(
-            texts(&svg).iter().any(|t| t.contains("<script>&\"'\u{fffd}[31m]]> to far")),
-            "{svg}"
-        );
-        assert!(!svg.contains("<script") && !svg.contains('\u{1b}'));
-    }
+    let svg = draw_heat_map(&scan).svg();
+    assert!(texts(&svg).iter().any(|t| t.contains("<script>&\"'\u{fffd}[31m]]> to far")), "{svg}");
+    assert!(!svg.contains("<script") && !svg.contains('\u{1b}'));
 }
 
 #[test]
 fn a_report_without_conclusions_still_gives_a_figure() {
     let mut scan = six_by_six(RunDirection::Both);
     scan.analysis = ScanAnalysis::default();
-    for sheet in [heat_map::draw_heat_map(&scan), goodput_curves::draw_goodput_curves(&scan)] {
-        let svg = sheet.svg();
-        assert!(texts(&svg).iter().any(|t| t.starts_with("No ")));
-    }
+    let svg = draw_heat_map(&scan).svg();
+    assert!(texts(&svg).iter().any(|t| t.starts_with("No ")));
 }
 
 /// A folder of the test, removed with it.
@@ -314,7 +302,7 @@ fn nothing_but_a_regular_file_is_replaced() {
     fs::create_dir(&taken).unwrap();
     let link = folder.0.join("link.svg");
     std::os::unix::fs::symlink(folder.0.join("elsewhere.svg"), &link).unwrap();
-    let figure = draw_goodput_curves(&six_by_six(RunDirection::Forward));
+    let figure = draw_heat_map(&six_by_six(RunDirection::Forward));
     for to in [&taken, &link] {
         let fail = write_figure(to, &figure).unwrap_err();
         assert!(!matches!(fail, FigureError::Write { .. }));

@@ -3,7 +3,6 @@
 use super::change_format;
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{count_of, format_micros, format_rate};
-use crate::plot;
 use longhaul_model::report::v1::asymmetry::{AsymmetryReport, AsymmetryVerdict, PathAsymmetry};
 use longhaul_model::report::v1::scan::HistogramBin;
 
@@ -42,7 +41,6 @@ fn add_path(document: &mut ReportDocument, path: &PathAsymmetry) {
         ));
     }
     if !path.matched.is_empty() {
-        document.drawings(plot::draw_asymmetry_figure(path));
         document.heading(3, "(forward - reverse) / (forward + reverse)");
         if let Some(table) = build_histogram(&path.histogram) {
             document.table(table);

@@ -106,8 +106,8 @@ fn show_run(
         AnyReport::Predict(prediction) => Some(plot::draw_prediction(prediction)),
         _ => None,
     };
-    if files.csv.is_some() || files.plot_curves.is_some() {
-        let text = "cannot write CSV or plot curves: this run is not a scan";
+    if files.csv.is_some() {
+        let text = "cannot write CSV: this run is not a scan";
         return Err(CommandFailure::new(USAGE, text));
     }
     match (&files.plot, figure) {

@@ -132,9 +132,6 @@ pub struct ScanFilesArgs {
     /// Plot the heat map of a scan, loads over time, or a prediction to an .svg file
     #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
     pub plot: Option<PathBuf>,
-    /// Plot the throughput of a scan over streams to an .svg file
-    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
-    pub plot_curves: Option<PathBuf>,
 }
 
 pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
@@ -481,9 +478,6 @@ pub fn write_scan_files(files: &ScanFilesArgs, scan: &ScanReport) -> Result<(), 
     }
     if let Some(path) = &files.plot {
         plot::write_figure(path, &plot::draw_heat_map(scan))?;
-    }
-    if let Some(path) = &files.plot_curves {
-        plot::write_figure(path, &plot::draw_goodput_curves(scan))?;
     }
     Ok(())
 }
