@@ -95,7 +95,6 @@ const SMALLER_PACKETS: [u32; 2] = [1500, 1280];
 const TRIES_PER_SIZE: u32 = 2;
 
 pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
-    report_output::check_output_files(&args.output.form)?;
     let mut report = measure_available(args)?;
     report_archiving::archive_report(&args.output, &mut report);
     report_output::write_report(&args.output.form, &report, &build_available_document(&report))?;
@@ -124,14 +123,9 @@ fn measure_available(args: &AvailableArgs) -> Result<AvailableReport, CommandFai
         loopback: prober.loopback(),
         ..AvailableObservation::default()
     };
-    if plan.forward {
-        let seen = measure_direction(&mut prober, &plan, true, spent, &mut line)?;
-        observation.forward = Some(seen);
-    }
-    if plan.reverse {
-        let seen = measure_direction(&mut prober, &plan, false, spent, &mut line)?;
-        observation.reverse = Some(seen);
-    }
+    let mut measure = |forward| measure_direction(&mut prober, &plan, forward, spent, &mut line);
+    observation.forward = plan.forward.then(|| measure(true)).transpose()?;
+    observation.reverse = plan.reverse.then(|| measure(false)).transpose()?;
     let (initiator, responder) = prober.parties();
     let (initiator, responder) = (initiator.clone(), responder.clone());
     prober.close();
@@ -241,6 +235,8 @@ fn train_span_us(trains: &[ProbeTrain]) -> u64 {
     last.zip(first).map_or(0, |(last, first)| last.saturating_sub(first) / 1000)
 }
 
+/// The extra budget of a search for a large token bucket.
+const MAX_BUCKET_BYTES: u64 = 200_000_000;
 /// The packet size if nothing better is known: Ethernet's.
 const DEFAULT_PACKET_BYTES: u32 = 1500;
 
@@ -252,27 +248,19 @@ fn plan_available(args: &AvailableArgs) -> AvailablePlan {
         _ => AvailableMode::Quick,
     };
     let most = budget_of_mode(mode);
+    let bucket_bytes = args.shaper.map_or(0, |_| MAX_BUCKET_BYTES);
     AvailablePlan {
         mode,
         forward: !args.reverse,
         reverse: !args.forward,
         packet_bytes: DEFAULT_PACKET_BYTES,
-        most_bytes: args.bytes.unwrap_or(most.most_bytes) + shaper_search_bytes(args),
+        most_bytes: args.bytes.unwrap_or(most.most_bytes + bucket_bytes),
         most_time_us: most.most_time_us,
         // Seeded by the kernel's random numbers. Every JSON reader holds 53 bits exactly.
         seed: RandomState::new().hash_one(0_u8) >> 11,
         dscp: args.dscp,
         uncooperative: None,
         shaper_time_us: args.shaper,
-    }
-}
-
-/// Returns the extra budget of a search for a large token bucket.
-fn shaper_search_bytes(args: &AvailableArgs) -> u64 {
-    const BUCKET_BYTES: u64 = 200_000_000;
-    match (args.shaper, args.bytes) {
-        (Some(_), None) => BUCKET_BYTES,
-        _ => 0,
     }
 }
 

@@ -82,7 +82,6 @@ pub struct CopyArgs {
 }
 
 pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
-    report_output::check_output_files(&args.output.form)?;
     let asked = prepare_copy(args)?;
     let stop = interrupt::install_stop_flag()?;
     let mut line = StatusLine::new(args.output.shows_progress());

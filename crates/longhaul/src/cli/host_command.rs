@@ -119,7 +119,6 @@ pub struct HostArgs {
 const TRIAL_BUFFER_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
-    report_output::check_output_files(&args.output.form)?;
     if args.revert {
         return revert_changes(args);
     }

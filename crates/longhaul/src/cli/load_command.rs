@@ -4,9 +4,8 @@ use crate::cli::args::{OutputArgs, PeerArgs, SocketArgs};
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::report_command::report_output;
-use crate::cli::tune_command::parse_picture_path;
 use crate::cli::value_parsers::setting_lists::{StreamCounts, parse_stream_counts};
-use crate::cli::value_parsers::{self, accept_micros, parse_run_time};
+use crate::cli::value_parsers::{self, accept_file, accept_micros, parse_run_time};
 use crate::cli::{interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
 use clap::Args;
@@ -84,19 +83,15 @@ pub struct LoadArgs {
     pub peer: PeerArgs,
 
     /// Plot throughput, RTT and loss over time to an .svg file
-    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = accept_file(&["svg"]), help_heading = "Output")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
 pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
-    report_output::check_output_files(&args.output.form)?;
     let plan = plan_loads(args)?;
     let target = option_resolution::peer_target(&args.peer)?;
-    if let Some(path) = &args.plot {
-        plot::check_replaceable(path)?;
-    }
     let stop = interrupt::install_stop_flag()?;
     print_statement(&args.output, &describe_budget(&plan));
     let mut line = StatusLine::new(args.output.shows_progress());

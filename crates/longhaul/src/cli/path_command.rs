@@ -161,7 +161,6 @@ pub struct PathArgs {
 }
 
 pub fn run(args: &PathArgs) -> Result<ExitCode, CommandFailure> {
-    report_output::check_output_files(&args.output.form)?;
     let plan = plan_path(args)?;
     let target = path_target(args)?;
     let stop = interrupt::install_stop_flag()?;

@@ -3,12 +3,11 @@
 use crate::cli::args::{ArchiveArgs, OutputArgs};
 use crate::cli::record_command::wrong_kind_failure;
 use crate::cli::report_command::report_output;
-use crate::cli::tune_command::parse_picture_path;
 use crate::cli::value_parsers::setting_lists::{
     self, LossRatios, SizeList, StreamCounts, WindowList, accept_round_trip, parse_loss_ratios,
     parse_queue_sizes, parse_stream_counts, parse_windows,
 };
-use crate::cli::value_parsers::{accept_count, parse_rate, parse_run_time};
+use crate::cli::value_parsers::{accept_count, accept_file, parse_rate, parse_run_time};
 use crate::cli::{command_output, report_archiving};
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use clap::Args;
@@ -73,17 +72,13 @@ pub struct PredictArgs {
         help_heading = "Settings")]
     pub time: Option<u64>,
     /// Plot goodput over streams to an .svg file
-    #[arg(long, value_name = "FILE", value_parser = parse_picture_path, help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = accept_file(&["svg"]), help_heading = "Output")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
 pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
-    report_output::check_output_files(&args.output.form)?;
-    if let Some(path) = &args.plot {
-        plot::check_replaceable(path)?;
-    }
     let began = Instant::now();
     let mut report = match &args.scan {
         Some(wanted) => begin_from_scan(wanted, args)?,

@@ -19,7 +19,7 @@ use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::{AnyReport, ImportedReport, PathReport};
-use longhaul_report::document::{DocumentTable, ReportDocument, left, right};
+use longhaul_report::document::{DocumentTable, ReportDocument};
 use longhaul_report::event_text;
 use longhaul_report::number_format::{ABSENT, format_rate, or_absent};
 use longhaul_report::{plot, routes_text};
@@ -64,30 +64,22 @@ fn list_archived_runs(limit: u32, as_json: bool, args: &ArchiveArgs) -> Result<(
 
 /// Renders one line per run, newest first.
 fn build_run_list(entries: &[RunEntry]) -> ReportDocument {
-    let mut table = DocumentTable::new([
-        left("run"),
-        left("to"),
-        right("streams"),
-        right("goodput"),
-        left("limited by"),
-    ]);
-    for entry in entries {
+    let limiter = |entry: &RunEntry| {
         let limited_by = entry.limited_by.as_deref().unwrap_or(ABSENT);
-        let what = match (entry.kind.as_str(), entry.parts) {
-            ("throughput", _) => String::new(),
-            (kind, 0) => format!(" ({kind})"),
-            (kind, parts) => format!(" ({kind} of {parts})"),
-        };
-        table.row([
-            entry.id.clone(),
-            entry.responder_host.clone(),
-            or_absent(entry.streams, |n| n.to_string()),
-            or_absent(entry.goodput_bps, format_rate),
-            format!("{limited_by}{what}"),
-        ]);
-    }
+        match (entry.kind.as_str(), entry.parts) {
+            ("throughput", _) => limited_by.to_owned(),
+            (kind, 0) => format!("{limited_by} ({kind})"),
+            (kind, parts) => format!("{limited_by} ({kind} of {parts})"),
+        }
+    };
+    let table = DocumentTable::from_rows(entries)
+        .text("run", |entry| entry.id.clone())
+        .text("to", |entry| entry.responder_host.clone())
+        .number("streams", |entry| or_absent(entry.streams, |n| n.to_string()))
+        .number("goodput", |entry| or_absent(entry.goodput_bps, format_rate))
+        .text("limited by", limiter);
     let mut page = ReportDocument::default();
-    page.table(table);
+    page.table(table.finish());
     page
 }
 
@@ -97,7 +89,6 @@ fn show_run(
     files: &ScanFilesArgs,
     args: &ArchiveArgs,
 ) -> Result<(), CommandFailure> {
-    report_output::check_output_files(written)?;
     let report = report_output::open_existing_archive(args)?.find(id)?;
     report_output::write_report(written, &report, &longhaul_report::build_document(&report))?;
     let figure = match &report {

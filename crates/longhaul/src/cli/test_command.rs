@@ -189,7 +189,6 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
 
 /// Runs the command with intervals of this length in iperf3's JSON; 0 for a single one.
 pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode, CommandFailure> {
-    report_output::check_output_files(&args.output.form)?;
     let report = measure_throughput(args)?;
     let document = build_throughput_document(&report);
     if args.format == TestFormat::Iperf3 {

@@ -6,13 +6,15 @@
 pub mod setting_lists;
 mod time_period;
 
+use crate::command_failure::CommandFailure;
 use longhaul_copy::FilesRoot;
 use longhaul_import::{FORMATS, ImportFormat, sanitize_text};
 use longhaul_model::report::v1::plan::CoreAffinity;
 use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_duration};
 use longhaul_probe::plan_limits;
+use longhaul_report::plot;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use time_period::parse_span_us;
@@ -77,6 +79,25 @@ pub fn accept_micros(
 }
 
 /// Returns only the expected form, because clap already prints the value.
+/// Accepts the names of new or regular files with one of these extensions.
+pub fn accept_file(
+    extensions: &'static [&'static str],
+) -> impl Fn(&str) -> Result<PathBuf, String> + Clone + Send + Sync + 'static {
+    move |text: &str| {
+        let path = PathBuf::from(text);
+        if !extensions.contains(&file_extension(&path).as_str()) {
+            return Err(format!("expected a name that ends in .{}", extensions.join(", .")));
+        }
+        plot::check_replaceable(&path).map_err(|error| CommandFailure::from(error).chain())?;
+        Ok(path)
+    }
+}
+
+/// Returns the extension of a file in lower case.
+pub fn file_extension(file: &Path) -> String {
+    file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
+}
+
 fn expected_message(error: &ParseUnitError) -> String {
     format!("expected {}", error.expected)
 }
@@ -300,6 +321,15 @@ mod tests {
         for text in ["", "K", "0", "1.5K", "-1", "1T", "2000000G", "½", "1KK"] {
             assert!(parse_blocks(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn files_have_a_known_extension_and_are_regular() {
+        assert!(accept_file(&["svg"])("a/heat.SVG").is_ok());
+        for text in ["heat.png", "heat", "", ".svg"] {
+            assert!(accept_file(&["svg"])(text).is_err(), "{text}");
+        }
+        assert!(accept_file(&[""])("/dev").is_err(), "a folder");
     }
 
     #[test]

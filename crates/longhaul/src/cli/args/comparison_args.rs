@@ -1,7 +1,7 @@
 //! Options of `longhaul report case`, `site`, `asymmetry` and `compare`.
 
 use super::ArchiveArgs;
-use crate::cli::value_parsers::{parse_moment, parse_period, parse_span_us};
+use crate::cli::value_parsers::{accept_file, parse_moment, parse_period, parse_span_us};
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_model::report::v1::comparison::TimePeriod;
@@ -29,6 +29,9 @@ Expectations: change, change_low, change_high (the 95 % interval) of throughput,
 or of another quantity as in rtt_floor.change; p. A value that cannot be
 determined does not meet an expectation.";
 
+/// The extensions of files that a report can be written to.
+const REPORT_EXTENSIONS: [&str; 6] = ["html", "htm", "md", "markdown", "txt", "json"];
+
 /// In which form, and where to.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ReportOutputArgs {
@@ -39,7 +42,7 @@ pub struct ReportOutputArgs {
     #[arg(long, help_heading = "Output")]
     pub markdown: bool,
     /// Also write to this file: .html (with figures), .md, .txt or .json; may be repeated
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    #[arg(short, long, value_name = "FILE", value_parser = accept_file(&REPORT_EXTENSIONS), help_heading = "Output")]
     pub output: Vec<PathBuf>,
 }
 

@@ -11,7 +11,6 @@ use longhaul_model::report::v1::asymmetry::{AsymmetryReport, PathAsymmetry};
 use longhaul_report::run_comparison;
 
 pub fn run(args: &AsymmetryArgs) -> Result<(), CommandFailure> {
-    report_output::check_output_files(&args.site.written)?;
     let archive = report_output::open_existing_archive(&args.site.archive)?;
     let period = args.site.period.unwrap_or(ALL_TIME);
     let gathered = RunCollection::read(&archive, &args.site.hosts, period)?;

@@ -26,7 +26,6 @@ struct CasePeriods {
 }
 
 pub fn run(args: &CaseArgs) -> Result<(), CommandFailure> {
-    report_output::check_output_files(&args.written)?;
     let archive = report_output::open_existing_archive(&args.archive)?;
     let asked = resolve_case_periods(args, &archive)?;
     let span = TimePeriod {

@@ -2,31 +2,16 @@
 
 use crate::cli::args::{ArchiveArgs, ReportOutputArgs};
 use crate::cli::command_output;
-use crate::command_failure::{BUG, CommandFailure, USAGE};
+use crate::cli::value_parsers::file_extension;
+use crate::command_failure::{BUG, CommandFailure};
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::plot;
 use longhaul_store::Archive;
 use serde::Serialize;
 use std::io::IsTerminal;
-use std::path::Path;
 
-/// The extensions of files that a report can be written to.
-const EXTENSIONS: [&str; 6] = ["html", "htm", "md", "markdown", "txt", "json"];
-
-/// Fails before any work if a file cannot be written.
-pub fn check_output_files(args: &ReportOutputArgs) -> Result<(), CommandFailure> {
-    args.output.iter().try_for_each(|file| {
-        if !EXTENSIONS.contains(&extension(file).as_str()) {
-            let text = format!("cannot write a report to {}", file.display());
-            return Err(CommandFailure::new(USAGE, text)
-                .hint(Some("use a file name that ends in .html, .md, .txt or .json")));
-        }
-        Ok(plot::check_replaceable(file)?)
-    })
-}
-
-/// Writes the files, then shows the report. `document` gets true for a format with figures.
+/// Writes the files, then shows the report.
 pub fn write_report(
     args: &ReportOutputArgs,
     shape: &impl Serialize,
@@ -50,7 +35,7 @@ pub fn write_report_files(
     document: &ReportDocument,
 ) -> Result<(), CommandFailure> {
     for file in &args.output {
-        let text = match extension(file).as_str() {
+        let text = match file_extension(file).as_str() {
             "html" | "htm" => document.html(),
             "md" | "markdown" => document.markdown(),
             "json" => to_json(shape, true)?,
@@ -66,10 +51,6 @@ pub fn to_json(shape: &impl Serialize, pretty: bool) -> Result<String, CommandFa
     let text =
         if pretty { serde_json::to_string_pretty(shape) } else { serde_json::to_string(shape) };
     text.map(|text| text + "\n").map_err(|e| CommandFailure::from_error(BUG, &e))
-}
-
-fn extension(file: &Path) -> String {
-    file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
 }
 
 /// Opens the archive, which must exist.

@@ -14,7 +14,6 @@ use longhaul_report::run_comparison;
 pub const ALL_TIME: TimePeriod = TimePeriod { begin_us: 0, end_us: i64::MAX };
 
 pub fn run(args: &SiteArgs) -> Result<(), CommandFailure> {
-    report_output::check_output_files(&args.written)?;
     let archive = report_output::open_existing_archive(&args.archive)?;
     let period = args.period.unwrap_or(ALL_TIME);
     let gathered = RunCollection::read(&archive, &args.hosts, period)?;

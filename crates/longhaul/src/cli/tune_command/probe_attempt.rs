@@ -4,14 +4,12 @@ use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The interval of checks for an interrupt.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The maximum number of unread messages; more are dropped.
-const MAX_PENDING_MESSAGES: usize = 16;
+/// The interval of checks for an interrupt, progress and the end.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The time to wait for a lost server, which may be restarting.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(2);
@@ -28,11 +26,6 @@ pub enum ProbeEnding {
     Interrupted,
 }
 
-enum ProbeMessage {
-    Progress(Box<ThroughputProgress>),
-    Ended(Box<Result<ThroughputOutcome, ProbeError>>),
-}
-
 /// Runs one probe. After an interrupt the probe is abandoned and ends with the program.
 pub fn run_probe(
     target: &TargetHost,
@@ -40,28 +33,27 @@ pub fn run_probe(
     stop: &AtomicBool,
     show: &mut dyn FnMut(&ThroughputProgress),
 ) -> ProbeEnding {
-    let (tell, news) = sync_channel(MAX_PENDING_MESSAGES);
-    let (target, plan) = (target.clone(), plan.clone());
-    thread::spawn(move || {
-        let ended = throughput::run(&target, &plan, &mut |progress| {
-            // A full channel drops progress messages.
-            let _ = tell.try_send(ProbeMessage::Progress(Box::new(progress.clone())));
-        });
-        // After an interrupt the receiver is gone.
-        let _ = tell.send(ProbeMessage::Ended(Box::new(ended)));
+    let latest = Arc::new(Mutex::new(None));
+    let (target, plan, shared) = (target.clone(), plan.clone(), Arc::clone(&latest));
+    let run = thread::spawn(move || {
+        throughput::run(&target, &plan, &mut |progress| {
+            *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress.clone());
+        })
     });
-    loop {
-        match news.recv_timeout(POLL_INTERVAL) {
-            Ok(ProbeMessage::Progress(progress)) => show(&progress),
-            Ok(ProbeMessage::Ended(ended)) => return classify_ending(*ended),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let what = "the probe thread ended without a result".to_owned();
-                return ProbeEnding::SettingRefused(ProbeError::Local { what, source: None });
-            }
-        }
+    while !run.is_finished() {
         if stop.load(Ordering::Relaxed) {
             return ProbeEnding::Interrupted;
+        }
+        thread::sleep(POLL_INTERVAL);
+        if let Some(progress) = latest.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            show(&progress);
+        }
+    }
+    match run.join() {
+        Ok(ended) => classify_ending(ended),
+        Err(_told_by_the_hook) => {
+            let what = "the probe thread ended without a result".to_owned();
+            ProbeEnding::SettingRefused(ProbeError::Local { what, source: None })
         }
     }
 }
