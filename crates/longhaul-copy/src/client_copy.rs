@@ -119,11 +119,11 @@ pub fn copy_files(
         (true, LocalLocation::Stream) => Some(CopySource::stream()),
         (false, _) => None,
     };
-    let opened = ProbeControl::open(peer, BOUNDS)?;
-    opened.control.require_file_support()?;
-    let idle_rtt = opened.control.idle_rtt();
+    let control = ProbeControl::open(peer, BOUNDS)?;
+    let idle_rtt = control.idle_rtt();
+    let (initiator, responder) = (control.initiator.clone(), control.responder.clone());
     let mut course = ClientCopy {
-        control: opened.control,
+        control,
         request,
         stop,
         cancelled: Arc::default(),
@@ -143,8 +143,8 @@ pub fn copy_files(
     course.control.close();
     Ok(CopyOutcome {
         observation,
-        initiator: opened.initiator,
-        responder: opened.responder,
+        initiator,
+        responder,
         started_at,
         duration: begun.elapsed(),
         caveats,

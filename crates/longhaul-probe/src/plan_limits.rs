@@ -21,8 +21,6 @@ use std::time::Duration;
 pub const MAX_STREAMS: u32 = 128;
 /// The maximum duration of a run.
 pub const MAX_RUN_US: u64 = 86_400 * 1_000_000;
-/// The maximum wait for an agreed start time.
-pub const MAX_START_WAIT: Duration = Duration::from_secs(3600);
 /// The maximum socket buffer: the kernel stores twice this in a signed 32-bit number.
 pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
 /// The maximum size of a write or read.

@@ -42,7 +42,7 @@ use longhaul_model::report::v1::path::{
     ObservedRoute, ProbeProtocol, RoundTripPlan, RoundTripSeries, TracePlan,
 };
 use longhaul_sys::poll;
-pub use probe_control::{OpenedProbeControl, ProbeControl};
+pub use probe_control::ProbeControl;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -78,8 +78,6 @@ pub struct EchoResult {
     pub sent: u32,
     pub answered: u32,
     pub duplicates: u32,
-    /// Answers overtaken by the answer to a later echo.
-    pub reordered: u32,
     /// Answers that match no echo, or arrived after it was given up.
     pub discarded: u32,
 }
@@ -101,13 +99,10 @@ pub struct DirectionFacts {
 pub struct ProbeClient {
     control: ProbeControl,
     flow: Option<SessionFlow>,
-    initiator: RunParty,
-    responder: RunParty,
     forward: DirectionFacts,
     reverse: DirectionFacts,
     loopback: bool,
     series: u32,
-    epoch: Instant,
 }
 
 /// The local end of the UDP flow.
@@ -140,35 +135,27 @@ impl ProbeClient {
     /// # Errors
     /// Like [`ProbeClient::connect`].
     pub fn open(target: &TargetHost, bounds: ProbeBounds) -> Result<ProbeClient, ProbeError> {
-        let opened = ProbeControl::open(target, bounds)?;
-        let epoch = opened.epoch;
-        let flow = opened
-            .flow
-            .map(|(socket, session)| {
-                SessionFlow::new(socket, session, probe_clock::ProbeClock::new(epoch))
-            })
-            .transpose()
-            .map_err(local_error("open the probe flow"))?;
-        let peer = opened.control.address().ip();
-        let interface_bps =
-            opened.local.and_then(|local| reverse_survey::interface_bps(local, peer));
+        let mut control = ProbeControl::open(target, bounds)?;
+        let clock = probe_clock::ProbeClock::new(control.epoch);
+        let flow =
+            control.take_flow().map(|(socket, session)| SessionFlow::new(socket, session, clock));
+        let flow = flow.transpose().map_err(local_error("open the probe flow"))?;
+        let (local, peer) = (control.local, control.address().ip());
+        let interface_bps = local.and_then(|local| reverse_survey::interface_bps(local, peer));
         Ok(ProbeClient {
-            control: opened.control,
+            control,
             flow,
-            initiator: opened.initiator,
-            responder: opened.responder,
             forward: DirectionFacts { interface_bps, ..DirectionFacts::default() },
             reverse: DirectionFacts::default(),
             // A host reaches all of its own addresses over loopback.
-            loopback: peer.is_loopback() || opened.local == Some(peer),
+            loopback: peer.is_loopback() || local == Some(peer),
             series: 0,
-            epoch,
         })
     }
 
     /// Returns the client and the server.
     pub fn parties(&self) -> (&RunParty, &RunParty) {
-        (&self.initiator, &self.responder)
+        (&self.control.initiator, &self.control.responder)
     }
 
     /// Returns the minimum round trip of the control connection before any other traffic.
@@ -288,17 +275,8 @@ impl ProbeClient {
         each: &mut dyn FnMut(&load::LoadProbe),
     ) -> Result<EchoResult, ProbeError> {
         self.series = self.series.wrapping_add(1);
-        let number = self.series;
         let flow = self.flow.as_mut().ok_or_else(no_flow_error)?;
-        echo_run::run_echoes(
-            flow,
-            &mut self.control,
-            number,
-            probe_clock::ProbeClock::new(self.epoch),
-            series,
-            stop,
-            each,
-        )
+        echo_run::run_echoes(flow, &mut self.control, self.series, series, stop, each)
     }
 
     /// Makes the server trace the route to this host's address, the only permitted destination.

@@ -187,9 +187,6 @@ pub struct Session {
     bounds: Option<ProbeBounds>,
     /// The end of a probe session's time.
     ends_at: Option<Duration>,
-    /// The newest version that both ends support, and the peer's versions.
-    version: u16,
-    peer_versions: ProtocolVersions,
     peer: Option<RunParty>,
     peer_boot_proof: Option<String>,
     deadline: Option<Duration>,
@@ -216,8 +213,6 @@ impl Session {
             plan,
             bounds: None,
             ends_at: None,
-            version: ProtocolVersions::OURS.least,
-            peer_versions: ProtocolVersions::OURS,
             peer: None,
             peer_boot_proof: None,
             deadline: Some(proof_timeout(role)),
@@ -241,21 +236,6 @@ impl Session {
     /// Returns the peer's description of itself, once received.
     pub fn peer(&self) -> Option<&RunParty> {
         self.peer.as_ref()
-    }
-
-    /// Returns whether the peer supports captures.
-    pub fn supports_captures(&self) -> bool {
-        self.version >= ProtocolVersions::CAPTURES
-    }
-
-    /// Returns whether both ends support copying files.
-    pub fn supports_files(&self) -> bool {
-        self.version >= ProtocolVersions::FILES
-    }
-
-    /// Returns the versions that the peer supports.
-    pub fn peer_versions(&self) -> ProtocolVersions {
-        self.peer_versions
     }
 
     /// Returns whether both ends run under one kernel with no path between them.
@@ -339,10 +319,9 @@ impl Session {
         // The version is checked before any other field of the first message.
         if let (SessionState::Greeting, ControlMessage::Hello(hello)) = (self.state, &message) {
             let theirs = hello.versions;
-            let Some(version) = ProtocolVersions::OURS.newest_common(theirs) else {
+            if !ProtocolVersions::OURS.overlaps(theirs) {
                 return self.close(SessionEnd::VersionDiffers { theirs });
-            };
-            (self.version, self.peer_versions) = (version, theirs);
+            }
         }
         let before = self.state;
         if !self.is_permitted_kind(&message) || !self.step(SessionEvent::Message(&message)) {
@@ -374,10 +353,10 @@ impl Session {
     fn deadline_of_step(&self, now: Duration) -> Option<Duration> {
         match self.state {
             SessionState::Greeting | SessionState::Proving => Some(proof_timeout(self.role)),
-            SessionState::Negotiating | SessionState::Opening | SessionState::Timing => {
-                Some(now + STEP_TIMEOUT)
-            }
-            SessionState::Ready => Some(now + STEP_TIMEOUT + self.transfer.wait),
+            SessionState::Negotiating
+            | SessionState::Opening
+            | SessionState::Timing
+            | SessionState::Ready => Some(now + STEP_TIMEOUT),
             // Set by progress or by the request.
             SessionState::Running | SessionState::Draining | SessionState::Working => self.deadline,
             SessionState::Exchanging => Some(now + EXCHANGE_TIMEOUT),

@@ -29,8 +29,8 @@ pub use stream_preamble::{
 use longhaul_model::report::v1::observation::{EndObservation, StreamEnd};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
+use longhaul_model::serde_name::name_variant;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
 use std::fmt;
 
@@ -43,18 +43,11 @@ pub struct ProtocolVersions {
 
 impl ProtocolVersions {
     /// The versions that this program supports.
-    pub const OURS: ProtocolVersions = ProtocolVersions { least: 1, most: 4 };
-    /// The first version with probe sessions.
-    pub const PROBES: u16 = 2;
-    /// The first version with captures by the server.
-    pub const CAPTURES: u16 = 3;
-    /// The first version with file copies.
-    pub const FILES: u16 = 4;
+    pub const OURS: ProtocolVersions = ProtocolVersions { least: 4, most: 4 };
 
-    /// Returns the newest version that both support.
-    pub fn newest_common(self, other: ProtocolVersions) -> Option<u16> {
-        let version = self.most.min(other.most);
-        (version >= self.least.max(other.least)).then_some(version)
+    /// Returns whether there is a version that both support.
+    pub fn overlaps(self, other: ProtocolVersions) -> bool {
+        self.least <= other.most && other.least <= self.most
     }
 }
 
@@ -110,17 +103,8 @@ pub enum ControlMessage {
 
 impl ControlMessage {
     /// Returns the message's name in logs, errors and docs/protocol.md.
-    pub fn name(&self) -> String {
-        name_on_wire(self)
-    }
-}
-
-/// Returns the name of a message's variant as it is written on the wire.
-fn name_on_wire(message: &impl Serialize) -> String {
-    match serde_json::to_value(message) {
-        Ok(Value::String(name)) => name,
-        Ok(Value::Object(fields)) => fields.into_iter().map(|(name, _)| name).collect(),
-        _ => String::new(),
+    pub fn name(&self) -> &'static str {
+        name_variant(self)
     }
 }
 
@@ -182,7 +166,6 @@ pub struct RunProposal {
 }
 
 /// The client's clock measurement; the server prepares its engine.
-#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrepareMessage {
     /// Zero of the common time line, on the server's clock.
@@ -190,8 +173,6 @@ pub struct PrepareMessage {
     pub idle_rtt_us: u64,
     /// Both ends run under one kernel without a network in between.
     pub same_host: bool,
-    /// Time until the agreed start, if there is one.
-    pub wait_us: Option<u64>,
 }
 
 /// A heartbeat each second, with the sender's counters.

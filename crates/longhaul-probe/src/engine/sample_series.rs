@@ -5,6 +5,7 @@ use longhaul_model::report::v1::observation::StreamSample;
 use std::time::Duration;
 
 const MAX_STREAM_SAMPLES: usize = 1200;
+/// All samples as results fit into 64 MiB, those of a stream into the frame of its result.
 const MAX_TOTAL_SAMPLES: usize = 40_000;
 /// The minimum number of samples of a stream in any run: fewer would not show a ramp.
 const MIN_STREAM_SAMPLES: usize = 4;

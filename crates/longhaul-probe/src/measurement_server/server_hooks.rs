@@ -309,14 +309,8 @@ impl<'a> ServerHooks<'a> {
         let Some(run) = &mut self.run else {
             return Ok(SessionInput::Failed("no run to start".to_owned()));
         };
-        let mut sockets = SessionSockets::default();
-        for (preamble, socket) in std::mem::take(&mut run.open).into_values() {
-            if preamble.forward {
-                sockets.forward.push(socket);
-            } else {
-                sockets.reverse.push(socket);
-            }
-        }
+        let open = std::mem::take(&mut run.open).into_values();
+        let sockets = SessionSockets::by_direction(open);
         let spec = start.end_spec(&run.plan, false, self.epoch);
         run.engines = Some(SessionEngines::start(&spec, sockets)?);
         Ok(SessionInput::EngineReady)

@@ -11,80 +11,63 @@ use crate::throughput::{
     self, TargetHost, connect_control, initiator_party, open_flow, responder_party, session_error,
     target_token,
 };
-use crate::wire::{
-    ProbeBounds, ProtocolVersions, SessionNonce, SessionReply, SessionRequest, StreamPreamble,
-};
+use crate::wire::{ProbeBounds, SessionNonce, SessionReply, SessionRequest, StreamPreamble};
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
 use longhaul_model::sanitize::sanitize_line;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// The control session and its server.
+/// An open control session with a server.
 pub struct ProbeControl {
     drive: SessionDriver,
     hooks: ProbeControlHooks,
-    target: TargetHost,
-    address: SocketAddr,
-}
-
-/// Result of opening a session.
-pub struct OpenedProbeControl {
-    pub control: ProbeControl,
-    /// The UDP flow, with the session's number in its datagrams.
-    pub flow: Option<(UdpSocket, u64)>,
     pub initiator: RunParty,
     pub responder: RunParty,
-    pub local: Option<IpAddr>,
+    pub(super) local: Option<IpAddr>,
     /// Zero of this host's times.
-    pub epoch: Instant,
+    pub(super) epoch: Instant,
 }
 
 impl ProbeControl {
-    pub fn open(
-        target: &TargetHost,
-        bounds: ProbeBounds,
-    ) -> Result<OpenedProbeControl, ProbeError> {
+    pub fn open(target: &TargetHost, bounds: ProbeBounds) -> Result<ProbeControl, ProbeError> {
         let token = target_token(target)?;
         let address = throughput::resolve_target(target)?;
         let connection = connect_control(target, address)?;
         let initiator = initiator_party(connection.local);
         let setup = connection.session_setup(token, initiator.clone(), address);
         let epoch = Instant::now();
+        let state = RoleState::Client(Box::new(ClientState::probing(bounds.clone())));
         let mut line = ProbeControl {
+            local: connection.local.map(|local| local.ip().to_canonical()),
+            drive: SessionDriver::new(connection.channel, Session::new(setup, state), epoch),
             hooks: ProbeControlHooks {
                 target: target.clone(),
                 address,
-                bounds: bounds.clone(),
+                bounds,
                 flow: None,
                 unreachable_reason: None,
                 answer: None,
             },
-            drive: SessionDriver::new(
-                connection.channel,
-                Session::new(setup, RoleState::Client(Box::new(ClientState::probing(bounds)))),
-                epoch,
-            ),
-            target: target.clone(),
-            address,
+            initiator,
+            responder: RunParty::default(),
+            epoch,
         };
         line.drive.feed(&mut line.hooks, SessionInput::Start);
         while line.drive.session().state() != SessionState::Asking {
             line.drive_once()?;
         }
-        let responder = responder_party(target, address, line.drive.session());
-        Ok(OpenedProbeControl {
-            flow: line.hooks.flow.take(),
-            initiator,
-            responder,
-            local: connection.local.map(|local| local.ip().to_canonical()),
-            epoch,
-            control: line,
-        })
+        line.responder = responder_party(target, address, line.drive.session());
+        Ok(line)
+    }
+
+    /// Takes the UDP flow, with the session's number in its datagrams.
+    pub(super) fn take_flow(&mut self) -> Option<(UdpSocket, u64)> {
+        self.hooks.flow.take()
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.hooks.address
     }
 
     pub fn idle_rtt(&self) -> Option<Duration> {
@@ -93,22 +76,6 @@ impl ProbeControl {
 
     pub fn same_host(&self) -> bool {
         self.drive.session().same_host()
-    }
-
-    /// Returns an error if the server is too old to copy files.
-    pub fn require_file_support(&self) -> Result<(), ProbeError> {
-        let session = self.drive.session();
-        if session.supports_files() {
-            return Ok(());
-        }
-        Err(ProbeError::Version {
-            address: self.address,
-            ours: ProtocolVersions {
-                least: ProtocolVersions::FILES,
-                most: ProtocolVersions::OURS.most,
-            },
-            theirs: session.peer_versions(),
-        })
     }
 
     pub fn bounds(&self) -> Option<&ProbeBounds> {
@@ -156,12 +123,12 @@ impl ProbeControl {
             (&closed, &self.hooks.unreachable_reason)
         {
             return Err(ProbeError::PeerLost {
-                address: self.address,
+                address: self.hooks.address,
                 step: *step,
                 what: what.clone(),
             });
         }
-        Err(session_error(&self.target, self.address, closed, 0))
+        Err(session_error(&self.hooks.target, self.hooks.address, closed, 0))
     }
 
     /// Returns the error for an answer of the wrong type.
@@ -171,7 +138,7 @@ impl ProbeControl {
 
     fn peer_failure(&self, why: &str) -> ProbeError {
         ProbeError::PeerFailed {
-            address: self.address,
+            address: self.hooks.address,
             step: SessionState::Working,
             what: sanitize_line(why, 300),
         }

@@ -177,7 +177,7 @@ impl Session {
         self.peer_boot_proof = welcome.boot_proof;
         let aim = self.client_state().map(|initiative| initiative.purpose.clone());
         let plan = match aim {
-            Some(SessionPurpose::Run(plan)) => self.drop_unsupported(*plan),
+            Some(SessionPurpose::Run(plan)) => *plan,
             Some(SessionPurpose::Probe(bounds)) => {
                 return self.propose_probes(bounds, welcome.limits);
             }
@@ -189,12 +189,6 @@ impl Session {
             boot_proof: self.setup.boot_proof.clone(),
         };
         self.send(ControlMessage::Propose(Box::new(propose)));
-    }
-
-    /// Removes from the plan what the server's version does not support.
-    fn drop_unsupported(&self, plan: ThroughputPlan) -> ThroughputPlan {
-        let capture = plan.capture.filter(|_| self.supports_captures());
-        ThroughputPlan { capture, ..plan }
     }
 
     pub(super) fn next_ping(&self) -> Option<Duration> {
@@ -257,7 +251,6 @@ impl Session {
             origin_us: clock.to_server_us(now),
             idle_rtt_us: clock.rtt.as_micros() as u64,
             same_host: self.same_host,
-            wait_us: None,
         }));
         self.actions
             .push(SessionAction::StartEngine(EngineStart { origin: now, idle_rtt: clock.rtt }));

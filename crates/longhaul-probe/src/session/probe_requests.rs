@@ -10,8 +10,7 @@ use super::{
 };
 use crate::plan_limits::{anonymous_bounds, check_bounds, check_request, max_answer_time};
 use crate::wire::{
-    AnonymousLimits, ControlMessage, ProbeBounds, ProbeProposal, ProtocolVersions, SessionReply,
-    SessionRequest,
+    AnonymousLimits, ControlMessage, ProbeBounds, ProbeProposal, SessionReply, SessionRequest,
 };
 use std::time::Duration;
 
@@ -27,10 +26,6 @@ impl Session {
         mut bounds: ProbeBounds,
         limits: Option<AnonymousLimits>,
     ) {
-        if self.version < ProtocolVersions::PROBES {
-            let theirs = self.peer_versions;
-            return self.close(SessionEnd::VersionDiffers { theirs });
-        }
         if let Some(most) = limits.map(|limits| anonymous_bounds(&limits)) {
             bounds.most_bytes = bounds.most_bytes.min(most.most_bytes);
             bounds.most_time_us = bounds.most_time_us.min(most.most_time_us);
@@ -44,9 +39,6 @@ impl Session {
     }
 
     pub(super) fn on_probe(&mut self, probe: ProbeProposal) {
-        if self.version < ProtocolVersions::PROBES {
-            return self.violation("`probe` in version 1".to_owned());
-        }
         let checked = check_bounds(&probe.bounds, self.anonymous().as_ref());
         self.bounds = Some(probe.bounds.clone());
         let purpose = SessionPurpose::Probe(probe.bounds);
@@ -85,9 +77,6 @@ impl Session {
 
     /// Server: handles a request.
     pub(super) fn on_ask(&mut self, now: Duration, ask: SessionRequest) {
-        if matches!(ask, SessionRequest::Files(_)) && !self.supports_files() {
-            return self.violation("`files` before version 4".to_owned());
-        }
         self.deadline = Some(now + max_answer_time(&ask) + STEP_TIMEOUT);
         match check_request(&ask) {
             Ok(()) => self.actions.push(SessionAction::Ask(Box::new(ask))),

@@ -5,7 +5,7 @@ use super::{
     AdmissionRequest, EngineStart, HEARTBEAT_INTERVAL, RoleState, Session, SessionAction,
     SessionEnd, SessionEvent, SessionPurpose, SessionRole, SessionState,
 };
-use crate::plan_limits::{LimitError, MAX_RUN_US, MAX_START_WAIT, check_anonymous, check_plan};
+use crate::plan_limits::{LimitError, MAX_RUN_US, check_anonymous, check_plan};
 use crate::secure::{make_proof, verify_proof};
 use crate::wire::{
     AnonymousLimits, ControlMessage, PrepareMessage, RunProposal, SessionNonce, TokenProof,
@@ -16,8 +16,6 @@ use std::time::Duration;
 
 /// The maximum RTT that is accepted, since it extends grace period and timeout.
 const MAX_RTT: Duration = Duration::from_secs(5);
-/// The maximum wait for an agreed start of an anonymous client's run.
-const MAX_ANONYMOUS_WAIT: Duration = Duration::from_secs(60);
 
 /// The admission rules of the server.
 #[derive(Debug, Clone)]
@@ -154,20 +152,6 @@ impl Session {
     }
 
     fn on_prepare(&mut self, now: Duration, prepare: PrepareMessage) {
-        let longest = match self.anonymous() {
-            Some(_) => MAX_ANONYMOUS_WAIT,
-            None => MAX_START_WAIT,
-        };
-        let wait = Duration::from_micros(prepare.wait_us.unwrap_or(0));
-        if wait > longest {
-            let what = format!(
-                "start in {} s; at most {} s are allowed",
-                wait.as_secs(),
-                longest.as_secs()
-            );
-            return self.close(SessionEnd::WeRefused { what });
-        }
-        self.transfer.wait = wait;
         let rtt = Duration::from_micros(prepare.idle_rtt_us).min(MAX_RTT);
         self.idle_rtt = Some(rtt);
         // Both ends must agree on being one host: by the boot proofs and the client's RTT.

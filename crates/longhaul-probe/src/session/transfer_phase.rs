@@ -21,8 +21,6 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The progress of the run at this end and at the peer.
 #[derive(Debug, Default)]
 pub(super) struct TransferState {
-    /// Server: the time until the start that a client of an earlier release wants.
-    pub(super) wait: Duration,
     /// The engines of the peer and of this end are ready.
     pub(super) peer_prepared: bool,
     pub(super) engine_ready: bool,

@@ -5,7 +5,7 @@ use crate::engine::{
     TransferRole as Flow,
 };
 use crate::session::{EngineStart, TransferProgress};
-use crate::wire::IntervalCounters;
+use crate::wire::{IntervalCounters, StreamPreamble};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use std::time::Instant;
 
@@ -14,6 +14,20 @@ use std::time::Instant;
 pub struct SessionSockets {
     pub forward: Vec<DataSocket>,
     pub reverse: Vec<DataSocket>,
+}
+
+impl SessionSockets {
+    /// Groups sockets by direction and keeps their order.
+    pub(crate) fn by_direction(
+        streams: impl Iterator<Item = (StreamPreamble, DataSocket)>,
+    ) -> SessionSockets {
+        let mut sockets = SessionSockets::default();
+        for (preamble, socket) in streams {
+            let way = if preamble.forward { &mut sockets.forward } else { &mut sockets.reverse };
+            way.push(socket);
+        }
+        sockets
+    }
 }
 
 impl EngineStart {

@@ -9,7 +9,6 @@ use crate::program_sanitizer::sanitize_program;
 use crate::session::{ServerDirection, Session};
 use crate::session_driver::SessionResults;
 use crate::wire::DirectionResult;
-use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{
     BothEnds, ObservedStream, StreamEnd, ThroughputObservation,
@@ -43,12 +42,6 @@ pub(super) fn join_results(
     let moved = |o: &ThroughputObservation| o.ends.receiver.bytes > 0;
     if plan.transport == RunTransport::Tcp && !moved(&observation) {
         return Err("no payload arrived at the receiver".to_owned());
-    }
-    let far_capture = plan.capture.is_some_and(|capture| capture.far);
-    if far_capture && !session.supports_captures() {
-        let told =
-            capture_refused_caveat("the longhaul release of the server does not support captures");
-        add_caveats(&mut caveats, &[told], "server: ");
     }
     Ok((observation, caveats))
 }

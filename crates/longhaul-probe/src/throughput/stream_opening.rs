@@ -27,21 +27,13 @@ pub fn open_data_streams(
     nonce: SessionNonce,
 ) -> Result<SessionSockets, EngineError> {
     let wanted = build_preambles(plan, nonce);
-    let sockets = match plan.transport {
+    let sockets: Vec<DataSocket> = match plan.transport {
         RunTransport::Tcp => connect_all(target, plan, to, &wanted)?,
         RunTransport::Udp { .. } => {
             open_flows(target, plan, to, &wanted)?.into_iter().map(DataSocket::Udp).collect()
         }
     };
-    let mut both = SessionSockets::default();
-    for (preamble, socket) in wanted.iter().zip(sockets) {
-        if preamble.forward {
-            both.forward.push(socket);
-        } else {
-            both.reverse.push(socket);
-        }
-    }
-    Ok(both)
+    Ok(SessionSockets::by_direction(wanted.into_iter().zip(sockets)))
 }
 
 fn build_preambles(plan: &ThroughputPlan, nonce: SessionNonce) -> Vec<StreamPreamble> {

@@ -1,4 +1,4 @@
-//! Messages of a probe session, from version 2 on.
+//! Messages of a probe session.
 
 use super::{FilesReply, FilesRequest};
 use longhaul_model::report::v1::RunParty;
@@ -7,6 +7,7 @@ use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
     ObservedRoute, ProbeProtocol, RoundTripPlan, RoundTripSeries, TracePlan,
 };
+use longhaul_model::serde_name::name_variant;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -51,7 +52,7 @@ pub enum SessionRequest {
     Echoes(RoundTripPlan),
     /// Report the TCP options in effect on the control connection.
     Options,
-    /// A file request, from version 4 on.
+    /// A request about files.
     Files(Box<FilesRequest>),
 }
 
@@ -87,8 +88,8 @@ pub enum SessionReply {
 
 impl SessionReply {
     /// Returns the name for errors about an unexpected answer.
-    pub fn name(&self) -> String {
-        super::name_on_wire(self)
+    pub fn name(&self) -> &'static str {
+        name_variant(self)
     }
 }
 

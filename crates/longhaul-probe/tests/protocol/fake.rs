@@ -176,7 +176,6 @@ impl FakePeer {
             origin_us: 0,
             idle_rtt_us: 100,
             same_host: false,
-            wait_us: None,
         }));
         peer.hear_until(|message| matches!(message, ControlMessage::Prepared));
         peer.say(&ControlMessage::Go);

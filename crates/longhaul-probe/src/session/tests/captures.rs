@@ -1,9 +1,9 @@
-//! What sessions say of captures, to ends that know them and to ends that do not.
+//! Captures that nobody requested, and captures that come too late.
 
 use super::pair::{Pair, Side};
 use super::{BOUND, plan};
 use crate::session::SessionEnd;
-use crate::wire::{Base64Bytes, ControlMessage, ProtocolVersions};
+use crate::wire::{Base64Bytes, ControlMessage};
 use longhaul_model::report::v1::capture::CapturePlan;
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 
@@ -12,17 +12,6 @@ fn captured(far: bool) -> ThroughputPlan {
     ThroughputPlan {
         capture: Some(capture),
         ..plan(RunDirection::Forward, StopCondition::TimeUs(500_000))
-    }
-}
-
-#[test]
-fn a_far_end_that_knows_no_captures_is_asked_for_none_and_the_run_goes_on() {
-    for most in [1, 2, 3] {
-        let mut pair = Pair::new(captured(true), 5);
-        pair.speak(Side::Responder, ProtocolVersions { least: 1, most });
-        pair.drive(BOUND);
-        assert_eq!(pair.closed()[0], Some(SessionEnd::Finished), "version {most}");
-        assert!(pair.said_all());
     }
 }
 
