@@ -5,10 +5,10 @@
 //! an ordinary run in another thread. All times of the observation are relative to the first probe,
 //! on this host's clock.
 //!
-//! - [`mod@bulk_run`]: one run in its thread; [`load_flow`]: its bytes on the time axis
+//! - [`bulk_plan`]: the plans of the runs; [`load_flow`]: the bytes of a run on the time axis
 //! - [`load_phases`]: the sequence of idle phases and loads
 
-mod bulk_run;
+mod bulk_plan;
 mod load_flow;
 mod load_phases;
 
@@ -177,7 +177,7 @@ pub fn check_load_plan(plan: &LoadPlan) -> Result<(), LimitError> {
         ));
     }
     plan.steps.iter().try_for_each(|step| {
-        plan_limits::check_plan(&bulk_run::load_plan(plan, step), plan_limits::MAX_STREAMS)
+        plan_limits::check_plan(&bulk_plan::load_plan(plan, step), plan_limits::MAX_STREAMS)
     })
 }
 

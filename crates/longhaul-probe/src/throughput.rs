@@ -4,12 +4,14 @@
 //! path, not of any that works. The samples of both ends are returned on one time line, with a
 //! bound of its error.
 
+mod background_run;
 mod client_hooks;
 mod connect_rtt;
 mod control_connect;
 mod result_join;
 mod stream_opening;
 
+pub(crate) use background_run::BackgroundRun;
 pub(crate) use control_connect::open_control as connect_control;
 pub use control_connect::{DEAD_PEER_TIMEOUT, connect_plain, resolve_target};
 pub use result_join::payload_duration_us;
@@ -117,8 +119,6 @@ pub struct PayloadProgress {
     pub received_bytes: Option<u64>,
     /// Time of the receiver's count, since its payload began to flow.
     pub received_at: Option<Duration>,
-    /// The local byte count of each stream.
-    pub stream_bytes: Vec<u64>,
     /// Retransmits, if this end sends.
     pub retransmits: Option<u64>,
     pub rtt: Option<Duration>,
@@ -134,7 +134,6 @@ impl ThroughputProgress {
         let receiver = engines.and_then(SessionEngines::receiver).map(EndRun::progress);
         let elapsed = sender.iter().chain(&receiver).map(|progress| progress.elapsed).max();
         let local = |progress: EngineProgress| PayloadProgress {
-            stream_bytes: progress.stream_bytes,
             retransmits: progress.retransmits,
             rtt: progress.rtt,
             ..PayloadProgress::default()

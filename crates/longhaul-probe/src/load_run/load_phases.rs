@@ -4,11 +4,9 @@
 //! its first payload arrives. After the last payload, the ends exchange their counts, which is idle
 //! time again.
 
-use super::bulk_run::{self, LoadBulkRun};
-use super::load_flow;
-use super::{LoadRunProgress, PhaseRun, SharedProbes};
-use crate::probe_error::{ProbeError, describe_error_chain};
-use crate::throughput::TargetHost;
+use super::{LoadRunProgress, PhaseRun, SharedProbes, bulk_plan, load_flow};
+use crate::probe_error::describe_error_chain;
+use crate::throughput::{BackgroundRun, PayloadProgress, TargetHost};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::load::{LoadPhase, LoadPlan, LoadStep};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,10 +32,10 @@ pub(super) struct PhaseRunner<'a> {
     reported_at: Option<Instant>,
 }
 
-/// The runs of one step.
-struct StepRuns {
-    load: Option<LoadBulkRun>,
-    competitor: Option<LoadBulkRun>,
+/// A run of one step.
+struct StepRun {
+    competitor: bool,
+    run: BackgroundRun,
 }
 
 impl<'a> PhaseRunner<'a> {
@@ -102,7 +100,7 @@ impl<'a> PhaseRunner<'a> {
                 break;
             }
             std::thread::sleep(left.min(POLL_INTERVAL));
-            self.report_progress(None, None);
+            self.report_progress(None, &[]);
         }
     }
 
@@ -114,22 +112,23 @@ impl<'a> PhaseRunner<'a> {
 
     fn step(&mut self, number: u32, step: &LoadStep) {
         let began_us = self.now_us();
-        let wants_other = step.competitor || step.baseline;
-        let other = wants_other
-            .then(|| LoadBulkRun::start(self.target, bulk_run::competitor_plan(self.plan)));
-        let load = bulk_run::load_plan(self.plan, step);
-        let load = (!step.baseline).then(|| LoadBulkRun::start(self.target, load));
-        let mut errors = Vec::new();
-        let pair = StepRuns {
-            load: keep_started(load, &mut errors),
-            competitor: keep_started(other, &mut errors),
-        };
-        let deadline = Instant::now() + Duration::from_micros(self.plan.load_us) + MAX_SETUP_TIME;
-        while !pair.is_finished() && !self.is_over() && Instant::now() < deadline {
-            std::thread::sleep(POLL_INTERVAL);
-            self.report_progress(Some(number), Some(&pair));
+        let other = (step.competitor || step.baseline)
+            .then(|| (true, bulk_plan::competitor_plan(self.plan)));
+        let load = (!step.baseline).then(|| (false, bulk_plan::load_plan(self.plan, step)));
+        let (mut runs, mut errors) = (Vec::new(), Vec::new());
+        for (competitor, plan) in other.into_iter().chain(load) {
+            match BackgroundRun::start(self.target, plan) {
+                Ok(run) => runs.push(StepRun { competitor, run }),
+                Err(error) => errors.push(describe_error_chain(&error)),
+            }
         }
-        self.record_phase(number, began_us, pair, errors);
+        let deadline = Instant::now() + Duration::from_micros(self.plan.load_us) + MAX_SETUP_TIME;
+        let running = |runs: &[StepRun]| runs.iter().any(|step| !step.run.is_finished());
+        while running(&runs) && !self.is_over() && Instant::now() < deadline {
+            std::thread::sleep(POLL_INTERVAL);
+            self.report_progress(Some(number), &runs);
+        }
+        self.record_phase(number, began_us, runs, errors);
     }
 
     /// Records a phase, with the flows of its runs on the time axis.
@@ -137,18 +136,17 @@ impl<'a> PhaseRunner<'a> {
         &mut self,
         number: u32,
         began_us: u64,
-        pair: StepRuns,
+        runs: Vec<StepRun>,
         mut errors: Vec<String>,
     ) {
         let mut own = new_phase(began_us, Some(number));
         let place = self.phases.len();
         let mut spans = Vec::new();
-        for (bulk, competitor) in [(pair.load, false), (pair.competitor, true)] {
-            let Some((plan, ended)) = bulk.map(LoadBulkRun::finish) else {
-                continue;
-            };
+        // The competitor was started first.
+        for StepRun { competitor, run } in runs.into_iter().rev() {
             let whose = if competitor { "competitor: " } else { "" };
-            match ended {
+            let plan = run.plan.clone();
+            match run.finish() {
                 Ok(outcome) => {
                     let (flow, span) = load_flow::convert_flow(&outcome, self.began);
                     spans.extend(span);
@@ -167,36 +165,33 @@ impl<'a> PhaseRunner<'a> {
         self.phases.push(own);
     }
 
-    fn report_progress(&mut self, step: Option<u32>, pair: Option<&StepRuns>) {
+    fn report_progress(&mut self, step: Option<u32>, runs: &[StepRun]) {
         if self.reported_at.is_some_and(|told| told.elapsed() < PROGRESS_INTERVAL) {
             return;
         }
         self.reported_at = Some(Instant::now());
         let (probes, rtt) = self.probes.latest();
-        let bytes = |bulk: Option<&LoadBulkRun>| bulk.map(LoadBulkRun::moved_bytes);
+        let bytes = |competitor| {
+            let step = runs.iter().find(|step| step.competitor == competitor)?;
+            Some(moved_bytes(&step.run))
+        };
         (self.watch)(&LoadRunProgress {
             elapsed: self.began.elapsed(),
             step,
             probes,
             rtt,
-            load_bytes: bytes(pair.and_then(|pair| pair.load.as_ref())),
-            competitor_bytes: bytes(pair.and_then(|pair| pair.competitor.as_ref())),
+            load_bytes: bytes(false),
+            competitor_bytes: bytes(true),
         });
     }
 }
 
-impl StepRuns {
-    /// Returns whether both runs have ended.
-    fn is_finished(&self) -> bool {
-        [&self.load, &self.competitor].into_iter().flatten().all(LoadBulkRun::is_finished)
-    }
-}
-
-fn keep_started(
-    bulk: Option<Result<LoadBulkRun, ProbeError>>,
-    errors: &mut Vec<String>,
-) -> Option<LoadBulkRun> {
-    bulk?.map_err(|error| errors.push(describe_error_chain(&error))).ok()
+/// Returns the payload so far, as counted at this end.
+fn moved_bytes(run: &BackgroundRun) -> u64 {
+    let progress = run.progress();
+    let flows = progress.iter().flat_map(|progress| [&progress.forward, &progress.reverse]);
+    let bytes = |flow: &PayloadProgress| flow.sent_bytes.max(flow.received_bytes);
+    flows.flatten().filter_map(bytes).max().unwrap_or(0)
 }
 
 fn new_phase(from_us: u64, step: Option<u32>) -> LoadPhase {

@@ -6,27 +6,27 @@
 //! Source: hop round trips against own load, after BFind (Akella, Seshan, Shaikh, 2003) with far
 //! fewer probes. Bounds: twice the idle phase, the load with its setup, and [`MAX_OVERTIME`].
 
-mod hop_schedule;
-mod watch_load;
-
 use super::path_measurement::missing_reasons;
 use super::route_trace::{HopEcho, HopProber, TraceRequest};
 use crate::probe_error::ProbeError;
 use crate::probing::{EchoSeriesPlan, ProbeClient};
-use crate::throughput::{self, TargetHost};
-use hop_schedule::HopSchedule;
+use crate::session::SessionState;
+use crate::throughput::{
+    BackgroundRun, TargetHost, ThroughputOutcome, ThroughputProgress, payload_span,
+};
 use longhaul_model::report::v1::path::{
     EndDelay, HopLoadPlan, HopWatch, ObservedRoute, ProbeEcho, WatchedHop,
 };
-use longhaul_model::report::v1::plan;
+use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 use longhaul_sys::host::qdisc;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use watch_load::{FinishedLoad, WatchLoad};
 
+/// Interval between two probes of a hop.
+const HOP_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which waits check `stop` and the load.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval between readings of the local queue.
@@ -59,8 +59,8 @@ pub(super) struct HopWatchRequest<'a> {
 /// Result of a hop watch.
 pub(super) struct HopWatchResult {
     pub watch: HopWatch,
-    pub plan: plan::ThroughputPlan,
-    pub outcome: throughput::ThroughputOutcome,
+    pub plan: ThroughputPlan,
+    pub outcome: ThroughputOutcome,
 }
 
 /// Watches the hops of a route. Calls `tell` with the load's progress.
@@ -70,7 +70,7 @@ pub(super) struct HopWatchResult {
 pub(super) fn watch_hops(
     asked: &HopWatchRequest<'_>,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Option<&throughput::ThroughputProgress>),
+    tell: &mut dyn FnMut(Option<&ThroughputProgress>),
 ) -> Result<HopWatchResult, String> {
     let hops = answering_hops(asked.route);
     if hops.is_empty() {
@@ -86,21 +86,22 @@ pub(super) fn watch_hops(
         let ends = thread::Builder::new()
             .name("far-echoes".to_owned())
             .spawn_scoped(scope, || measure_server_delays(far, epoch, &ends_stop));
+        let spread = |number: usize| HOP_INTERVAL * number as u32 / hops.len() as u32;
         let mut watching = RunningHopWatch {
-            schedule: HopSchedule::new(hops.len()),
+            due: (0..hops.len()).map(spread).collect(),
             sent: HashMap::new(),
             failures: 0,
             backlog: None,
-            backlog_read: None,
+            backlog_due: Duration::ZERO,
             prober,
             hops,
             asked,
             epoch,
         };
-        let loaded = watching.run(stop, tell);
+        let watched = watching.run(stop, tell);
         ends_stop.store(true, Ordering::Relaxed);
-        let ends = ends.ok().and_then(|ends| ends.join().ok());
-        Ok(watching.into_result(loaded?, ends.unwrap_or_default()))
+        let ends = ends.ok().and_then(|ends| ends.join().ok()).unwrap_or_default();
+        watched.map(|result| HopWatchResult { watch: HopWatch { ends, ..result.watch }, ..result })
     })
 }
 
@@ -143,64 +144,107 @@ fn measure_server_delays(mut far: ProbeClient, epoch: Instant, stop: &AtomicBool
     ends
 }
 
+/// Returns the plan of the load.
+fn load_plan(asked: &HopLoadPlan, phase: Duration) -> ThroughputPlan {
+    ThroughputPlan {
+        direction: if asked.forward { RunDirection::Forward } else { RunDirection::Reverse },
+        streams: asked.streams,
+        stop: StopCondition::TimeUs(phase.as_micros() as u64),
+        ..ThroughputPlan::default()
+    }
+}
+
+/// Returns the times of the first payload at the senders and the last at the receivers, from the
+/// run's samples. Progress reports the end only after messages that follow the last payload: by
+/// then a queue has been empty for some round trips.
+fn payload_times(outcome: &ThroughputOutcome, epoch: Instant) -> Option<(Duration, Duration)> {
+    let zero = outcome.origin.checked_duration_since(epoch)?;
+    let streams = &outcome.observation.streams;
+    let (first, _) = payload_span(streams.iter().map(|stream| &stream.sender))?;
+    let (_, last) = payload_span(streams.iter().map(|stream| &stream.receiver))?;
+    let at = |us: u64| zero + Duration::from_micros(us);
+    Some((at(first), at(last)))
+}
+
 /// A hop watch in progress.
 struct RunningHopWatch<'a> {
     asked: &'a HopWatchRequest<'a>,
     prober: HopProber,
-    schedule: HopSchedule,
     hops: Vec<WatchedHop>,
+    /// Time of each hop's next probe; the hops are spread over the interval.
+    due: Vec<Duration>,
     /// Hop and echo index of each probe.
     sent: HashMap<u16, (usize, usize)>,
     failures: u32,
     backlog: Option<u64>,
-    backlog_read: Option<Duration>,
+    backlog_due: Duration,
     epoch: Instant,
 }
 
 impl RunningHopWatch<'_> {
-    fn phase_duration(&self) -> Duration {
-        Duration::from_micros(self.asked.load.phase_us).clamp(PHASE_RANGE.0, PHASE_RANGE.1)
-    }
-
     fn run(
         &mut self,
         stop: &AtomicBool,
-        tell: &mut dyn FnMut(Option<&throughput::ThroughputProgress>),
-    ) -> Result<FinishedLoad, String> {
-        let phase = self.phase_duration();
-        let mut load = WatchLoad::new(self.asked.target, self.asked.load, phase);
-        loop {
-            let now = self.epoch.elapsed();
-            if stop.load(Ordering::Relaxed) {
-                return Err(missing_reasons::STOPPED.to_owned());
-            }
-            if now >= phase {
-                load.start(self.epoch)?;
-            }
-            let ended = load.poll(self.epoch, tell);
-            if let Some(until) = ended.map_err(|error| describe_load_error(&error))? {
-                if now >= until + phase {
-                    break;
-                }
-            } else if now >= phase * 2 + MAX_OVERTIME {
+        tell: &mut dyn FnMut(Option<&ThroughputProgress>),
+    ) -> Result<HopWatchResult, String> {
+        let asked = self.asked.load;
+        let phase = Duration::from_micros(asked.phase_us).clamp(PHASE_RANGE.0, PHASE_RANGE.1);
+        self.probe_until(phase, stop)?;
+        let load = BackgroundRun::start(self.asked.target, load_plan(asked, phase))
+            .map_err(|error| describe_load_error(&error))?;
+        let mut told = None;
+        while !load.is_finished() {
+            if self.epoch.elapsed() >= phase * 2 + MAX_OVERTIME {
                 return Err("the load did not end in time".to_owned());
             }
-            if load.is_running() {
-                self.read_backlog(now);
+            let progress = load.progress();
+            if progress.as_ref().is_some_and(|progress| is_transferring(progress.state)) {
+                self.read_backlog();
             }
-            self.send_or_poll(now)?;
+            if progress != told {
+                tell(progress.as_ref());
+                told = progress;
+            }
+            self.send_or_poll(stop)?;
         }
+        let plan = load.plan.clone();
+        let outcome = load.finish().map_err(|error| describe_load_error(&error))?;
+        let (from, until) =
+            payload_times(&outcome, self.epoch).ok_or("the load transferred nothing")?;
+        self.probe_until(until + phase, stop)?;
         self.wait_for_last_answers(stop)?;
-        load.into_finished().ok_or_else(|| missing_reasons::STOPPED.to_owned())
+        let bytes = outcome.observation.streams.iter().map(|stream| stream.receiver.bytes).sum();
+        let watch = HopWatch {
+            load_from_us: from.as_micros() as u64,
+            load_until_us: until.as_micros() as u64,
+            forward: asked.forward,
+            load_bytes: Some(bytes),
+            run_id: None,
+            hops: std::mem::take(&mut self.hops),
+            ends: Vec::new(),
+            own_backlog_bytes: self.backlog,
+        };
+        Ok(HopWatchResult { watch, plan, outcome })
+    }
+
+    fn probe_until(&mut self, end: Duration, stop: &AtomicBool) -> Result<(), String> {
+        while self.epoch.elapsed() < end {
+            self.send_or_poll(stop)?;
+        }
+        Ok(())
     }
 
     /// Sends the probe that is due, or polls for answers until then.
-    fn send_or_poll(&mut self, now: Duration) -> Result<(), String> {
-        let due = self.schedule.next_due().unwrap_or(now + POLL_INTERVAL);
-        if due <= now {
-            return self.send(now);
+    fn send_or_poll(&mut self, stop: &AtomicBool) -> Result<(), String> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(missing_reasons::STOPPED.to_owned());
         }
-        self.poll_answer(self.epoch + due.min(now + POLL_INTERVAL))
+        let now = self.epoch.elapsed();
+        let due = self.due.iter().min().copied().unwrap_or(now + POLL_INTERVAL);
+        match self.due.iter().position(|own| *own <= now && *own == due) {
+            Some(number) => self.send(number, now),
+            None => self.poll_answer(self.epoch + due.min(now + POLL_INTERVAL)),
+        }
     }
 
     fn poll_answer(&mut self, until: Instant) -> Result<(), String> {
@@ -215,11 +259,9 @@ impl RunningHopWatch<'_> {
         }
     }
 
-    fn send(&mut self, now: Duration) -> Result<(), String> {
-        let number = self.schedule.take_due(now);
-        let Some(hop) = self.hops.get_mut(number) else {
-            return Ok(());
-        };
+    fn send(&mut self, number: usize, now: Duration) -> Result<(), String> {
+        self.due[number] = now + HOP_INTERVAL;
+        let hop = &mut self.hops[number];
         match self.prober.send(hop.ttl) {
             Ok(key) => {
                 self.sent.insert(key, (number, hop.echoes.len()));
@@ -260,37 +302,20 @@ impl RunningHopWatch<'_> {
         Ok(())
     }
 
-    fn read_backlog(&mut self, now: Duration) {
-        let fresh = |read: Duration| now.saturating_sub(read) < BACKLOG_INTERVAL;
-        let Some(interface) = &self.asked.interface else {
+    fn read_backlog(&mut self) {
+        let now = self.epoch.elapsed();
+        let Some(interface) = self.asked.interface.as_ref().filter(|_| now >= self.backlog_due)
+        else {
             return;
         };
-        if self.backlog_read.is_some_and(fresh) {
-            return;
-        }
-        self.backlog_read = Some(now);
+        self.backlog_due = now + BACKLOG_INTERVAL;
         // Some interfaces do not report their backlog.
         self.backlog = self.backlog.max(qdisc::backlog_bytes(interface).ok().flatten());
     }
+}
 
-    fn into_result(self, loaded: FinishedLoad, ends: Vec<EndDelay>) -> HopWatchResult {
-        let FinishedLoad { started: from, ended: until, plan, outcome } = loaded;
-        let streams = outcome.observation.streams.iter();
-        HopWatchResult {
-            watch: HopWatch {
-                load_from_us: from.as_micros() as u64,
-                load_until_us: until.as_micros() as u64,
-                forward: self.asked.load.forward,
-                load_bytes: Some(streams.map(|stream| stream.receiver.bytes).sum()),
-                run_id: None,
-                hops: self.hops,
-                ends,
-                own_backlog_bytes: self.backlog,
-            },
-            plan,
-            outcome,
-        }
-    }
+fn is_transferring(state: SessionState) -> bool {
+    matches!(state, SessionState::Running | SessionState::Draining)
 }
 
 #[cfg(test)]
