@@ -1,6 +1,6 @@
 //! Path measurements: route, round trips, and modifications of packets on the way.
 
-mod clock_pair;
+pub(crate) mod clock_pair;
 mod hop_watch;
 mod mtu_probe;
 mod multipath_discovery;

@@ -46,7 +46,7 @@ impl ClockPair {
     }
 
     /// Returns the wall clock minus the monotonic clock.
-    fn offset_ns(&self) -> i128 {
+    pub fn offset_ns(&self) -> i128 {
         self.wall.as_nanos() as i128 - self.monotonic.as_nanos() as i128
     }
 

@@ -10,9 +10,9 @@
 mod mtu_search_state;
 
 use super::path_error::protocol_name;
-use super::round_trips::{EchoEvent, EchoSocket, STOP_POLL_INTERVAL};
+use super::round_trips::{EchoEvent, EchoSocket, EchoTransport, STOP_POLL_INTERVAL};
 use super::{PathError, ProbeTarget};
-use longhaul_model::report::v1::path::{MtuSearch, ProbeProtocol};
+use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_sys::host::{kernel_route, network_interface};
 use longhaul_sys::probe_socket::is_too_long;
 use mtu_search_state::{MtuSearchLimits, MtuSearchState, MtuSearchStep, TooBigReport};
@@ -33,38 +33,21 @@ const MAX_DATAGRAM_TIME: Duration = Duration::from_secs(90);
 /// The maximum size of an IP packet, even if a loopback interface claims more.
 const MAX_PACKET_BYTES: u32 = 65_535;
 
-/// Result of a finished search.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MtuSearchResult {
-    pub search: MtuSearch,
-    pub end: MtuSearchOutcome,
-    /// The largest size that arrived, and the smallest above it that did not.
-    pub bounds: (Option<u32>, Option<u32>),
-}
-
 /// Searches the path MTU by ICMP or UDP (TCP probes have a fixed size); at most 40 s by ICMP and 90 s
 /// by UDP, usually a second or two.
 pub(super) fn search_path_mtu(
     asked: &ProbeTarget,
     stop: &AtomicBool,
-) -> Result<MtuSearchResult, PathError> {
+) -> Result<(MtuSearchOutcome, MtuSearchState), PathError> {
     let failed = |source| {
         let what = format!("search for the path MTU with {} to", protocol_name(asked.protocol));
         PathError::from_io_error(what, asked.destination, source, None)
     };
-    let courier = EchoSocket::open(asked, 1, true)?;
+    let mut courier = EchoSocket::open(asked, 1, true)?;
     let local_bytes = local_mtu(asked).map_err(failed)?;
-    let mut running = RunningMtuSearch {
-        search: MtuSearchState::new(search_limits(asked, local_bytes)),
-        courier,
-        epoch: Instant::now(),
-    };
-    let end = running.run(stop).map_err(failed)?;
-    Ok(MtuSearchResult {
-        bounds: (running.search.largest_passed(), running.search.smallest_failed()),
-        search: running.search.result(),
-        end,
-    })
+    let mut search = MtuSearchState::new(search_limits(asked, local_bytes));
+    let end = run_search(&mut search, &mut courier, stop).map_err(failed)?;
+    Ok((end, search))
 }
 
 fn search_limits(asked: &ProbeTarget, local_bytes: u32) -> MtuSearchLimits {
@@ -86,59 +69,44 @@ fn local_mtu(asked: &ProbeTarget) -> io::Result<u32> {
     mtu.map(|mtu| mtu.min(MAX_PACKET_BYTES)).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// A search in progress, with its sockets.
-struct RunningMtuSearch {
-    search: MtuSearchState,
-    courier: EchoSocket,
-    epoch: Instant,
-}
-
-impl RunningMtuSearch {
-    fn run(&mut self, stop: &AtomicBool) -> io::Result<MtuSearchOutcome> {
-        loop {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(MtuSearchOutcome::Exhausted);
-            }
-            let now = self.epoch.elapsed();
-            match self.search.step(now) {
-                MtuSearchStep::Done(end) => return Ok(end),
-                MtuSearchStep::Send { number, packet_bytes } => self.send(number, packet_bytes)?,
-                MtuSearchStep::Wait { until } => {
-                    self.courier.wait(until.saturating_sub(now).min(STOP_POLL_INTERVAL))?;
+fn run_search(
+    search: &mut MtuSearchState,
+    courier: &mut EchoSocket,
+    stop: &AtomicBool,
+) -> io::Result<MtuSearchOutcome> {
+    let epoch = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let now = epoch.elapsed();
+        match search.step(now) {
+            MtuSearchStep::Done(end) => return Ok(end),
+            MtuSearchStep::Send { number, packet_bytes } => {
+                match courier.send(number, packet_bytes) {
+                    Err(error) if is_too_long(&error) => search.record_unsendable(number),
+                    // A full send queue loses a packet like any other queue.
+                    Err(error) if number == 0 => return Err(error),
+                    _ => {}
                 }
             }
-            for heard in self.courier.receive()? {
-                self.handle_event(heard);
+            MtuSearchStep::Wait { until } => {
+                courier.wait(until.saturating_sub(now).min(STOP_POLL_INTERVAL))?;
+            }
+        }
+        for heard in courier.receive()? {
+            match heard {
+                EchoEvent::Answer { number, .. } | EchoEvent::Measured { number, .. } => {
+                    search.record_answer(number, epoch.elapsed());
+                }
+                EchoEvent::TooBig { number, by, mtu_bytes } => {
+                    let by = by.to_string();
+                    search.record_refusal(number, TooBigReport { by, mtu_bytes });
+                }
+                EchoEvent::Transmitted { .. }
+                | EchoEvent::Unreachable { .. }
+                | EchoEvent::Unmatched => {}
             }
         }
     }
-
-    fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()> {
-        match self.courier.send(number, packet_bytes) {
-            Err(error) if is_too_long(&error) => {
-                self.search.record_unsendable(number);
-                Ok(())
-            }
-            // A full send queue loses a packet like any other queue.
-            Err(error) if number == 0 => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    fn handle_event(&mut self, heard: EchoEvent) {
-        match heard {
-            EchoEvent::Answer { number, .. } | EchoEvent::Measured { number, .. } => {
-                self.search.record_answer(number, self.epoch.elapsed());
-            }
-            EchoEvent::TooBig { number, by, mtu_bytes } => {
-                let by = by.to_string();
-                self.search.record_refusal(number, TooBigReport { by, mtu_bytes });
-            }
-            EchoEvent::Transmitted { .. }
-            | EchoEvent::Unreachable { .. }
-            | EchoEvent::Unmatched => {}
-        }
-    }
+    Ok(MtuSearchOutcome::Exhausted)
 }
 
 #[cfg(test)]
@@ -171,7 +139,7 @@ mod tests {
             port: None,
             source_id: None,
         };
-        let ran = search_path_mtu(&asked, &AtomicBool::new(true)).expect("sockets");
-        assert_eq!((ran.end, ran.bounds), (MtuSearchOutcome::Exhausted, (None, None)));
+        let (end, search) = search_path_mtu(&asked, &AtomicBool::new(true)).expect("sockets");
+        assert_eq!((end, search.largest_passed()), (MtuSearchOutcome::Exhausted, None));
     }
 }

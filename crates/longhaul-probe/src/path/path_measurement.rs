@@ -13,6 +13,8 @@ use longhaul_model::report::v1::path::{
     MissingPart, ObservedRoute, PathObservation, PathPlan, ProbeEcho, ProbeProtocol,
 };
 use longhaul_model::report::v1::{ReportCaveat, RunParty, plan};
+use longhaul_model::serde_name::name_variant;
+use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -31,9 +33,11 @@ pub struct PathOutcome {
 }
 
 /// The current step of a path measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PathPart {
     /// Opening a session with the server, if longhaul runs there.
+    #[serde(rename = "reverse")]
     Session,
     RoundTrips,
     Route,
@@ -172,10 +176,9 @@ impl<'a> PathRun<'a> {
     }
 
     fn record_missing(&mut self, part: PathPart, why: impl Into<String>) {
-        self.observation.missing.push(MissingPart {
-            what: missing_reasons::part_name(part).to_owned(),
-            why: why.into(),
-        });
+        self.observation
+            .missing
+            .push(MissingPart { what: name_variant(&part).to_owned(), why: why.into() });
     }
 
     fn into_outcome(self, started_at: SystemTime) -> PathOutcome {

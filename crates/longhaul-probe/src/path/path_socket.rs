@@ -154,7 +154,7 @@ impl PathSocket {
                 let bytes = &self.buffer[..arrival.bytes.min(BUFFER_BYTES)];
                 let message = match arrival.queued {
                     Some(ErrorQueueEntry::Sent { number }) => PathMessage::Transmitted(number),
-                    Some(ErrorQueueEntry::Local { .. } | ErrorQueueEntry::Other) => continue,
+                    Some(ErrorQueueEntry::Other) => continue,
                     Some(ErrorQueueEntry::Icmp(_)) | None => source
                         .parse_reply(&arrival, bytes)
                         .map_or(PathMessage::Malformed, PathMessage::Reply),

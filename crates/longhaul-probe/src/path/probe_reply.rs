@@ -13,12 +13,12 @@ mod reply_source;
 mod tests;
 
 pub use longhaul_sys::probe_socket::QueuedIcmpInfo;
-pub use quoted_packet::{IpHeader, ProbeMark, QuotedPacket, QuotedTransport};
+pub use quoted_packet::{IpHeader, ProbeMark, QuotedProbe, QuotedTransport};
 pub use reply_kind::ReplyKind;
 pub(super) use reply_source::ReplySource;
 
 use super::probe_packet::{fold_checksum, sum_words};
-use longhaul_model::report::v1::path::MplsLabel;
+use longhaul_model::report::v1::path::{MplsLabel, ProbeProtocol};
 use quoted_packet::{read_array_at, read_u16_at, read_u32_at};
 use std::net::IpAddr;
 
@@ -29,25 +29,20 @@ pub struct ProbeReply {
     /// TTL or hop limit on arrival.
     pub ttl: Option<u8>,
     pub kind: ReplyKind,
-    pub reference: ReplyReference,
+    pub probe: QuotedProbe,
     /// Label stack of the router's packet, outermost first.
     pub mpls: Vec<MplsLabel>,
 }
 
-/// Reference of a reply to the probe that it answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReplyReference {
-    /// An error quotes the probe.
-    Quote(QuotedPacket),
-    /// An echo reply repeats the probe.
-    Echo { identifier: u16, sequence: u16, mark: Option<ProbeMark> },
-    /// A TCP segment acknowledges the probe.
-    Segment {
-        /// Port of the answering host.
-        source_port: u16,
-        destination_port: u16,
-        acknowledged: u32,
-    },
+impl ProbeReply {
+    fn from_destination(
+        from: IpAddr,
+        ttl: Option<u8>,
+        kind: ReplyKind,
+        probe: QuotedProbe,
+    ) -> ProbeReply {
+        ProbeReply { from, ttl, kind, probe, mpls: Vec::new() }
+    }
 }
 
 /// Parses an IPv4 packet with an ICMP message.
@@ -73,31 +68,29 @@ pub fn parse_icmp(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<Probe
         from,
         ttl,
         kind,
-        reference: ReplyReference::Quote(QuotedPacket::from_packet(quoted, v4)?),
+        probe: QuotedProbe::from_packet(quoted, v4)?,
         mpls: extensions.map(icmp_extension::parse_mpls_stack).unwrap_or_default(),
     })
 }
 
 fn parse_echo_reply(message: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<ProbeReply> {
-    Some(ProbeReply {
-        from,
-        ttl,
-        kind: ReplyKind::EchoReply,
-        reference: ReplyReference::Echo {
-            identifier: read_u16_at(message, 4)?,
-            sequence: read_u16_at(message, 6)?,
-            mark: ProbeMark::parse(message.get(8..)?),
-        },
-        mpls: Vec::new(),
-    })
+    let transport = QuotedTransport {
+        protocol: ProbeProtocol::Icmp,
+        source_id: read_u16_at(message, 4)?,
+        destination_port: None,
+        number: read_u16_at(message, 6)?.into(),
+        options: None,
+    };
+    let mark = ProbeMark::parse(message.get(8..)?);
+    let probe = QuotedProbe { ip: None, transport: Some(transport), mark };
+    Some(ProbeReply::from_destination(from, ttl, ReplyKind::EchoReply, probe))
 }
 
 /// Parses a datagram that repeats a probe, as an echo service sends it.
 pub fn parse_echoed_datagram(payload: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<ProbeReply> {
     let mark = Some(ProbeMark::parse(payload)?);
-    let reference =
-        ReplyReference::Quote(QuotedPacket { ip: None, transport: QuotedTransport::Hidden, mark });
-    Some(ProbeReply { from, ttl, kind: ReplyKind::EchoReply, reference, mpls: Vec::new() })
+    let probe = QuotedProbe { ip: None, transport: None, mark };
+    Some(ProbeReply::from_destination(from, ttl, ReplyKind::EchoReply, probe))
 }
 
 /// Parses an error from the error queue of one socket. `quoted` is the quoted packet: for UDP its
@@ -115,7 +108,7 @@ pub fn parse_queued_error(
         from,
         ttl,
         kind: ReplyKind::from_icmp(from.is_ipv4(), error.kind, error.code, error.info)?,
-        reference: ReplyReference::Quote(QuotedPacket::from_error_queue(quoted, echo)?),
+        probe: QuotedProbe::from_error_queue(quoted, echo)?,
         mpls: extensions.map(icmp_extension::parse_mpls_stack).unwrap_or_default(),
     })
 }
@@ -140,15 +133,13 @@ pub fn parse_tcp(segment: &[u8], from: IpAddr, ttl: Option<u8>) -> Option<ProbeR
         (false, true, true) => ReplyKind::Reset,
         _ => return None,
     };
-    Some(ProbeReply {
-        from,
-        ttl,
-        kind,
-        reference: ReplyReference::Segment {
-            source_port: read_u16_at(segment, 0)?,
-            destination_port: read_u16_at(segment, 2)?,
-            acknowledged: read_u32_at(segment, 8)?,
-        },
-        mpls: Vec::new(),
-    })
+    let transport = QuotedTransport {
+        protocol: ProbeProtocol::Tcp,
+        source_id: read_u16_at(segment, 2)?,
+        destination_port: Some(read_u16_at(segment, 0)?),
+        number: read_u32_at(segment, 8)?.wrapping_sub(1),
+        options: None,
+    };
+    let probe = QuotedProbe { ip: None, transport: Some(transport), mark: None };
+    Some(ProbeReply::from_destination(from, ttl, kind, probe))
 }

@@ -83,7 +83,7 @@ pub(super) fn run_echo_series(
         give_up_after,
     }
     .clamped();
-    let carrier = EchoTransport::open(&asked.target, &schedule)?;
+    let carrier = open_transport(&asked.target, &schedule)?;
     let mut running = RunningEchoSeries {
         packet_bytes: carrier.packet_bytes(trips.packet_bytes),
         carrier,
@@ -103,62 +103,35 @@ pub(super) fn run_echo_series(
     })
 }
 
-/// Transport of the probes of one series.
-enum EchoTransport {
-    Packets(Box<EchoSocket>),
-    Connections(ConnectProber),
+/// Sends the probes of a series and receives the answers.
+pub(super) trait EchoTransport {
+    /// Returns the actual IP packet size for the requested one.
+    fn packet_bytes(&self, asked: u32) -> u32;
+    /// Sends the packet of this number, in the requested size if possible.
+    fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()>;
+    /// Waits for a message, at most this long.
+    fn wait(&mut self, time: Duration) -> io::Result<()>;
+    /// Returns the received messages.
+    fn receive(&mut self) -> io::Result<Vec<EchoEvent>>;
 }
 
-impl EchoTransport {
-    fn open(target: &ProbeTarget, schedule: &EchoSchedule) -> Result<EchoTransport, PathError> {
-        let outstanding = schedule.timeout.as_micros() / schedule.interval.as_micros().max(1) + 1;
-        let ports = u16::try_from(outstanding).unwrap_or(u16::MAX).min(MAX_FLOWS);
-        match EchoSocket::open(target, ports, false) {
-            Err(PathError::Privilege { .. }) if target.protocol == ProbeProtocol::Tcp => {
-                let connects = ConnectProber::new(target.clone(), schedule.timeout);
-                Ok(EchoTransport::Connections(connects))
-            }
-            opened => opened.map(|courier| EchoTransport::Packets(Box::new(courier))),
+fn open_transport(
+    target: &ProbeTarget,
+    schedule: &EchoSchedule,
+) -> Result<Box<dyn EchoTransport>, PathError> {
+    let outstanding = schedule.timeout.as_micros() / schedule.interval.as_micros().max(1) + 1;
+    let ports = u16::try_from(outstanding).unwrap_or(u16::MAX).min(MAX_FLOWS);
+    match EchoSocket::open(target, ports, false) {
+        Err(PathError::Privilege { .. }) if target.protocol == ProbeProtocol::Tcp => {
+            Ok(Box::new(ConnectProber::new(target.clone(), schedule.timeout)))
         }
-    }
-
-    /// Returns the packet size. The kernel builds a connection's SYN, which is as long as a TCP
-    /// probe.
-    fn packet_bytes(&self, asked: u32) -> u32 {
-        match self {
-            EchoTransport::Packets(courier) => courier.packet_bytes(asked),
-            EchoTransport::Connections(connects) => connects.packet_bytes(),
-        }
-    }
-
-    fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()> {
-        match self {
-            EchoTransport::Packets(courier) => courier.send(number, packet_bytes),
-            EchoTransport::Connections(connects) => connects.send(number),
-        }
-    }
-
-    fn wait(&mut self, time: Duration) -> io::Result<()> {
-        match self {
-            EchoTransport::Packets(courier) => courier.wait(time),
-            EchoTransport::Connections(connects) => {
-                connects.wait(time);
-                Ok(())
-            }
-        }
-    }
-
-    fn receive(&mut self) -> io::Result<Vec<EchoEvent>> {
-        match self {
-            EchoTransport::Packets(courier) => courier.receive(),
-            EchoTransport::Connections(connects) => Ok(connects.receive()),
-        }
+        opened => Ok(Box::new(opened?)),
     }
 }
 
 /// A series in progress, with its sockets.
 struct RunningEchoSeries {
-    carrier: EchoTransport,
+    carrier: Box<dyn EchoTransport>,
     series: EchoSeriesState,
     packet_bytes: u32,
     epoch: Instant,

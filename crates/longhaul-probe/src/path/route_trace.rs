@@ -73,7 +73,7 @@ pub fn trace_route(
     run.trace_hops(&mut tracer, watch)?;
     let mut route = run.route(&tracer);
     if let Some(confidence) = asked.trace.confidence_ratio
-        && run.prober.varies_flows()
+        && run.prober.socket.varies_flows()
     {
         let known: Vec<Option<IpAddr>> = tracer.hop_addresses();
         let mut alternatives =
@@ -81,8 +81,8 @@ pub fn trace_route(
         run.find_alternatives(&mut alternatives)?;
         add_alternatives(&mut route, &alternatives);
     }
-    route.probes_sent = run.prober.sent();
-    route.discarded = run.prober.discarded();
+    route.probes_sent = run.prober.sent;
+    route.discarded = run.prober.discarded;
     route.duration_us = begin.elapsed().as_micros() as u64;
     watch(&route);
     Ok(route)
@@ -125,7 +125,7 @@ impl TraceRun<'_> {
                         tracer.record_answer(&echo);
                         self.notify_watcher(tracer, watch);
                     }
-                    if self.prober.ambiguous() > 0 {
+                    if self.prober.ambiguous > 0 {
                         tracer.limit_to_one_probe();
                     }
                 }
@@ -163,7 +163,7 @@ impl TraceRun<'_> {
     }
 
     fn route(&self, tracer: &RouteTracer) -> ObservedRoute {
-        let flow = self.prober.flow();
+        let flow = &self.prober.socket.flow;
         let seen = tracer.snapshot();
         ObservedRoute {
             from: flow.source.to_string(),
@@ -177,8 +177,8 @@ impl TraceRun<'_> {
             ended_by: seen.ended_by.to_owned(),
             links: Vec::new(),
             confidence_ratio: None,
-            probes_sent: self.prober.sent(),
-            discarded: self.prober.discarded(),
+            probes_sent: self.prober.sent,
+            discarded: self.prober.discarded,
         }
     }
 }

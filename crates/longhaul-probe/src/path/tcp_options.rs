@@ -3,8 +3,9 @@
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::PathTcpOptions;
 use longhaul_sys::host::sysctl_values;
+use longhaul_sys::sockopt::SockRef;
+use longhaul_sys::tcp_info;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
-use longhaul_sys::{sockopt, tcp_info};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -44,13 +45,7 @@ pub(super) fn probe_local_options(
     device: Option<&str>,
     timeout: Duration,
 ) -> io::Result<PathTcpOptions> {
-    let socket = UnconnectedTcp::new(to)?;
-    if let Some(device) = device {
-        sockopt::bind_device(&socket, device)?;
-    }
-    if let Some(source) = source {
-        socket.bind(source)?;
-    }
+    let socket = open_tcp(to, source, device)?;
     let stream = socket.connect(timeout)?;
     let info = tcp_info::read_tcp_info(&stream)?;
     Ok(PathTcpOptions {
@@ -59,6 +54,22 @@ pub(super) fn probe_local_options(
         offered_here: read_offered_options(false),
         ..PathTcpOptions::default()
     })
+}
+
+/// Creates a TCP socket to connect to `to`, bound to this address and interface.
+pub(super) fn open_tcp(
+    to: SocketAddr,
+    source: Option<IpAddr>,
+    device: Option<&str>,
+) -> io::Result<UnconnectedTcp> {
+    let socket = UnconnectedTcp::new(to)?;
+    if let Some(device) = device {
+        SockRef::from(&socket).bind_device(Some(device.as_bytes()))?;
+    }
+    if let Some(source) = source {
+        socket.bind(source)?;
+    }
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -31,11 +31,11 @@ pub(super) fn run_echoes(
     flow: &mut SessionFlow,
     line: &mut ProbeControl,
     number: u32,
-    clock: ProbeClock,
     asked: &EchoSeriesPlan,
     stop: &AtomicBool,
     each: &mut dyn FnMut(&LoadProbe),
 ) -> Result<EchoResult, ProbeError> {
+    let clock = flow.reader.clock;
     let peer = flow.socket.peer_addr().map_err(local_error("create an echo"))?;
     if let Some(dscp) = asked.dscp {
         sockopt::set_dscp(&flow.socket, dscp, peer)
@@ -168,7 +168,6 @@ impl RunningEchoes {
             sent: self.series.sent_echoes(),
             answered: self.series.answered,
             duplicates: self.series.duplicates,
-            reordered: self.series.reordered,
             discarded: self.series.discarded,
         }
     }

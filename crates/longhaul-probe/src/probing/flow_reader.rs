@@ -4,6 +4,7 @@ use super::probe_clock::{ProbeClock, saturating_nanos};
 use super::probe_datagram::{DatagramKind, ProbeDatagramHeader};
 use super::train_recorder::{DatagramArrival, TrainRecorder};
 use longhaul_sys::sockopt;
+use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::udp_batch::{self, ReceiveBatch};
 use std::io;
 use std::net::UdpSocket;
@@ -23,8 +24,8 @@ pub(super) fn configure_socket(socket: &UdpSocket) -> io::Result<()> {
     udp_batch::forbid_fragmentation(socket, peer)?;
     // Buffers smaller than requested show as counted drops. Without the last two options, only that
     // count and the hop limit are missing.
-    let _ = sockopt::set_receive_buffer(socket, BUFFER_BYTES);
-    let _ = sockopt::set_send_buffer(socket, BUFFER_BYTES);
+    let _ = SockRef::from(socket).set_recv_buffer_size(BUFFER_BYTES);
+    let _ = SockRef::from(socket).set_send_buffer_size(BUFFER_BYTES);
     let _ = udp_batch::set_overflow_count(socket);
     let _ = udp_batch::set_receive_hop_limit(socket, peer);
     Ok(())
@@ -60,14 +61,12 @@ impl FlowReader {
         }
     }
 
-    /// Reads all available datagrams: trains go to the recorder, others to `each`. Returns the
-    /// number of datagrams.
+    /// Reads all available datagrams: trains go to the recorder, others to `each`.
     pub fn read(
         &mut self,
         socket: &UdpSocket,
         each: &mut dyn FnMut(&SingleDatagram<'_>),
-    ) -> io::Result<usize> {
-        let mut came = 0;
+    ) -> io::Result<()> {
         loop {
             let count = match self.batch.receive(socket) {
                 Ok(count) => count,
@@ -77,7 +76,6 @@ impl FlowReader {
                 Err(error) if is_path_error(&error) => break,
                 Err(error) => return Err(error),
             };
-            came += count;
             self.dispatch(each);
             if count < SLOTS {
                 break;
@@ -86,7 +84,7 @@ impl FlowReader {
         if self.recorder.needs_clock_reading() {
             self.recorder.record_clock_offset(self.clock.wall_offset_ns());
         }
-        Ok(came)
+        Ok(())
     }
 
     fn dispatch(&mut self, each: &mut dyn FnMut(&SingleDatagram<'_>)) {

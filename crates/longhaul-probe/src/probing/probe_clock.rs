@@ -1,9 +1,7 @@
 //! Relation of the wall clock, which stamps received packets, to the monotonic clock.
 
-use std::time::{Duration, Instant, SystemTime};
-
-/// Number of readings; the tightest counts, because a thread may be preempted in between.
-const READING_ATTEMPTS: u32 = 3;
+use crate::path::clock_pair::ClockPair;
+use std::time::{Duration, Instant};
 
 /// The zero of both clocks.
 #[derive(Debug, Clone, Copy)]
@@ -24,16 +22,7 @@ impl ProbeClock {
 
     /// Returns the wall clock (since 1970) minus the monotonic clock, in nanoseconds.
     pub fn wall_offset_ns(self) -> i64 {
-        let read = || {
-            let before = self.now_ns();
-            let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            let after = self.now_ns();
-            let middle = before + (after - before) / 2;
-            let wall = wall.map_or(0, saturating_nanos);
-            (after - before, (wall as i64).wrapping_sub(middle as i64))
-        };
-        let readings = (0..READING_ATTEMPTS).map(|_| read());
-        readings.min_by_key(|(width, _)| *width).map_or(0, |(_, offset)| offset)
+        ClockPair::now(self.epoch).offset_ns() as i64
     }
 }
 
@@ -50,6 +39,7 @@ pub(super) fn saturating_nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::SystemTime;
 
     #[test]
     fn two_readings_of_an_undisturbed_clock_agree() {

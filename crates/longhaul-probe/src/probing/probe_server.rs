@@ -185,7 +185,7 @@ impl ProbeServerWorker {
             left_bytes: &mut self.left_bytes,
             moved: &self.moved,
         };
-        self.reader.read(&flow.socket, &mut |single| echo.handle_datagram(single)).map(drop)
+        self.reader.read(&flow.socket, &mut |single| echo.handle_datagram(single))
     }
 
     fn handle_request(&mut self, ask: SessionRequest) {

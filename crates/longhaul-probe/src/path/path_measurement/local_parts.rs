@@ -154,21 +154,22 @@ impl PathRun<'_> {
             Some(ProbeProtocol::Icmp) | None => ProbeProtocol::Icmp,
         };
         match mtu_probe::search_path_mtu(&self.probe_target(protocol), self.stop) {
-            Ok(ran) => {
-                let why = match (ran.end, ran.bounds) {
-                    (MtuSearchOutcome::Found, _) => None,
-                    (MtuSearchOutcome::NoAnswer, _) => Some(format!(
+            Ok((end, search)) => {
+                let why = match end {
+                    MtuSearchOutcome::Found => None,
+                    MtuSearchOutcome::NoAnswer => Some(format!(
                         "no packet of any size is answered; {}",
                         missing_reasons::describe_unanswered_probes(protocol, None)
                     )),
-                    (MtuSearchOutcome::Exhausted, (low, high)) => {
-                        Some(describe_unfinished_search(low, high))
-                    }
+                    MtuSearchOutcome::Exhausted => Some(describe_unfinished_search(
+                        search.largest_passed(),
+                        search.smallest_failed(),
+                    )),
                 };
                 if let Some(why) = why {
                     self.record_missing(PathPart::Mtu, why);
                 }
-                self.observation.mtu = Some(ran.search);
+                self.observation.mtu = Some(search.result());
             }
             Err(error) => {
                 self.record_missing(PathPart::Mtu, missing_reasons::describe_path_error(&error));

@@ -1,6 +1,5 @@
 //! Texts that explain why a part is missing.
 
-use super::PathPart;
 use crate::path::PathError;
 use crate::path::path_error::protocol_name;
 use crate::probe_error::{ProbeError, describe_error_chain};
@@ -8,18 +7,6 @@ use longhaul_model::report::v1::path::ProbeProtocol;
 use std::net::IpAddr;
 
 pub(in crate::path) const STOPPED: &str = "interrupted before this step";
-
-/// Returns the value of [`longhaul_model::report::v1::path::MissingPart::what`].
-pub(super) const fn part_name(part: PathPart) -> &'static str {
-    match part {
-        PathPart::RoundTrips => "round_trips",
-        PathPart::Route => "route",
-        PathPart::Mtu => "mtu",
-        PathPart::Options => "options",
-        PathPart::Session | PathPart::Reverse => "reverse",
-        PathPart::Load => "load",
-    }
-}
 
 fn add_hint(mut text: String, hint: Option<&str>) -> String {
     if let Some(hint) = hint {

@@ -1,6 +1,7 @@
 //! Parses IP and transport headers of packets that may be truncated anywhere.
 
 use crate::path::probe_packet::MARK_BYTES;
+use longhaul_model::report::v1::path::ProbeProtocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The maximum number of skipped extension headers in a quoted IPv6 packet.
@@ -96,96 +97,70 @@ impl ProbeMark {
     }
 }
 
-/// The packet that an error quotes, possibly truncated.
+/// A probe as an answer shows it: quoted by an error, perhaps truncated, or repeated or acknowledged
+/// by the destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QuotedPacket {
-    /// Absent if the kernel delivered the error without it.
+pub struct QuotedProbe {
+    /// Absent if the answer does not contain it, or the kernel delivered an error without it.
     pub ip: Option<IpHeader>,
-    pub transport: QuotedTransport,
+    /// Absent if the kernel removed it, or if it is of no probe.
+    pub transport: Option<QuotedTransport>,
     /// Absent if the quote ends earlier.
     pub mark: Option<ProbeMark>,
 }
 
-/// Transport header of a quoted packet.
+/// The fields of a probe's transport header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum QuotedTransport {
-    /// Removed by the kernel, or a protocol that probes do not use.
-    Hidden,
-    Icmp {
-        checksum: u16,
-        identifier: u16,
-        sequence: u16,
-    },
-    Udp {
-        source_port: u16,
-        destination_port: u16,
-        checksum: u16,
-    },
-    Tcp {
-        source_port: u16,
-        destination_port: u16,
-        sequence: u32,
-        /// Present if the quote contains all options.
-        options: Option<Vec<u8>>,
-    },
+pub struct QuotedTransport {
+    pub protocol: ProbeProtocol,
+    /// Source port, or the identifier of ICMP echoes.
+    pub source_id: u16,
+    /// Absent for ICMP.
+    pub destination_port: Option<u16>,
+    /// Sequence number of ICMP or TCP, or checksum of UDP.
+    pub number: u32,
+    /// Options of TCP; present if the quote contains all of them.
+    pub options: Option<Vec<u8>>,
 }
 
-impl QuotedPacket {
+impl QuotedProbe {
     /// Parses a packet with its IP header and at least eight bytes of transport header.
-    pub(super) fn from_packet(packet: &[u8], v4: bool) -> Option<QuotedPacket> {
+    pub(super) fn from_packet(packet: &[u8], v4: bool) -> Option<QuotedProbe> {
         let head = if v4 { IpHeader::parse_v4(packet)? } else { IpHeader::parse_v6(packet)? };
-        let rest = packet.get(head.bytes..)?;
-        let (transport, payload) = match head.protocol {
-            1 | 58 => (parse_quoted_echo(rest)?, rest.get(8..)),
-            17 => (parse_quoted_udp(rest)?, rest.get(8..)),
-            6 => (parse_quoted_tcp(rest)?, None),
-            // A packet of another program.
-            _ => (QuotedTransport::Hidden, None),
-        };
-        Some(QuotedPacket { ip: Some(head), transport, mark: payload.and_then(ProbeMark::parse) })
+        let rest = packet.get(head.bytes..).filter(|rest| rest.len() >= 8)?;
+        let payload = matches!(head.protocol, 1 | 17 | 58).then(|| &rest[8..]);
+        Some(QuotedProbe {
+            ip: Some(head),
+            transport: parse_transport(head.protocol, rest),
+            mark: payload.and_then(ProbeMark::parse),
+        })
     }
 
     /// Parses the packet in a socket's error queue.
-    pub(super) fn from_error_queue(bytes: &[u8], is_echo: bool) -> Option<QuotedPacket> {
-        let (transport, payload) = if is_echo {
-            (parse_quoted_echo(bytes)?, bytes.get(8..))
-        } else {
-            (QuotedTransport::Hidden, Some(bytes))
-        };
-        Some(QuotedPacket { ip: None, transport, mark: payload.and_then(ProbeMark::parse) })
+    pub(super) fn from_error_queue(bytes: &[u8], is_echo: bool) -> Option<QuotedProbe> {
+        let payload = if is_echo { bytes.get(8..)? } else { bytes };
+        let transport = if is_echo { parse_transport(1, bytes) } else { None };
+        Some(QuotedProbe { ip: None, transport, mark: ProbeMark::parse(payload) })
     }
 }
 
-fn parse_quoted_echo(message: &[u8]) -> Option<QuotedTransport> {
-    let [kind, _] = read_array_at(message, 0)?;
-    // Only echo requests are probes.
-    if !matches!(kind, 8 | 128) {
-        return Some(QuotedTransport::Hidden);
-    }
-    Some(QuotedTransport::Icmp {
-        checksum: read_u16_at(message, 2)?,
-        identifier: read_u16_at(message, 4)?,
-        sequence: read_u16_at(message, 6)?,
-    })
-}
-
-fn parse_quoted_udp(datagram: &[u8]) -> Option<QuotedTransport> {
-    Some(QuotedTransport::Udp {
-        source_port: read_u16_at(datagram, 0)?,
-        destination_port: read_u16_at(datagram, 2)?,
-        checksum: read_u16_at(datagram, 6)?,
-    })
-}
-
-fn parse_quoted_tcp(segment: &[u8]) -> Option<QuotedTransport> {
-    let options = read_array_at(segment, 12).and_then(|[offset]: [u8; 1]| {
-        let bytes = usize::from(offset >> 4) * 4;
-        segment.get(20..bytes).map(<[u8]>::to_vec)
-    });
-    Some(QuotedTransport::Tcp {
-        source_port: read_u16_at(segment, 0)?,
-        destination_port: read_u16_at(segment, 2)?,
-        sequence: read_u32_at(segment, 4)?,
-        options,
-    })
+/// Parses the header of a probe; `None` for packets of other programs.
+fn parse_transport(protocol: u8, bytes: &[u8]) -> Option<QuotedTransport> {
+    let word = |at| read_u16_at(bytes, at);
+    let (protocol, source_id, destination_port, number) = match protocol {
+        // Only echo requests are probes.
+        1 | 58 if !matches!(bytes.first(), Some(8 | 128)) => return None,
+        1 | 58 => (ProbeProtocol::Icmp, word(4)?, None, word(6)?.into()),
+        17 => (ProbeProtocol::Udp, word(0)?, word(2), word(6)?.into()),
+        6 => (ProbeProtocol::Tcp, word(0)?, word(2), read_u32_at(bytes, 4)?),
+        _ => return None,
+    };
+    let options = match protocol {
+        ProbeProtocol::Tcp => bytes.get(12).and_then(|offset| {
+            let end = usize::from(offset >> 4) * 4;
+            bytes.get(20..end).map(<[u8]>::to_vec)
+        }),
+        ProbeProtocol::Icmp | ProbeProtocol::Udp => None,
+    };
+    Some(QuotedTransport { protocol, source_id, destination_port, number, options })
 }

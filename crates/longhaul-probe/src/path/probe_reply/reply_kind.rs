@@ -1,7 +1,11 @@
 //! Kinds of answers, with their names in reports.
 
+use longhaul_model::serde_name::name_variant;
+use serde::Serialize;
+
 /// The kinds of answers to a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ReplyKind {
     TimeExceeded,
     EchoReply,
@@ -34,21 +38,8 @@ impl ReplyKind {
     }
 
     /// Returns the name used in reports.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ReplyKind::TimeExceeded => "time_exceeded",
-            ReplyKind::EchoReply => "echo_reply",
-            ReplyKind::PortUnreachable => "port_unreachable",
-            ReplyKind::ProtocolUnreachable => "protocol_unreachable",
-            ReplyKind::HostUnreachable => "host_unreachable",
-            ReplyKind::NetUnreachable => "net_unreachable",
-            ReplyKind::Prohibited => "prohibited",
-            ReplyKind::TooBig { .. } => "too_big",
-            ReplyKind::Unreachable => "unreachable",
-            ReplyKind::ParameterProblem => "parameter_problem",
-            ReplyKind::SynAck => "syn_ack",
-            ReplyKind::Reset => "reset",
-        }
+    pub fn as_str(self) -> &'static str {
+        name_variant(&self)
     }
 }
 

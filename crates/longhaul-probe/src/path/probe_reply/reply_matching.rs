@@ -1,6 +1,6 @@
 //! Matches replies to probes, and finds header fields rewritten on the path.
 
-use super::{IpHeader, ProbeMark, ProbeReply, QuotedPacket, QuotedTransport, ReplyReference};
+use super::{IpHeader, ProbeReply};
 use crate::path::probe_packet::ProbeFlow;
 use longhaul_model::report::v1::path::ProbeProtocol;
 
@@ -10,67 +10,39 @@ use longhaul_model::report::v1::path::ProbeProtocol;
 /// NAT; then something that a NAT leaves unchanged must match: the tag, or the number. A tag that
 /// can be read must be the flow's.
 pub fn match_probe_key(flow: &ProbeFlow, reply: &ProbeReply) -> Option<u16> {
-    match &reply.reference {
-        ReplyReference::Echo { identifier, sequence, mark } => {
-            let fits = flow.protocol == ProbeProtocol::Icmp
-                && reply.from == flow.destination
-                && *identifier == flow.source_id
-                && tagged_key(flow, *mark) == Some(*sequence);
-            fits.then_some(*sequence)
-        }
-        ReplyReference::Segment { source_port, destination_port, acknowledged } => {
-            let fits = flow.protocol == ProbeProtocol::Tcp
-                && reply.from == flow.destination
-                && (*source_port, *destination_port) == (flow.destination_id, flow.source_id);
-            key_from_sequence(flow, acknowledged.wrapping_sub(1)).filter(|_| fits)
-        }
-        ReplyReference::Quote(quote) => match_quoted_key(flow, quote),
-    }
-}
-
-fn tagged_key(flow: &ProbeFlow, mark: Option<ProbeMark>) -> Option<u16> {
-    mark.filter(|mark| mark.tag == flow.tag).map(|mark| mark.key)
-}
-
-fn key_from_sequence(flow: &ProbeFlow, sequence: u32) -> Option<u16> {
-    let key = sequence as u16;
-    (flow.sequence(key) == sequence).then_some(key)
-}
-
-fn match_quoted_key(flow: &ProbeFlow, quote: &QuotedPacket) -> Option<u16> {
+    let probe = &reply.probe;
     let fits =
         |ip: IpHeader| ip.destination == flow.destination && ip.protocol == flow.protocol_number();
-    if !quote.ip.is_none_or(fits) {
+    let is_error = reply.kind.is_error();
+    if !probe.ip.is_none_or(fits) || (!is_error && reply.from != flow.destination) {
         return None;
     }
-    // A readable tag that is not ours rules the quote out.
-    let tagged = tagged_key(flow, quote.mark);
-    if quote.mark.is_some() && tagged.is_none() {
+    // A readable tag that is not ours rules the answer out.
+    let tagged = probe.mark.filter(|mark| mark.tag == flow.tag).map(|mark| mark.key);
+    if probe.mark.is_some() && tagged.is_none() {
         return None;
     }
+    let Some(transport) = &probe.transport else {
+        return tagged.filter(|_| flow.protocol == ProbeProtocol::Udp);
+    };
     // A NAT that translates the port also translates the address.
-    let translated = quote.ip.is_some_and(|ip| ip.source != flow.source);
-    let near_fits = |near: u16| near == flow.source_id || translated;
-    match (&quote.transport, flow.protocol) {
-        (QuotedTransport::Icmp { identifier, sequence, .. }, ProbeProtocol::Icmp) => {
-            let known = tagged.is_some() || *identifier == flow.source_id;
-            let same = tagged.is_none_or(|key| key == *sequence);
-            (known && same && near_fits(*identifier)).then_some(*sequence)
+    let translated = probe.ip.is_some_and(|ip| ip.source != flow.source);
+    let same_source = transport.source_id == flow.source_id;
+    let ports_fit = (same_source || translated)
+        && transport.destination_port.is_none_or(|port| port == flow.destination_id);
+    if !ports_fit || transport.protocol != flow.protocol {
+        return None;
+    }
+    let number = transport.number as u16;
+    match flow.protocol {
+        ProbeProtocol::Icmp => {
+            let known = tagged.is_some() || (is_error && same_source);
+            (known && tagged.is_none_or(|key| key == number)).then_some(number)
         }
-        (QuotedTransport::Udp { source_port, destination_port, checksum }, ProbeProtocol::Udp) => {
-            let fits = near_fits(*source_port) && *destination_port == flow.destination_id;
-            let short = || match_short_udp(quote.ip.as_ref()?, translated, *checksum);
-            tagged.or_else(short).filter(|_| fits)
+        ProbeProtocol::Udp => {
+            tagged.or_else(|| match_short_udp(probe.ip.as_ref()?, translated, number))
         }
-        (QuotedTransport::Hidden, ProbeProtocol::Udp) => tagged,
-        (
-            QuotedTransport::Tcp { source_port, destination_port, sequence, .. },
-            ProbeProtocol::Tcp,
-        ) => {
-            let fits = near_fits(*source_port) && *destination_port == flow.destination_id;
-            key_from_sequence(flow, *sequence).filter(|_| fits)
-        }
-        _ => None,
+        ProbeProtocol::Tcp => (flow.sequence(number) == transport.number).then_some(number),
     }
 }
 
@@ -100,53 +72,34 @@ pub fn find_probe_key(
 /// Returns whether the reply has the flow's identifier, port or tag, so that it is not another
 /// program's.
 pub fn claims_flow(flow: &ProbeFlow, reply: &ProbeReply) -> bool {
-    match &reply.reference {
-        ReplyReference::Echo { identifier, .. } => *identifier == flow.source_id,
-        ReplyReference::Segment { source_port, .. } => *source_port == flow.destination_id,
-        ReplyReference::Quote(quote) => {
-            let near = match quote.transport {
-                QuotedTransport::Hidden => return quote.ip.is_none(),
-                QuotedTransport::Icmp { identifier, .. } => identifier,
-                QuotedTransport::Udp { source_port, .. }
-                | QuotedTransport::Tcp { source_port, .. } => source_port,
-            };
-            near == flow.source_id || quote.mark.is_some_and(|mark| mark.tag == flow.tag)
-        }
-    }
+    let Some(transport) = &reply.probe.transport else {
+        return reply.probe.ip.is_none();
+    };
+    let of_destination = transport.destination_port == Some(flow.destination_id);
+    transport.source_id == flow.source_id
+        || reply.probe.mark.is_some_and(|mark| mark.tag == flow.tag)
+        || (of_destination && !reply.kind.is_error())
 }
 
 /// Returns the numbers that the reply may refer to, before matching.
 pub fn candidate_keys(reply: &ProbeReply) -> [Option<u16>; 3] {
-    match &reply.reference {
-        ReplyReference::Echo { sequence, .. } => [Some(*sequence), None, None],
-        ReplyReference::Segment { acknowledged, .. } => {
-            [Some(acknowledged.wrapping_sub(1) as u16), None, None]
-        }
-        ReplyReference::Quote(quote) => [
-            quote.mark.map(|mark| mark.key),
-            match quote.transport {
-                QuotedTransport::Hidden => None,
-                QuotedTransport::Icmp { sequence, .. } => Some(sequence),
-                QuotedTransport::Udp { checksum, .. } => Some(checksum),
-                QuotedTransport::Tcp { sequence, .. } => Some(sequence as u16),
-            },
-            quote.ip.and_then(|ip| ip.identification),
-        ],
-    }
+    let probe = &reply.probe;
+    [
+        probe.mark.map(|mark| mark.key),
+        probe.transport.as_ref().map(|transport| transport.number as u16),
+        probe.ip.and_then(|ip| ip.identification),
+    ]
 }
 
 /// Returns the names of the fields that the quoted packet shows to be rewritten.
 pub fn find_rewritten_fields(flow: &ProbeFlow, key: u16, reply: &ProbeReply) -> Vec<String> {
-    let ReplyReference::Quote(quote) = &reply.reference else {
-        return Vec::new();
-    };
     let mut found = Vec::new();
     let mut note = |changed: bool, what: &str| {
         if changed {
             found.push(what.to_owned());
         }
     };
-    if let Some(ip) = &quote.ip {
+    if let Some(ip) = &reply.probe.ip {
         note(ip.source != flow.source, "source_address");
         // Probes are sent with DSCP and ECN zero.
         note(ip.class >> 2 != 0, "dscp");
@@ -154,19 +107,12 @@ pub fn find_rewritten_fields(flow: &ProbeFlow, key: u16, reply: &ProbeReply) -> 
         let identification = ip.identification.is_some_and(|number| number != key);
         note(identification, "identification");
     }
-    match &quote.transport {
-        QuotedTransport::Hidden => {}
-        QuotedTransport::Icmp { identifier, .. } => {
-            note(*identifier != flow.source_id, "identifier");
-        }
-        QuotedTransport::Udp { source_port, .. } => {
-            note(*source_port != flow.source_id, "source_port");
-        }
-        QuotedTransport::Tcp { source_port, options, .. } => {
-            note(*source_port != flow.source_id, "source_port");
-            if let Some(options) = options {
-                found.extend(find_changed_options(&flow.syn_options(), options));
-            }
+    if let Some(transport) = &reply.probe.transport {
+        let is_icmp = transport.protocol == ProbeProtocol::Icmp;
+        let source = if is_icmp { "identifier" } else { "source_port" };
+        note(transport.source_id != flow.source_id, source);
+        if let Some(options) = &transport.options {
+            found.extend(find_changed_options(&flow.syn_options(), options));
         }
     }
     found

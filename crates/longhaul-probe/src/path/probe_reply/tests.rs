@@ -86,8 +86,7 @@ proptest! {
         prop_assert_eq!((reply.ttl, reply.kind), (Some(250), ReplyKind::TimeExceeded));
         prop_assert_eq!(reply_matching::match_probe_key(&flow, &reply), Some(key));
         prop_assert!(reply_matching::find_rewritten_fields(&flow, key, &reply).is_empty());
-        let ReplyReference::Quote(quote) = &reply.reference else { panic!("no quote") };
-        prop_assert_eq!(quote.ip.expect("its header").ttl, ttl);
+        prop_assert_eq!(reply.probe.ip.expect("its header").ttl, ttl);
         // The same packet, taken for one of another destination or of other ports.
         let mut elsewhere = flow;
         elsewhere.destination = address(v6, 77);

@@ -3,11 +3,11 @@
 //! If the port is open, the kernel has measured the handshake (TCP_INFO); if not, this program
 //! times the reset. A probe whose SYN was retransmitted counts as lost.
 
+use super::EchoTransport;
 use super::echo_socket::EchoEvent;
-use crate::path::ProbeTarget;
+use crate::path::{ProbeTarget, tcp_options};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::{TcpInfo, read_tcp_info};
-use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -45,12 +45,19 @@ impl ConnectProber {
         }
     }
 
-    /// Returns the size of a SYN with Linux's options.
-    pub(super) fn packet_bytes(&self) -> u32 {
+    fn record_result(&mut self, told: Option<EchoEvent>) {
+        self.in_progress = self.in_progress.saturating_sub(1);
+        self.events.extend(told);
+    }
+}
+
+impl EchoTransport for ConnectProber {
+    /// Returns the size of a SYN with Linux's options: the kernel builds it.
+    fn packet_bytes(&self, _asked: u32) -> u32 {
         if self.to.is_ipv4() { 60 } else { 80 }
     }
 
-    pub(super) fn send(&mut self, number: u32) -> io::Result<()> {
+    fn send(&mut self, number: u32, _packet_bytes: u32) -> io::Result<()> {
         if self.in_progress >= MAX_CONCURRENT {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -65,22 +72,18 @@ impl ConnectProber {
         Ok(())
     }
 
-    pub(super) fn wait(&mut self, time: Duration) {
+    fn wait(&mut self, time: Duration) -> io::Result<()> {
         if let Ok(told) = self.results.recv_timeout(time) {
             self.record_result(told);
         }
+        Ok(())
     }
 
-    pub(super) fn receive(&mut self) -> Vec<EchoEvent> {
+    fn receive(&mut self) -> io::Result<Vec<EchoEvent>> {
         while let Ok(told) = self.results.try_recv() {
             self.record_result(told);
         }
-        std::mem::take(&mut self.events)
-    }
-
-    fn record_result(&mut self, told: Option<EchoEvent>) {
-        self.in_progress = self.in_progress.saturating_sub(1);
-        self.events.extend(told);
+        Ok(std::mem::take(&mut self.events))
     }
 }
 
@@ -91,13 +94,7 @@ fn connect_once(
     timeout: Duration,
     number: u32,
 ) -> Option<EchoEvent> {
-    let socket = UnconnectedTcp::new(to).ok()?;
-    if let Some(device) = &target.device {
-        sockopt::bind_device(&socket, device).ok()?;
-    }
-    if let Some(source) = target.source {
-        socket.bind(source).ok()?;
-    }
+    let socket = tcp_options::open_tcp(to, target.source, target.device.as_deref()).ok()?;
     let before = Instant::now();
     let connected = socket.connect(timeout);
     let took = before.elapsed();

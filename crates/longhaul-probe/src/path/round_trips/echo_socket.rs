@@ -1,7 +1,7 @@
 //! Sends the numbered probes of an echo series, and classifies the received messages: answer,
 //! error, transmit timestamp, or noise.
 
-use super::TTL;
+use super::{EchoTransport, TTL};
 use crate::path::path_error::{PING_PRIVILEGE, RAW_PRIVILEGE, protocol_name};
 use crate::path::path_socket::{PathArrival, PathMessage, PathSocket};
 use crate::path::probe_packet::{KEYS, ProbeFlow, probe_key};
@@ -93,37 +93,8 @@ impl EchoSocket {
         Ok(EchoSocket { socket, ports, sent_numbers: Vec::new() })
     }
 
-    /// Returns the actual IP packet size for the requested one.
-    pub(in crate::path) fn packet_bytes(&self, asked: u32) -> u32 {
-        self.socket.packet_bytes(asked)
-    }
-
     fn flow_of(&self, number: u32) -> ProbeFlow {
         self.socket.flow.sibling_flow((number % u32::from(self.ports)) as u16)
-    }
-
-    /// Sends the packet of this number, in the requested size if possible.
-    pub(in crate::path) fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()> {
-        self.socket.send(&self.flow_of(number), TTL, probe_key(number), packet_bytes)?;
-        self.sent_numbers.push(number);
-        Ok(())
-    }
-
-    /// Waits for a message, at most this long.
-    pub(in crate::path) fn wait(&self, time: Duration) -> io::Result<()> {
-        self.socket.wait(time)
-    }
-
-    /// Returns the received messages.
-    pub(in crate::path) fn receive(&mut self) -> io::Result<Vec<EchoEvent>> {
-        let mut events = Vec::new();
-        for _ in 0..MAX_MESSAGES {
-            let Some(arrival) = self.socket.receive()? else {
-                break;
-            };
-            events.extend(self.classify_arrival(&arrival));
-        }
-        Ok(events)
     }
 
     /// Classifies a message; returns `None` if it belongs to other programs' packets.
@@ -164,6 +135,33 @@ impl EchoSocket {
             }
             kind => EchoEvent::Unreachable { by, word: kind.as_str() },
         }
+    }
+}
+
+impl EchoTransport for EchoSocket {
+    fn packet_bytes(&self, asked: u32) -> u32 {
+        self.socket.packet_bytes(asked)
+    }
+
+    fn send(&mut self, number: u32, packet_bytes: u32) -> io::Result<()> {
+        self.socket.send(&self.flow_of(number), TTL, probe_key(number), packet_bytes)?;
+        self.sent_numbers.push(number);
+        Ok(())
+    }
+
+    fn wait(&mut self, time: Duration) -> io::Result<()> {
+        self.socket.wait(time)
+    }
+
+    fn receive(&mut self) -> io::Result<Vec<EchoEvent>> {
+        let mut events = Vec::new();
+        for _ in 0..MAX_MESSAGES {
+            let Some(arrival) = self.socket.receive()? else {
+                break;
+            };
+            events.extend(self.classify_arrival(&arrival));
+        }
+        Ok(events)
     }
 }
 

@@ -5,6 +5,8 @@
 
 use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};
 use longhaul_model::report::v1::path::{ProbeEcho, ProbeProtocol, RoundTripSeries};
+use longhaul_model::serde_name::name_variant;
+use serde::Serialize;
 use std::time::Duration;
 
 /// The maximum number of probes of one series.
@@ -37,21 +39,12 @@ impl EchoSchedule {
 }
 
 /// Source of the timestamps of a round trip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RttClock {
     User,
     KernelReceive,
     Kernel,
-}
-
-impl RttClock {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            RttClock::User => "user",
-            RttClock::KernelReceive => "kernel_receive",
-            RttClock::Kernel => "kernel",
-        }
-    }
 }
 
 /// Timing of an answer.
@@ -61,15 +54,6 @@ pub enum AnswerTiming {
     Read { moment: ClockPair, stamp: Option<Duration> },
     /// The whole round trip was already measured, with this clock.
     Measured { moment: ClockPair, rtt: Duration, clock: RttClock },
-}
-
-/// Classification of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnswerVerdict {
-    Accepted,
-    Duplicate,
-    /// Arrived after its timeout, or for a probe that was never sent.
-    Discarded,
 }
 
 #[derive(Debug, Clone)]
@@ -174,19 +158,14 @@ impl EchoSeriesState {
     }
 
     /// Records an answer to a probe.
-    pub fn record_answer(
-        &mut self,
-        number: u32,
-        came: AnswerTiming,
-        ttl: Option<u8>,
-    ) -> AnswerVerdict {
+    pub fn record_answer(&mut self, number: u32, came: AnswerTiming, ttl: Option<u8>) {
         let timeout = self.schedule.timeout;
         let Some(probe) = self.probes.get_mut(number as usize) else {
             return self.discard();
         };
         if probe.answer.is_some() {
             self.duplicates = self.duplicates.saturating_add(1);
-            return AnswerVerdict::Duplicate;
+            return;
         }
         let answer = time_answer(&probe.sent, came, ttl);
         if answer.at.saturating_sub(probe.sent.monotonic) > timeout {
@@ -198,13 +177,11 @@ impl EchoSeriesState {
             self.reordered += 1;
         }
         self.highest_answered = self.highest_answered.max(Some(number));
-        AnswerVerdict::Accepted
     }
 
     /// Counts a message that is no answer: forged, malformed, or stale.
-    pub fn discard(&mut self) -> AnswerVerdict {
+    pub fn discard(&mut self) {
         self.discarded = self.discarded.saturating_add(1);
-        AnswerVerdict::Discarded
     }
 
     /// Returns the deadline of the outstanding answers; `None` while probes remain to be sent.
@@ -259,7 +236,7 @@ impl EchoSeriesState {
     pub fn echoes(&self, protocol: ProbeProtocol, packet_bytes: u32) -> RoundTripSeries {
         RoundTripSeries {
             protocol,
-            clock: self.clock().as_str().to_owned(),
+            clock: name_variant(&self.clock()).to_owned(),
             packet_bytes,
             sent: self.probes.len() as u32,
             echoes: self.probes.iter().map(SentEcho::echo).collect(),

@@ -79,8 +79,8 @@ fn connecting_times_a_listener_and_a_refusal() {
     let connect = |asked: &EchoSeriesRequest| {
         let connects = ConnectProber::new(asked.target.clone(), schedule.timeout);
         let mut running = RunningEchoSeries {
-            packet_bytes: connects.packet_bytes(),
-            carrier: EchoTransport::Connections(connects),
+            packet_bytes: connects.packet_bytes(60),
+            carrier: Box::new(connects),
             series: EchoSeriesState::new(schedule),
             epoch: Instant::now(),
             unreachable: None,

@@ -4,10 +4,8 @@ use super::TraceRequest;
 use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};
 use crate::path::path_error::{PING_PRIVILEGE, PathError, RAW_PRIVILEGE, protocol_name};
 use crate::path::path_socket::{PathArrival, PathMessage, PathSocket};
-use crate::path::probe_packet::{self, ProbeFlow};
-use crate::path::probe_reply::{
-    ProbeReply, QuotedTransport, ReplyKind, ReplyReference, reply_matching,
-};
+use crate::path::probe_packet;
+use crate::path::probe_reply::{ProbeReply, ReplyKind, reply_matching};
 use longhaul_model::report::v1::path::{MplsLabel, ProbeProtocol};
 use std::collections::HashMap;
 use std::io;
@@ -54,12 +52,16 @@ struct InFlightProbe {
 /// Sends probes to the hops of a path and receives the answers. Answers that match no outstanding
 /// probe are counted and discarded.
 pub struct HopProber {
-    socket: PathSocket,
+    pub(super) socket: PathSocket,
     timeout: Duration,
     epoch: Instant,
-    sent: u32,
-    discarded: u32,
-    ambiguous: u32,
+    /// Number of probes so far.
+    pub sent: u32,
+    /// Number of discarded answers: malformed, forged, late, or to probes never sent.
+    pub discarded: u32,
+    /// Number of discarded answers that quote too little to be matched. They could be matched with
+    /// a single outstanding probe.
+    pub ambiguous: u32,
     in_flight: HashMap<u16, InFlightProbe>,
 }
 
@@ -113,7 +115,7 @@ impl HopProber {
         self.send_flow(0, ttl)
     }
 
-    /// Sends one probe of another flow; requires [`HopProber::varies_flows`].
+    /// Sends one probe of another flow; requires [`PathSocket::varies_flows`].
     pub fn send_flow(&mut self, flow: u16, ttl: u8) -> Result<u16, PathError> {
         self.drop_expired();
         // Late answers to an earlier trace of the same flow have other numbers.
@@ -149,32 +151,6 @@ impl HopProber {
                 waited.map_err(|source| self.path_error("wait for answers", source))?;
             }
         }
-    }
-
-    /// Returns the flow of the probes.
-    pub fn flow(&self) -> &ProbeFlow {
-        &self.socket.flow
-    }
-
-    /// Returns whether other flows can be sent, which requires raw sockets.
-    pub fn varies_flows(&self) -> bool {
-        self.socket.varies_flows()
-    }
-
-    /// Returns the number of probes sent so far.
-    pub fn sent(&self) -> u32 {
-        self.sent
-    }
-
-    /// Returns the number of discarded answers: malformed, forged, late, or to probes never sent.
-    pub fn discarded(&self) -> u32 {
-        self.discarded
-    }
-
-    /// Returns the number of discarded answers that quote too little to be matched. They could be
-    /// matched with a single outstanding probe.
-    pub fn ambiguous(&self) -> u32 {
-        self.ambiguous
     }
 
     fn path_error(&self, what: &str, source: io::Error) -> PathError {
@@ -232,7 +208,7 @@ impl HopProber {
             rtt,
             address: reply.from,
             reply_ttl: reply.ttl,
-            quoted_ttl: quoted_ttl(reply),
+            quoted_ttl: reply.probe.ip.map(|ip| ip.ttl),
             kind: reply.kind,
             rewritten: reply_matching::find_rewritten_fields(&flow, number, reply),
             mpls: reply.mpls.clone(),
@@ -261,17 +237,6 @@ impl HopProber {
 
 /// Returns whether an error of our socket quotes only headers, which the kernel removes.
 fn is_ambiguous(reply: &ProbeReply) -> bool {
-    match &reply.reference {
-        ReplyReference::Quote(quote) => {
-            quote.ip.is_none() && quote.mark.is_none() && quote.transport == QuotedTransport::Hidden
-        }
-        ReplyReference::Echo { .. } | ReplyReference::Segment { .. } => false,
-    }
-}
-
-fn quoted_ttl(reply: &ProbeReply) -> Option<u8> {
-    match &reply.reference {
-        ReplyReference::Quote(quote) => quote.ip.map(|ip| ip.ttl),
-        _ => None,
-    }
+    let probe = &reply.probe;
+    probe.ip.is_none() && probe.mark.is_none() && probe.transport.is_none()
 }

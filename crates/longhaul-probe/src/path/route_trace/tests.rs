@@ -121,7 +121,7 @@ fn a_quote_without_payload_belongs_to_the_only_probe_in_flight() {
         return;
     };
     let first = prober.send(4).expect("send");
-    let quoted = &prober.flow().packet(4, first)[..28];
+    let quoted = &prober.socket.flow.packet(4, first)[..28];
     let to = Some(SocketAddr::new(LOOPBACK[0], 0));
     packets.send(&icmp_error(quoted), to, None).expect("send");
     let until = Instant::now() + HUNG;
@@ -132,14 +132,14 @@ fn a_quote_without_payload_belongs_to_the_only_probe_in_flight() {
     prober.send(6).expect("send");
     packets.send(&icmp_error(quoted), to, None).expect("send");
     discards(&mut prober, 1);
-    assert_eq!((prober.ambiguous(), prober.discarded()), (1, 1));
+    assert_eq!((prober.ambiguous, prober.discarded), (1, 1));
 }
 
 /// Garbage and forgeries from the very address that is probed.
 #[test]
 fn forged_and_garbled_answers_are_counted_and_not_believed() {
     let mut prober = HopProber::new(&asked(LOOPBACK[0], ProbeProtocol::Udp)).expect("a prober");
-    let flow = *prober.flow();
+    let flow = prober.socket.flow;
     let number = prober.send(9).expect("send");
     let until = Instant::now() + HUNG;
     let answer = prober.poll(until).expect("poll").expect("an answer");
@@ -158,15 +158,15 @@ fn forged_and_garbled_answers_are_counted_and_not_believed() {
         let to = SocketAddr::new(LOOPBACK[0], 0);
         packets.send(&error, Some(to), None).expect("send");
     }
-    let before = prober.discarded();
+    let before = prober.discarded;
     discards(&mut prober, before + 2);
 }
 
 /// Hears what comes, of which nothing is an answer, until so much of it is discarded.
 fn discards(prober: &mut HopProber, count: u32) {
     let until = Instant::now() + HUNG;
-    while prober.discarded() < count {
-        assert!(Instant::now() < until, "{}", prober.discarded());
+    while prober.discarded < count {
+        assert!(Instant::now() < until, "{}", prober.discarded);
         assert_eq!(prober.poll(Instant::now()).expect("poll"), None);
     }
 }
