@@ -1,6 +1,6 @@
 //! Reads the settings of a network interface and its device.
 
-use super::readings_builder::ReadingsBuilder;
+use super::readings_builder::{ReadingsBuilder, switch_text};
 use longhaul_model::units::Rate;
 use longhaul_sys::host::interrupts::InterruptLine;
 use longhaul_sys::host::{core_list, ethtool, interrupts, network_interface, pci, qdisc};
@@ -19,13 +19,9 @@ fn read_device(notes: &mut ReadingsBuilder, name: &str) {
     let mtu = network_interface::mtu_bytes(name);
     notes.put_or_missing("interface.mtu", mtu, "the kernel does not report it");
     let queue = network_interface::transmit_queue_packets(name);
-    notes.put_result(&["interface.txqueuelen"], queue, |notes, packets| {
-        notes.put("interface.txqueuelen", packets);
-    });
-    let carrier = network_interface::has_carrier(name);
-    notes.put_result(&["interface.carrier"], carrier, |notes, on| {
-        notes.put_switch("interface.carrier", on);
-    });
+    notes.put_result("interface.txqueuelen", queue);
+    let carrier = network_interface::has_carrier(name).map(switch_text);
+    notes.put_result("interface.carrier", carrier);
     let speed = ethtool::link_speed(name).map(Rate::as_bps);
     let why = "the driver reports no speed, as usual for virtual devices";
     notes.put_or_missing("interface.speed_bps", speed, why);
@@ -33,34 +29,28 @@ fn read_device(notes: &mut ReadingsBuilder, name: &str) {
 
 fn read_driver_settings(notes: &mut ReadingsBuilder, name: &str) {
     for setting in ethtool::READINGS {
-        let reading = format!("interface.{}", setting.name);
-        notes.put_result(&[&reading], setting.query(name), |notes, value| {
-            notes.put(&reading, value);
-        });
+        notes.put_result(&format!("interface.{}", setting.name), setting.query(name));
     }
 }
 
 fn read_qdisc(notes: &mut ReadingsBuilder, name: &str) {
-    notes.put_result(&["interface.qdisc"], qdisc::query_qdisc(name), |notes, found| {
-        let why = "the device is down; it has no queueing discipline until it is up";
-        notes.put_or_missing("interface.qdisc", found.root, why);
-        let leaves = (!found.leaves.is_empty()).then(|| found.leaves.join(" "));
-        notes.put_optional("interface.qdisc.leaves", leaves);
-        let ceiling = found.flow_max.map(Rate::as_bps);
-        notes.put_optional("interface.qdisc.maxrate_bps", ceiling);
-    });
+    let Some(found) = notes.check("interface.qdisc", qdisc::query_qdisc(name)) else {
+        return;
+    };
+    let why = "the device is down; it has no queueing discipline until it is up";
+    notes.put_or_missing("interface.qdisc", found.root, why);
+    let leaves = (!found.leaves.is_empty()).then(|| found.leaves.join(" "));
+    notes.put_optional("interface.qdisc.leaves", leaves);
+    notes.put_optional("interface.qdisc.maxrate_bps", found.flow_max.map(Rate::as_bps));
 }
 
 fn read_bus(notes: &mut ReadingsBuilder, name: &str) {
-    let names = ["interface.driver"];
-    let driver = ethtool::query_driver(name);
-    let address = driver.as_ref().map_or(String::new(), |d| d.bus.clone());
-    notes.put_result(&names, driver, |notes, driver| {
-        notes.put("interface.driver", driver.name);
-        let known = |text: String| (!text.is_empty()).then_some(text);
-        notes.put_optional("interface.firmware", known(driver.firmware));
-        notes.put_optional("interface.bus", known(driver.bus));
-    });
+    let driver = notes.check("interface.driver", ethtool::query_driver(name)).unwrap_or_default();
+    let known = |text: &String| (!text.is_empty()).then(|| text.clone());
+    notes.put_optional("interface.driver", known(&driver.name));
+    notes.put_optional("interface.firmware", known(&driver.firmware));
+    notes.put_optional("interface.bus", known(&driver.bus));
+    let address = driver.bus;
     let link = pci::read_pcie_link(&address);
     let why = "the device is not on a PCIe link, as usual for virtual devices";
     notes.put_or_missing("interface.pci.speed_gtps", link.speed_gtps, why);
@@ -72,19 +62,19 @@ fn read_bus(notes: &mut ReadingsBuilder, name: &str) {
 }
 
 fn read_interrupts(notes: &mut ReadingsBuilder, name: &str, address: &str) {
-    let reading = ["interface.irq.count"];
-    notes.put_result(&reading, interrupts::read_proc_interrupts(), |notes, lines| {
-        let mut own = pci::list_msi_interrupts(address);
-        own.retain(|number| lines.contains_key(number));
-        if own.is_empty() {
-            own = interrupts::find_interface_interrupts(&lines, name);
-        }
-        if own.is_empty() {
-            notes.missing("interface.irq.count", "the device has no interrupts of its own");
-            return;
-        }
+    let Some(lines) = notes.check("interface.irq.count", interrupts::read_proc_interrupts()) else {
+        return;
+    };
+    let mut own = pci::list_msi_interrupts(address);
+    own.retain(|number| lines.contains_key(number));
+    if own.is_empty() {
+        own = interrupts::find_interface_interrupts(&lines, name);
+    }
+    if own.is_empty() {
+        notes.missing("interface.irq.count", "the device has no interrupts of its own");
+    } else {
         put_interrupts(notes, &lines, &own);
-    });
+    }
 }
 
 /// Adds the distribution of a device's interrupts over the cores.

@@ -14,7 +14,9 @@ pub(super) fn select_interface(
 ) -> Option<String> {
     let route = towards.map_or_else(kernel_route::query_default_route, kernel_route::query_route);
     let by_route = route.as_ref().ok().and_then(|route| route.interface.clone());
-    notes.put_result(&["route.interface"], route, describe_route);
+    if let Some(route) = notes.check("route.interface", route) {
+        describe_route(notes, route);
+    }
     let Some(name) = interface.map(str::to_owned).or(by_route) else {
         notes.missing("interface.name", "no interface was given, and no route leads to one");
         return None;

@@ -7,6 +7,7 @@ use super::readings_builder::error_text;
 use longhaul_model::report::v1::host::EffectiveSetting;
 use longhaul_model::units::Rate;
 use longhaul_sys::host::sysctl_values;
+use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use longhaul_sys::{poll, sockopt, tcp_info};
 use std::io::{self, Read, Write};
@@ -86,16 +87,16 @@ fn compare_size(what: &str, asked: u64, got: io::Result<u64>) -> EffectiveSettin
 fn test_buffers(wanted_bytes: u64) -> Vec<EffectiveSetting> {
     let asked = wanted_bytes.min(i32::MAX as u64 / 2);
     let pair = LoopbackPair::connect(|socket| {
-        sockopt::set_send_buffer(socket, asked as usize)?;
-        sockopt::set_receive_buffer(socket, asked as usize)
+        SockRef::from(socket).set_send_buffer_size(asked as usize)?;
+        SockRef::from(socket).set_recv_buffer_size(asked as usize)
     });
     let pair = match pair {
         Ok(pair) => pair,
         Err(error) => return vec![compare_size("receive_buffer", asked, Err(error))],
     };
     let half = |stored: io::Result<usize>| stored.map(|stored| stored as u64 / 2);
-    let send = half(sockopt::stored_send_buffer(&pair.near));
-    let receive = half(sockopt::stored_receive_buffer(&pair.near));
+    let send = half(SockRef::from(&pair.near).send_buffer_size());
+    let receive = half(SockRef::from(&pair.near).recv_buffer_size());
     let mut entries = vec![
         compare_size("send_buffer", asked, send),
         compare_size("receive_buffer", asked, receive),
@@ -158,7 +159,7 @@ fn test_congestion_controls(pair: &LoopbackPair) -> Vec<EffectiveSetting> {
 }
 
 fn test_congestion_control(pair: &LoopbackPair, name: &str) -> EffectiveSetting {
-    let set = sockopt::set_congestion_control(&pair.near, name);
+    let set = SockRef::from(&pair.near).set_tcp_congestion(name.as_bytes());
     let got = set.and_then(|()| sockopt::congestion_control(&pair.near));
     EffectiveSetting {
         what: "congestion_control".to_owned(),

@@ -1,7 +1,7 @@
 //! Reads the settings of the machine and its network namespace that do not depend on the interface.
 
 use super::SYSCTLS;
-use super::readings_builder::{ReadingsBuilder, error_text};
+use super::readings_builder::{ReadingsBuilder, error_text, switch_text};
 use longhaul_sys::host::{self, clock_source, cpu_config, pci, softnet_stats, sysctl_values};
 use std::io;
 
@@ -33,19 +33,13 @@ fn read_sysctls(notes: &mut ReadingsBuilder) {
 
 fn read_processors(notes: &mut ReadingsBuilder) {
     notes.put("cpu.online", cpu_config::online_cores().len());
-    notes.put_result(&["cpu.model"], cpu_config::read_cpu_model(), |notes, model| {
+    if let Some(model) = notes.check("cpu.model", cpu_config::read_cpu_model()) {
         notes.put_optional("cpu.model", model.name);
-        if let Some(virtual_machine) = model.hypervisor {
-            notes.put_switch("cpu.hypervisor", virtual_machine);
-        }
-    });
-    match cpu_config::read_governors() {
-        Ok(governors) => notes.put("cpu.governor", format_governors(&governors)),
-        Err(_) => notes.missing(
-            "cpu.governor",
-            "no core has a frequency governor, as usual for virtual machines",
-        ),
+        notes.put_optional("cpu.hypervisor", model.hypervisor.map(switch_text));
     }
+    let governors = cpu_config::read_governors().ok().map(|all| format_governors(&all));
+    let why = "no core has a frequency governor, as usual for virtual machines";
+    notes.put_or_missing("cpu.governor", governors, why);
     let cpu = |file: &str| host::read_kernel_file(format!("/sys/devices/system/cpu/{file}"));
     notes.put_optional("cpu.governors", cpu("cpu0/cpufreq/scaling_available_governors"));
     let why = "no idle driver is in use";
@@ -72,18 +66,23 @@ fn read_clocks(notes: &mut ReadingsBuilder) {
     let why = "the kernel does not report it";
     notes.put_or_missing("clock.source", clock("current_clocksource"), why);
     notes.put_optional("clock.sources", clock("available_clocksource"));
-    notes.put_result(&["clock.synchronised"], clock_source::is_synchronised(), |notes, yes| {
-        notes.put_switch("clock.synchronised", yes);
-    });
+    let synchronised = clock_source::is_synchronised().map(switch_text);
+    notes.put_result("clock.synchronised", synchronised);
 }
 
 fn read_softnet(notes: &mut ReadingsBuilder) {
-    let names = ["softnet.dropped", "softnet.processed", "softnet.squeezed"];
-    notes.put_result(&names, softnet_stats::read_softnet_stat(), |notes, sums| {
-        notes.put("softnet.dropped", sums.dropped_packets);
-        notes.put("softnet.processed", sums.processed_packets);
-        notes.put("softnet.squeezed", sums.squeezed);
-    });
+    match softnet_stats::read_softnet_stat() {
+        Ok(sums) => {
+            notes.put("softnet.dropped", sums.dropped_packets);
+            notes.put("softnet.processed", sums.processed_packets);
+            notes.put("softnet.squeezed", sums.squeezed);
+        }
+        Err(error) => {
+            for name in ["softnet.dropped", "softnet.processed", "softnet.squeezed"] {
+                notes.missing(name, error_text(&error));
+            }
+        }
+    }
 }
 
 /// Reads whether connections are tracked here. `live`: a connection of this namespace is currently
@@ -99,7 +98,7 @@ pub(super) fn read_conntrack(notes: &mut ReadingsBuilder, live: bool) {
         sysctl_values::read_number("net.netfilter.nf_conntrack_max"),
     );
     if count > 0 || live {
-        notes.put_switch("conntrack", count > 0);
+        notes.put("conntrack", switch_text(count > 0));
     } else {
         let why = "cannot open a connection here to check whether it is tracked";
         notes.missing("conntrack", why);

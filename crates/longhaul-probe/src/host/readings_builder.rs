@@ -16,10 +16,6 @@ impl ReadingsBuilder {
         self.readings.insert(name.to_owned(), value.to_string());
     }
 
-    pub fn put_switch(&mut self, name: &str, on: bool) {
-        self.put(name, if on { "on" } else { "off" });
-    }
-
     /// Adds a value if there is one; its absence has no meaning.
     pub fn put_optional(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
@@ -39,23 +35,21 @@ impl ReadingsBuilder {
         self.unread.insert(name.to_owned(), why.into());
     }
 
-    /// Passes a value to `note`, or records the error as the reason for each of the names.
-    pub fn put_result<T>(
-        &mut self,
-        names: &[&str],
-        value: io::Result<T>,
-        note: impl FnOnce(&mut ReadingsBuilder, T),
-    ) {
-        match value {
-            Ok(value) => note(self, value),
-            Err(error) => {
-                let why = error_text(&error);
-                for name in names {
-                    self.missing(name, why.clone());
-                }
-            }
+    /// Adds a value, or the error as the reason why it is missing.
+    pub fn put_result(&mut self, name: &str, value: io::Result<impl Display>) {
+        if let Some(value) = self.check(name, value) {
+            self.put(name, value);
         }
     }
+
+    /// Returns a value, or records the error as the reason why `name` is missing.
+    pub fn check<T>(&mut self, name: &str, value: io::Result<T>) -> Option<T> {
+        value.map_err(|error| self.missing(name, error_text(&error))).ok()
+    }
+}
+
+pub(super) fn switch_text(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
 
 /// Returns the system's text for an error, without its number.
@@ -73,12 +67,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_had_is_told_under_each_of_its_names() {
+    fn what_cannot_be_had_has_its_reason() {
         let mut notes = ReadingsBuilder::default();
-        notes.put_result(&["a.rx", "a.tx"], Err(io::Error::from_raw_os_error(95)), |_, ()| ());
-        notes.put_result(&["b"], Ok(7), |notes, value| notes.put("b", value));
+        notes.put_result("a.tx", Err::<u32, _>(io::Error::from_raw_os_error(95)));
+        notes.put_result("b", Ok(7));
         assert_eq!(notes.readings.get("b").map(String::as_str), Some("7"));
-        assert_eq!(notes.unread.len(), 2);
+        assert_eq!(notes.unread.len(), 1);
         let expect = "the driver does not report it (Operation not supported)";
         assert_eq!(notes.unread["a.tx"], expect);
     }
