@@ -1,6 +1,5 @@
 //! Listening sockets: TCP listeners, and UDP sockets that share one port.
 
-use crate::sockopt;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -28,7 +27,7 @@ fn open_socket(
         socket.set_only_v6(!place.both_families)?;
     }
     if let Some(device) = place.device {
-        sockopt::bind_device(&socket, device)?;
+        SockRef::from(&socket).bind_device(Some(device.as_bytes()))?;
     }
     socket.set_reuse_address(true)?;
     Ok(socket)

@@ -19,7 +19,7 @@ mod raw_socket_filter;
 pub use probe_socket_message::{ErrorQueueEntry, ProbeArrival, QueuedIcmpInfo};
 
 use crate::sockopt;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -90,7 +90,7 @@ impl ProbeSocket {
 
     fn with_receive_options(self) -> io::Result<ProbeSocket> {
         // A smaller buffer than requested may only lose answers in a burst.
-        let _ = sockopt::set_receive_buffer(&self.socket, RECEIVE_ROOM);
+        let _ = SockRef::from(&self.socket).set_recv_buffer_size(RECEIVE_ROOM);
         sockopt::set_receive_timestamps(&self.socket)?;
         self.set_for_family(
             (libc::IPPROTO_IP, libc::IP_RECVTTL),
@@ -169,10 +169,6 @@ impl ProbeSocket {
         ProbeSocket::open(family, Type::STREAM, Protocol::TCP)
     }
 
-    pub fn family(&self) -> IpFamily {
-        self.family
-    }
-
     /// Sets the source address; port 0 lets the kernel choose.
     pub fn bind(&self, source: SocketAddr) -> io::Result<()> {
         self.socket.bind(&source.into())
@@ -180,7 +176,7 @@ impl ProbeSocket {
 
     /// Binds the socket to one interface (SO_BINDTODEVICE).
     pub fn bind_device(&self, name: &str) -> io::Result<()> {
-        sockopt::bind_device(&self.socket, name)
+        SockRef::from(&self.socket).bind_device(Some(name.as_bytes()))
     }
 
     /// Sets the default destination and receives only from it. Errors from routers are still

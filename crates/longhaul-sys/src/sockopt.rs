@@ -1,11 +1,11 @@
-//! Socket options that affect throughput: one typed function per option.
+//! Socket options that affect throughput: [`SockRef`], and one function per option that it lacks.
 //!
 //! Sizes are bytes as in the kernel's interface: Linux stores twice the requested buffer size and
 //! reports the stored value (socket(7)). Rates are bit/s here and bytes/s in the kernel.
 
 use crate::syscall::check_status;
 use longhaul_model::units::Rate;
-use socket2::SockRef;
+pub use socket2::SockRef;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -43,39 +43,10 @@ pub(crate) fn get_option<T: OptionValue>(
     Ok(value)
 }
 
-/// Requests a send buffer (SO_SNDBUF), which disables autotuning.
-pub fn set_send_buffer(socket: &impl AsFd, asked_bytes: usize) -> io::Result<()> {
-    SockRef::from(socket).set_send_buffer_size(asked_bytes)
-}
-
-/// Requests a receive buffer (SO_RCVBUF), which disables autotuning.
-pub fn set_receive_buffer(socket: &impl AsFd, asked_bytes: usize) -> io::Result<()> {
-    SockRef::from(socket).set_recv_buffer_size(asked_bytes)
-}
-
-/// Returns the stored send buffer: twice the granted size.
-pub fn stored_send_buffer(socket: &impl AsFd) -> io::Result<usize> {
-    SockRef::from(socket).send_buffer_size()
-}
-
-/// Returns the stored receive buffer: twice the granted size.
-pub fn stored_receive_buffer(socket: &impl AsFd) -> io::Result<usize> {
-    SockRef::from(socket).recv_buffer_size()
-}
-
 /// Limits the window that this end advertises (TCP_WINDOW_CLAMP).
 pub fn set_window_clamp(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let clamp = i32::try_from(bytes).unwrap_or(i32::MAX);
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp)
-}
-
-/// Sets the congestion control of this socket.
-///
-/// # Errors
-/// `NotFound` if the kernel lacks it, `PermissionDenied` if it is not in
-/// `net.ipv4.tcp_allowed_congestion_control`.
-pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
-    SockRef::from(socket).set_tcp_congestion(name.as_bytes())
 }
 
 /// Returns the name of the current congestion control.
@@ -98,11 +69,6 @@ pub fn pacing_ceiling(socket: impl AsFd) -> io::Result<Option<Rate>> {
     Ok((!unlimited).then(|| Rate::bits_per_second(bytes_per_second.saturating_mul(8))))
 }
 
-/// Sets the maximum segment size to send and announce; the announcement only before connect.
-pub fn set_mss(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
-    SockRef::from(socket).set_tcp_mss(bytes)
-}
-
 /// Sets the DSCP field of the packets to `peer`, which may be an IPv4-mapped address.
 pub fn set_dscp(socket: &impl AsFd, dscp: u8, peer: SocketAddr) -> io::Result<()> {
     let class = u32::from(dscp) << 2;
@@ -110,26 +76,6 @@ pub fn set_dscp(socket: &impl AsFd, dscp: u8, peer: SocketAddr) -> io::Result<()
         IpAddr::V4(_) => SockRef::from(socket).set_tos_v4(class),
         IpAddr::V6(_) => SockRef::from(socket).set_tclass_v6(class),
     }
-}
-
-/// Sends small segments at once (TCP_NODELAY).
-pub fn set_no_delay(socket: &impl AsFd, on: bool) -> io::Result<()> {
-    SockRef::from(socket).set_tcp_nodelay(on)
-}
-
-/// Binds the socket to one interface (SO_BINDTODEVICE).
-pub fn bind_device(socket: &impl AsFd, name: &str) -> io::Result<()> {
-    SockRef::from(socket).bind_device(Some(name.as_bytes()))
-}
-
-/// Sets the timeout of blocking reads (SO_RCVTIMEO).
-pub fn set_receive_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
-    SockRef::from(socket).set_read_timeout(Some(after))
-}
-
-/// Sets the timeout of blocking writes (SO_SNDTIMEO), which then return a partial count.
-pub fn set_send_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
-    SockRef::from(socket).set_write_timeout(Some(after))
 }
 
 /// Makes closing discard unsent data and reset the connection (SO_LINGER with zero).
@@ -178,10 +124,11 @@ mod tests {
     fn linux_stores_twice_the_buffer_that_was_asked() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
-        set_send_buffer(&stream, 100_000).expect("send buffer");
-        set_receive_buffer(&stream, 100_000).expect("receive buffer");
-        assert_eq!(stored_send_buffer(&stream).expect("read back"), 200_000);
-        assert_eq!(stored_receive_buffer(&stream).expect("read back"), 200_000);
+        let socket = SockRef::from(&stream);
+        socket.set_send_buffer_size(100_000).expect("send buffer");
+        socket.set_recv_buffer_size(100_000).expect("receive buffer");
+        assert_eq!(socket.send_buffer_size().expect("read back"), 200_000);
+        assert_eq!(socket.recv_buffer_size().expect("read back"), 200_000);
     }
 
     #[test]

@@ -12,22 +12,12 @@ use std::time::Duration;
 
 /// The kernel's id of a thread of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadId(i32);
+pub struct ThreadId(pub i32);
 
 impl ThreadId {
     /// Returns the calling thread's id.
     pub fn current() -> ThreadId {
         ThreadId(gettid().as_raw())
-    }
-
-    /// Returns the id as a number, for use in an atomic.
-    pub fn get(self) -> i32 {
-        self.0
-    }
-
-    /// Converts a number returned by [`ThreadId::get`].
-    pub fn from_number(number: i32) -> ThreadId {
-        ThreadId(number)
     }
 
     /// Returns the user and system time of the thread, in nanosecond resolution.

@@ -198,6 +198,7 @@ impl BatchDatagram<'_> {
 mod tests {
     use super::*;
     use crate::sockopt;
+    use socket2::SockRef;
     use std::net::UdpSocket;
 
     fn pair() -> (UdpSocket, UdpSocket) {
@@ -234,7 +235,7 @@ mod tests {
         set_receive_hop_limit(&far, peer).expect("IP_RECVTTL");
         set_overflow_count(&far).expect("SO_RXQ_OVFL");
         forbid_fragmentation(&near, peer).expect("IP_MTU_DISCOVER");
-        sockopt::set_receive_buffer(&far, 4096).expect("a small buffer");
+        SockRef::from(&far).set_recv_buffer_size(4096).expect("a small buffer");
         for _ in 0..100 {
             near.send(&[1; 1000]).expect("send");
         }

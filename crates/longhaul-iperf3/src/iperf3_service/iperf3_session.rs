@@ -18,7 +18,7 @@ use longhaul_probe::measurement_server::{
 use longhaul_probe::plan_limits::MAX_RUN_US;
 use longhaul_probe::session_driver::TRANSFER_POLL;
 use longhaul_probe::throughput::DEAD_PEER_TIMEOUT;
-use longhaul_sys::{listening_socket, sockopt, tcp_info};
+use longhaul_sys::{listening_socket, tcp_info};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -87,7 +87,7 @@ impl<'a> Iperf3Session<'a> {
         arrival: NewConnection<'a>,
     ) -> io::Result<Iperf3Session<'a>> {
         let stream = arrival.stream;
-        sockopt::set_no_delay(&stream, true)?;
+        stream.set_nodelay(true)?;
         listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         let most = anonymous_limits(service, options);

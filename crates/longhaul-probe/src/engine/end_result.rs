@@ -8,6 +8,7 @@ use super::stream_thread::StreamOutcome;
 use super::{EngineResult, TransferRole};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{CoreUsage, SocketBuffer, StreamEnd, StreamSample};
+use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::{sockopt, tcp_info};
 use std::io;
 
@@ -59,10 +60,13 @@ fn describe_stream(
         blocked_us: Some(stream.counters.blocked_us()),
         cpu_us: stream.counters.thread_times_us().0,
         core: outcome.core,
-        send_buffer: buffer(plan.send_buffer_bytes, sockopt::stored_send_buffer(&stream.socket)),
+        send_buffer: buffer(
+            plan.send_buffer_bytes,
+            SockRef::from(&stream.socket).send_buffer_size(),
+        ),
         receive_buffer: buffer(
             plan.receive_buffer_bytes,
-            sockopt::stored_receive_buffer(&stream.socket),
+            SockRef::from(&stream.socket).recv_buffer_size(),
         ),
         mss_bytes: info.as_ref().map(|info| info.reading.mss_bytes as u32),
         congestion_control: sockopt::congestion_control(&stream.socket).ok(),

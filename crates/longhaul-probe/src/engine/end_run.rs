@@ -15,6 +15,7 @@ use longhaul_model::report::v1::observation::{CoreUsage, TcpReading};
 use longhaul_sys::cycle_counter::CycleCounter;
 use longhaul_sys::memory_region::MemoryRegion;
 use longhaul_sys::sockopt;
+use longhaul_sys::sockopt::SockRef;
 use parking_lot::{Condvar, Mutex};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -189,40 +190,23 @@ impl EndRun {
     }
 
     fn spawn(shared: Arc<EngineShared>) -> Result<EndRun, EngineError> {
-        // Threads that were started before the failure wait for `go`; the stop ends them.
-        let give_up = |source| {
-            shared.stop_streams();
-            EngineError::new("start the stream threads", source)
+        let stream = |index| {
+            let name = format!("stream-{index}");
+            spawn_thread(&shared, name, move |own| stream_thread::run(own, index))
         };
-        let mut streams = Vec::with_capacity(shared.streams.len());
-        for index in 0..shared.streams.len() {
-            let own = Arc::clone(&shared);
-            let thread = std::thread::Builder::new()
-                .name(format!("stream-{index}"))
-                .stack_size(STACK_BYTES)
-                .spawn(move || stream_thread::run(&own, index))
-                .map_err(give_up)?;
-            streams.push(thread);
-        }
-        let own = Arc::clone(&shared);
-        let sampler = std::thread::Builder::new()
-            .name("sampler".to_owned())
-            .spawn(move || {
-                own.wait_go();
-                sampler::run(&own)
+        let streams = (0..shared.streams.len()).map(stream).collect::<Result<_, _>>()?;
+        let sampler = spawn_thread(&shared, "sampler".to_owned(), |own| {
+            own.wait_go();
+            sampler::run(own)
+        })?;
+        let scavenger = || {
+            spawn_thread(&shared, "scavenger".to_owned(), |own| {
+                if own.wait_go() {
+                    scavenger::run(own);
+                }
             })
-            .map_err(give_up)?;
-        let scavenger = shared.is_scavenger().then(|| {
-            let own = Arc::clone(&shared);
-            std::thread::Builder::new().name("scavenger".to_owned()).stack_size(STACK_BYTES).spawn(
-                move || {
-                    if own.wait_go() {
-                        scavenger::run(&own);
-                    }
-                },
-            )
-        });
-        let scavenger = scavenger.transpose().map_err(give_up)?;
+        };
+        let scavenger = shared.is_scavenger().then(scavenger).transpose()?;
         Ok(EndRun { shared, streams, sampler, scavenger })
     }
 
@@ -318,6 +302,20 @@ impl EndRun {
     }
 }
 
+fn spawn_thread<T: Send + 'static>(
+    shared: &Arc<EngineShared>,
+    name: String,
+    run: impl FnOnce(&EngineShared) -> T + Send + 'static,
+) -> Result<JoinHandle<T>, EngineError> {
+    let own = Arc::clone(shared);
+    let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES);
+    thread.spawn(move || run(&own)).map_err(|source| {
+        // Threads that were started before the failure wait for `go`; the stop ends them.
+        shared.stop_streams();
+        EngineError::new("start the stream threads", source)
+    })
+}
+
 /// Sets the socket options that the engine needs and chooses.
 fn prepare_socket(socket: &DataSocket, role: TransferRole) -> Result<(), EngineError> {
     let failed =
@@ -328,8 +326,12 @@ fn prepare_socket(socket: &DataSocket, role: TransferRole) -> Result<(), EngineE
     };
     blocking.map_err(|source| failed("blocking mode", source))?;
     match role {
-        TransferRole::Sender => sockopt::set_send_timeout(socket, tcp_sender::WRITE_TIMEOUT),
-        TransferRole::Receiver => sockopt::set_receive_timeout(socket, tcp_receiver::READ_TIMEOUT),
+        TransferRole::Sender => {
+            SockRef::from(socket).set_write_timeout(Some(tcp_sender::WRITE_TIMEOUT))
+        }
+        TransferRole::Receiver => {
+            SockRef::from(socket).set_read_timeout(Some(tcp_receiver::READ_TIMEOUT))
+        }
     }
     .map_err(|source| failed("timeout", source))?;
     if let (DataSocket::Udp(socket), TransferRole::Receiver) = (socket, role) {

@@ -15,6 +15,7 @@ use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::units::Rate;
 use longhaul_sys::host::sysctl_values;
 use longhaul_sys::sockopt;
+use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -132,7 +133,7 @@ pub fn prepare_udp_socket(
 ) -> Result<(), EngineError> {
     request_buffers(socket, plan)?;
     if plan.receive_buffer_bytes.is_none() {
-        let _ = sockopt::set_receive_buffer(socket, UDP_BUFFER_BYTES);
+        let _ = SockRef::from(socket).set_recv_buffer_size(UDP_BUFFER_BYTES);
     }
     set_dscp(socket, plan, peer)
 }
@@ -141,7 +142,8 @@ fn bind_device(socket: &impl AsFd, local: &LocalBind) -> Result<(), EngineError>
     let Some(device) = &local.device else {
         return Ok(());
     };
-    sockopt::bind_device(socket, device)
+    SockRef::from(socket)
+        .bind_device(Some(device.as_bytes()))
         .map_err(|source| EngineError::new(format!("bind to interface {device}"), source))
 }
 
@@ -149,14 +151,14 @@ fn bind_device(socket: &impl AsFd, local: &LocalBind) -> Result<(), EngineError>
 /// and the session need not know which one it is.
 fn request_buffers(socket: &impl AsFd, plan: &ThroughputPlan) -> Result<(), EngineError> {
     if let Some(bytes) = plan.send_buffer_bytes {
-        sockopt::set_send_buffer(socket, clamp_buffer_bytes(bytes)).map_err(|source| {
-            EngineError::new(format!("request a send buffer of {bytes} bytes"), source)
-        })?;
+        SockRef::from(socket).set_send_buffer_size(clamp_buffer_bytes(bytes)).map_err(
+            |source| EngineError::new(format!("request a send buffer of {bytes} bytes"), source),
+        )?;
     }
     if let Some(bytes) = plan.receive_buffer_bytes {
-        sockopt::set_receive_buffer(socket, clamp_buffer_bytes(bytes)).map_err(|source| {
-            EngineError::new(format!("request a receive buffer of {bytes} bytes"), source)
-        })?;
+        SockRef::from(socket).set_recv_buffer_size(clamp_buffer_bytes(bytes)).map_err(
+            |source| EngineError::new(format!("request a receive buffer of {bytes} bytes"), source),
+        )?;
     }
     Ok(())
 }
@@ -183,7 +185,8 @@ fn clamp_window(
     if plan.receive_buffer_bytes.is_none() {
         return Ok(());
     }
-    let stored = sockopt::stored_receive_buffer(socket)
+    let stored = SockRef::from(socket)
+        .recv_buffer_size()
         .map_err(|source| EngineError::new("read back the receive buffer", source))?;
     sockopt::set_window_clamp(socket, part(stored))
         .map_err(|source| EngineError::new("clamp the window to the requested buffer", source))
@@ -199,11 +202,13 @@ fn set_tcp_options(
         choose_congestion_control(socket, name, role)?;
     }
     if let Some(bytes) = plan.mss_bytes {
-        sockopt::set_mss(socket, bytes)
+        SockRef::from(socket)
+            .set_tcp_mss(bytes)
             .map_err(|source| EngineError::new(format!("set the MSS to {bytes} bytes"), source))?;
     }
     if plan.no_delay {
-        sockopt::set_no_delay(socket, true)
+        SockRef::from(socket)
+            .set_tcp_nodelay(true)
             .map_err(|source| EngineError::new("set TCP_NODELAY", source))?;
     }
     if let Some(bps) = plan.pacing_bps.filter(|_| role == TransferRole::Sender) {
@@ -222,7 +227,7 @@ fn choose_congestion_control(
     if role == TransferRole::Receiver {
         return Ok(());
     }
-    sockopt::set_congestion_control(socket, name).map_err(|source| {
+    SockRef::from(socket).set_tcp_congestion(name.as_bytes()).map_err(|source| {
         let error = EngineError::new(format!("set congestion control {name}"), source);
         let setting = match error.source.kind() {
             io::ErrorKind::PermissionDenied => "net.ipv4.tcp_allowed_congestion_control",

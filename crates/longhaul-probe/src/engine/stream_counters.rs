@@ -66,7 +66,7 @@ impl StreamCounters {
 
     /// Must be the first call of the stream's thread.
     pub fn thread_started(&self) {
-        self.thread.store(ThreadId::current().get(), Relaxed);
+        self.thread.store(ThreadId::current().0, Relaxed);
     }
 
     /// Must be the last call of the stream's thread: its clocks cannot be read afterwards.
@@ -94,7 +94,7 @@ impl StreamCounters {
         if number == 0 {
             return (None, None);
         }
-        let thread = ThreadId::from_number(number);
+        let thread = ThreadId(number);
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         (thread.cpu_time().ok().map(micros), thread.core_wait().ok().map(micros))
     }

@@ -11,8 +11,9 @@ use super::sample_request;
 use super::stream_counters::CounterWriter;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_sys::memory_region::{GatherVector, MemoryRegion};
+use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::splice::SplicePipe;
-use longhaul_sys::{sockopt, tcp_transfer};
+use longhaul_sys::tcp_transfer;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -152,7 +153,7 @@ impl<'a> TcpSender<'a> {
         if left == 0 {
             return Ok(());
         }
-        sockopt::set_send_timeout(self.socket, WRITE_TIMEOUT)?;
+        SockRef::from(self.socket).set_write_timeout(Some(WRITE_TIMEOUT))?;
         let mut until = WriteDeadline {
             at_ns: self.meter.now_ns() + FILL_TIMEOUT.as_nanos() as u64,
             armed: false,
@@ -187,7 +188,7 @@ impl<'a> TcpSender<'a> {
         if !until.armed && left_ns < WRITE_TIMEOUT.as_nanos() as u64 {
             until.armed = true;
             let left = Duration::from_nanos(left_ns).max(Duration::from_millis(1));
-            sockopt::set_send_timeout(self.socket, left)?;
+            SockRef::from(self.socket).set_write_timeout(Some(left))?;
         }
         Ok(())
     }

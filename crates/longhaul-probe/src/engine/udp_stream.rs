@@ -14,6 +14,7 @@ use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport};
 use longhaul_model::units::Rate;
 use longhaul_sys::memory_region::ReceiveSink;
 use longhaul_sys::sockopt;
+use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::thread_times::ThreadId;
 use longhaul_sys::udp_batch::{self, ReceiveBatch};
 use std::io;
@@ -239,7 +240,7 @@ impl<'a> DatagramReceiver<'a> {
             meter: CounterWriter::new(&shared.streams[index].counters, shared.clock()),
             batch,
             tracker: DatagramTracker::new(),
-            batch_pacer: sockopt::stored_receive_buffer(socket).ok().map(BatchPacer::new),
+            batch_pacer: SockRef::from(socket).recv_buffer_size().ok().map(BatchPacer::new),
         })
     }
 

@@ -6,7 +6,6 @@
 use super::{ExporterKey, TlsIdentity};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConnection};
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -42,8 +41,6 @@ pub struct ControlChannel {
     socket: TcpStream,
     tls: Connection,
     exporter: ExporterKey,
-    /// Frames that TLS has not taken yet; limited by this end's own messages.
-    outgoing: VecDeque<u8>,
     incoming: Box<[u8; READ_BYTES]>,
 }
 
@@ -81,14 +78,10 @@ impl ControlChannel {
             }
         };
         run_handshake(&socket, &mut tls, deadline)?;
+        // This end's own messages limit what is waiting to be sent.
+        tls.set_buffer_limit(None);
         let exporter = tls.export_keying_material([0; 32], EXPORTER_LABEL, None)?;
-        Ok(ControlChannel {
-            socket,
-            tls,
-            exporter,
-            outgoing: VecDeque::new(),
-            incoming: Box::new([0; READ_BYTES]),
-        })
+        Ok(ControlChannel { socket, tls, exporter, incoming: Box::new([0; READ_BYTES]) })
     }
 
     pub fn exporter(&self) -> &ExporterKey {
@@ -97,12 +90,8 @@ impl ControlChannel {
 
     /// Queues bytes; [`ControlChannel::poll`] sends them.
     pub fn queue(&mut self, bytes: &[u8]) {
-        self.outgoing.extend(bytes);
-    }
-
-    /// Returns whether everything has been sent.
-    pub fn is_flushed(&self) -> bool {
-        self.outgoing.is_empty() && !self.tls.wants_write()
+        // Cannot fail: the buffer has no limit.
+        let _ = self.tls.writer().write_all(bytes);
     }
 
     /// Sends queued bytes and waits for input until `until`.
@@ -127,21 +116,13 @@ impl ControlChannel {
 
     /// Sends as much as possible until `deadline`, and closes the TLS session.
     pub fn close(mut self, deadline: Instant) {
-        while self.send().is_ok() && !self.outgoing.is_empty() && Instant::now() < deadline {}
         self.tls.send_close_notify();
-        while self.send().is_ok() && !self.is_flushed() && Instant::now() < deadline {}
+        while self.send().is_ok() && self.tls.wants_write() && Instant::now() < deadline {}
     }
 
     fn send(&mut self) -> io::Result<()> {
         self.socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
-        loop {
-            if !self.outgoing.is_empty() {
-                let taken = self.tls.writer().write(self.outgoing.as_slices().0)?;
-                self.outgoing.drain(..taken);
-            }
-            if !self.tls.wants_write() {
-                return Ok(());
-            }
+        while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
@@ -150,6 +131,7 @@ impl ControlChannel {
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
 
     /// Moves available plaintext into `incoming`.
@@ -165,7 +147,7 @@ impl ControlChannel {
     /// Reads from the socket once; false if nothing arrived.
     fn receive(&mut self, until: Instant) -> Result<bool, String> {
         let mut wait = until.saturating_duration_since(Instant::now());
-        if !self.outgoing.is_empty() || self.tls.wants_write() {
+        if self.tls.wants_write() {
             // There is more to send: reading only checks for input.
             wait = MIN_WAIT;
         }

@@ -9,8 +9,8 @@ use crate::secure::{
 use crate::session::SessionSetup;
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_sys::listening_socket;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
-use longhaul_sys::{listening_socket, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ pub fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeError> {
 pub fn connect_plain(target: &TargetHost, address: SocketAddr) -> Result<TcpStream, ProbeError> {
     let socket = connect_socket(create_socket(target, address)?, target, address)?;
     let small = || -> io::Result<()> {
-        sockopt::set_no_delay(&socket, true)?;
+        socket.set_nodelay(true)?;
         listening_socket::set_dead_peer_timeout(&socket, DEAD_PEER_TIMEOUT)
     };
     small().map_err(|source| ProbeError::Connect { host: target.host.clone(), address, source })?;

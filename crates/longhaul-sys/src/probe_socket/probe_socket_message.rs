@@ -22,8 +22,6 @@ pub struct ProbeArrival {
     /// Length in the buffer: of the message; for an error, of the quoted packet after its transport
     /// header (for a ping socket from its ICMP header on).
     pub bytes: usize,
-    /// True if it was longer than the buffer.
-    pub truncated: bool,
     /// Its sender; for an error, the destination of the quoted packet.
     pub from: Option<SocketAddr>,
     /// Kernel receive timestamp, wall clock since 1970.
@@ -39,11 +37,9 @@ pub struct ProbeArrival {
 pub enum ErrorQueueEntry {
     /// A router or the destination sent an ICMP error about one of our packets.
     Icmp(QueuedIcmpInfo),
-    /// This host rejected the packet; with the MTU if it was too big.
-    Local { errno: u32, mtu_bytes: Option<u32> },
     /// The packet of this number was transmitted, at the time of the arrival.
     Sent { number: u32 },
-    /// Anything else.
+    /// Anything else, such as a packet that this host rejected.
     Other,
 }
 
@@ -125,14 +121,8 @@ fn is_path_error(error: &io::Error) -> bool {
 }
 
 fn parse_arrival(message: &RecvMsg<'_, '_, SockaddrStorage>) -> io::Result<ProbeArrival> {
-    let mut arrival = ProbeArrival {
-        bytes: message.bytes,
-        truncated: message.flags.contains(MsgFlags::MSG_TRUNC),
-        from: None,
-        at: None,
-        ttl: None,
-        queued: None,
-    };
+    let mut arrival =
+        ProbeArrival { bytes: message.bytes, from: None, at: None, ttl: None, queued: None };
     for control in message.cmsgs()? {
         match control {
             ControlMessageOwned::ScmTimestampns(time) => arrival.at = Some(time.into()),
@@ -181,10 +171,6 @@ fn parse_error_queue_entry(
                 extensions_at: (length > 0 && flags & EXTENSIONS_INVALID == 0).then_some(length),
             })
         }
-        libc::SO_EE_ORIGIN_LOCAL => ErrorQueueEntry::Local {
-            errno: error.ee_errno,
-            mtu_bytes: (error.ee_info > 0).then_some(error.ee_info),
-        },
         libc::SO_EE_ORIGIN_TIMESTAMPING => ErrorQueueEntry::Sent { number: error.ee_data },
         _ => ErrorQueueEntry::Other,
     }
