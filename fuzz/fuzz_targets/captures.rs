@@ -1,11 +1,10 @@
-//! Arbitrary bytes as a capture: no reader, decoder, analysis or anonymiser panics, and a copy is
-//! always a sound file.
+//! Arbitrary bytes as a capture: no reader, decoder or analysis panics, and a copy is always a
+//! sound file.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
-use longhaul_capture::anonymise;
 use longhaul_capture::capture_reader::CaptureReader;
 use longhaul_capture::rewrite_capture;
 
@@ -24,14 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let found = analyser.finish();
     assert!(found.flows.len() as u64 <= packets);
-    let mut again = CaptureReader::open(bytes).expect("it opened before");
-    let mut copy = Vec::new();
-    let done = anonymise::copy_anonymised(&mut again, &mut copy).expect("memory");
-    assert_eq!(done.packets + done.omitted, packets);
     let (anew, _) = rewrite_capture(bytes, &[]).expect("it opened before");
-    for written in [&copy, &anew] {
-        let mut reader = CaptureReader::open(&written[..]).expect("our own file");
-        while reader.next_packet().is_some() {}
-        assert_eq!(reader.damage(), None);
-    }
+    let mut reader = CaptureReader::open(&anew[..]).expect("our own file");
+    while reader.next_packet().is_some() {}
+    assert_eq!(reader.damage(), None);
 });

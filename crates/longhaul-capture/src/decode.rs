@@ -16,7 +16,7 @@ const COMPARED_BYTES: usize = 64;
 
 /// The layout of an IP packet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct IpLayout {
+struct IpLayout {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub protocol: IpNumber,
@@ -25,8 +25,6 @@ pub(crate) struct IpLayout {
     /// Length of the whole packet from its header; 0 if the header gives none (larger than 64 KiB).
     pub total_bytes: usize,
     pub ecn: u8,
-    /// Set if there are headers between the IP header and the transport header.
-    pub has_extensions: bool,
 }
 
 impl CaptureRecord<'_> {
@@ -94,7 +92,7 @@ pub fn count_header_bytes(ip: &[u8]) -> usize {
 }
 
 /// Returns the IP packet within a frame; `None` for other protocols and unknown link types.
-pub(crate) fn find_ip_packet(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
+fn find_ip_packet(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
     match link_type {
         // The several link types of raw IP.
         12 | 14 | 101 | 228 | 229 => Some(bytes),
@@ -123,7 +121,7 @@ fn is_ip(kind: u16) -> bool {
 }
 
 /// Returns `None` for a packet that is not IP, a fragment other than the first, or a short packet.
-pub(crate) fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
+fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
     let (packet, _) = LaxIpSlice::from_slice(ip).ok()?;
     let (is_later_fragment, header_bytes, total_bytes, ecn) = match &packet {
         LaxIpSlice::Ipv4(packet) => {
@@ -149,7 +147,6 @@ pub(crate) fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
         header_bytes,
         total_bytes,
         ecn: ecn.value(),
-        has_extensions: header_bytes > if packet.ipv4().is_some() { 20 } else { 40 },
     })
 }
 

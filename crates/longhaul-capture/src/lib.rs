@@ -8,14 +8,12 @@
 //! - [`packet_buffer`]: the bounded packet buffer
 //! - [`pcapng_writer`]: writes pcapng; [`capture_reader`]: reads pcapng and pcap, damaged files too
 //! - [`decode`]: turns a packet's bytes into plain data for the analysis
-//! - [`anonymise`]: makes a copy that can be shared
 //!
 //! A capture never fails a run: missing data becomes a caveat. The crate knows neither sessions nor the
 //! protocol between the two ends.
 
 #![forbid(unsafe_code)]
 
-pub mod anonymise;
 pub mod bpf_filter;
 pub mod capture_reader;
 mod capture_rewrite;

@@ -1,13 +1,15 @@
-//! Captures as text: the captures of a run, and the analysis of a file.
+//! Captures as text: the captures of a run, the analysis of a file, and its first packets.
 //!
-//! - [`flow_text`]: one flow, in both directions
+//! - [`flow_text`]: one flow, in both directions; [`packet_lines`]: the first packets
 
 mod flow_text;
+mod packet_lines;
 
 use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_grouped, format_micros};
 use crate::style::CAVEAT;
 use longhaul_model::sanitize::sanitize_line;
+pub use packet_lines::build_packet_document;
 
 use longhaul_model::report::v1::capture::{
     CaptureInterface, CaptureReading, CaptureResult, PayloadVariety,

@@ -1,14 +1,11 @@
-//! Files there and back, cut off, changed, and anonymised.
+//! Files there and back, cut off, and changed.
 
 use super::packets::{SYN_OPTIONS, address, packet};
-use crate::anonymise::{self, AddressMask};
 use crate::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader, MAX_BLOCK_BYTES};
 use crate::pcapng_writer::PcapngWriter;
-use crate::{CaptureRecord, LINK_RAW, decode};
+use crate::{CaptureRecord, LINK_RAW};
 use longhaul_model::report::v1::capture::CaptureInterface;
 use proptest::prelude::*;
-use ring::hmac;
-use std::net::IpAddr;
 
 const AT_NS: u64 = 1_700_000_000_123_456_789;
 
@@ -120,33 +117,6 @@ fn a_block_that_claims_much_is_not_believed() {
     assert!(damage.why.contains("allowed"), "{damage}");
 }
 
-#[test]
-fn an_anonymised_copy_tells_no_address_and_no_payload() {
-    let (from, to) = (address("192.0.2.1:40001"), address("192.0.2.2:5201"));
-    let secret = packet(from, to, false, &[253, 6, 1, 2, 3, 4], b"a secret of 24 bytes....");
-    let foreign = [vec![0x45, 0], vec![1; 30]].concat();
-    let original = file(&[syn(), secret, foreign]);
-    let mut reader = CaptureReader::open(&original[..]).expect("a capture");
-    let mut copy = Vec::new();
-    let done = anonymise::copy_anonymised(&mut reader, &mut copy).expect("a copy");
-    assert_eq!((done.packets, done.omitted), (2, 1));
-    let holds = |needle: &[u8]| copy.windows(needle.len()).any(|it| it == needle);
-    for telltale in [&[192, 0, 2, 1][..], &[192, 0, 2, 2], b"secret", b"run 7", b"wan0", b"port"] {
-        assert!(!holds(telltale), "{telltale:?}");
-    }
-    assert!(!holds(&[0xab, 0xcd]), "the checksum over the addresses");
-    assert!(!holds(&[253, 6, 1, 2]), "an option that nobody knows");
-    let (packets, damage) = read(&copy).expect("a capture");
-    assert_eq!(damage, None);
-    let decoded = |number: usize| {
-        let (at, _, bytes) = &packets[number];
-        decode::decode_packet(*at, LINK_RAW, 9000, bytes).expect("a packet")
-    };
-    assert_eq!((decoded(0).from.port(), decoded(0).at_ns), (40_001, AT_NS));
-    assert_eq!(decoded(1).payload_bytes, 24);
-    assert_eq!(decoded(0).from, decoded(1).from);
-}
-
 proptest! {
     #[test]
     fn a_file_cut_anywhere_gives_what_is_before_the_cut(cut in 0_usize..400) {
@@ -172,31 +142,5 @@ proptest! {
         if let Ok((packets, _)) = read(&changed) {
             prop_assert!(packets.iter().map(|it| it.2.len()).sum::<usize>() <= changed.len());
         }
-        if let Ok(mut reader) = CaptureReader::open(&changed[..]) {
-            let mut copy = Vec::new();
-            anonymise::copy_anonymised(&mut reader, &mut copy).expect("a copy");
-            prop_assert!(CaptureReader::open(&copy[..]).is_ok());
-        }
-    }
-
-    #[test]
-    fn other_addresses_share_just_the_prefix_that_these_share(
-        key in any::<[u8; 32]>(), one in any::<u32>(), two in any::<u32>(),
-        long in any::<u128>(), turn in 0_u32..128,
-    ) {
-        let mut mask = AddressMask::new(hmac::Key::new(hmac::HMAC_SHA256, &key));
-        let mut masked = |address: u32| match mask.map_address(IpAddr::V4(address.into())) {
-            IpAddr::V4(address) => address.to_bits(),
-            IpAddr::V6(_) => panic!("another family"),
-        };
-        let shared = (masked(one) ^ masked(two)).leading_zeros();
-        prop_assert_eq!(shared, (one ^ two).leading_zeros());
-        prop_assert_eq!(masked(one), masked(one));
-        let other = long ^ (1 << turn);
-        let mut masked = |address: u128| match mask.map_address(IpAddr::V6(address.into())) {
-            IpAddr::V6(address) => address.to_bits(),
-            IpAddr::V4(_) => panic!("another family"),
-        };
-        prop_assert_eq!((masked(long) ^ masked(other)).leading_zeros(), (long ^ other).leading_zeros());
     }
 }

@@ -139,7 +139,7 @@ pub enum CliCommand {
     Watch(WatchArgs),
     /// Bundle a record with its evidence, verify bundles, check claims
     Record(Box<RecordArgs>),
-    /// Analyse or anonymise packet captures
+    /// Analyse or print packet captures
     Capture(CaptureArgs),
     /// Import results of iperf, NTttcp, perfSONAR, ping and mtr
     Import(Box<ImportArgs>),

@@ -1,4 +1,4 @@
-//! `longhaul capture`: analyses, prints and anonymises packet captures.
+//! `longhaul capture`: analyses and prints packet captures.
 //!
 //! - [`capture_files`]: capture files of a run, local and remote
 
@@ -6,21 +6,17 @@ pub mod capture_files;
 
 use crate::cli::command_output;
 use crate::cli::value_parsers::{accept_count, parse_snap_length};
-use crate::command_failure::{CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
+use crate::command_failure::{CommandFailure, EXPECTATION_MISSED, USAGE};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
-use longhaul_capture::anonymise;
 use longhaul_capture::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader};
+use longhaul_model::decoded_packet::DecodedPacket;
 use longhaul_model::report::v1::capture::{CapturePlan, CaptureReading, SCHEMA};
 use longhaul_probe::plan_limits;
 use longhaul_report::capture_text;
-use longhaul_report::document::ReportDocument;
-use longhaul_report::number_format::{count_of, format_grouped};
-use longhaul_report::style::CAVEAT;
 use serde_json::json;
 use std::fs::File;
-use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,7 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   longhaul test far --capture run.pcapng     write run.pcapng and run-far.pcapng
   longhaul capture show run.pcapng           options, retransmits, RTT, windows
-  longhaul capture anonymise run.pcapng shown.pcapng
+  longhaul capture text run.pcapng           print the first 100 packets
 
 Reads pcap and pcapng; truncated files are read up to the damage. Exit code 1:
 the file is damaged; the packets before the damage are shown.";
@@ -52,17 +48,14 @@ pub enum CaptureCommand {
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
     },
-    /// Write a copy with other addresses, without payload, link headers and comments
-    Anonymise {
+    /// Print the first packets as text
+    Text {
         /// Capture to read
-        #[arg(value_name = "FROM")]
-        from: PathBuf,
-        /// Copy to write
-        #[arg(value_name = "TO")]
-        to: PathBuf,
-        /// Overwrite an existing file
-        #[arg(long)]
-        overwrite: bool,
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Number of packets to print
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = accept_count::<u64>(PACKET_COUNTS))]
+        packets: u64,
     },
 }
 
@@ -107,9 +100,7 @@ impl TestCaptureArgs {
 pub fn run(args: &CaptureArgs) -> Result<ExitCode, CommandFailure> {
     match &args.command {
         CaptureCommand::Show { file, json } => show_capture(file, *json),
-        CaptureCommand::Anonymise { from, to, overwrite } => {
-            anonymise_capture(from, to, *overwrite)
-        }
+        CaptureCommand::Text { file, packets } => print_first_packets(file, *packets),
     }
 }
 
@@ -169,25 +160,27 @@ pub fn read_capture(file: &Path) -> Result<(CaptureReading, String), CommandFail
     Ok((reading, text))
 }
 
-fn anonymise_capture(from: &Path, to: &Path, overwrite: bool) -> Result<ExitCode, CommandFailure> {
-    let mut input = open_capture(from)?;
-    let same = from.canonicalize().is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
-    if same {
-        let text = format!("cannot anonymise {} onto itself", printable_file_name(from));
-        return Err(CommandFailure::new(USAGE, text).hint(Some("name another output file")));
+fn print_first_packets(file: &Path, most: u64) -> Result<ExitCode, CommandFailure> {
+    let (extract, damaged) = format_first_packets(file, most)?;
+    command_output::print_text(&extract)?;
+    Ok(damage_exit_code(damaged))
+}
+
+/// Returns the first packets as text, and whether the file is damaged.
+pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), CommandFailure> {
+    let mut input = open_capture(file)?;
+    let mut packets: Vec<Option<DecodedPacket>> = Vec::new();
+    while (packets.len() as u64) < most
+        && let Some(record) = input.next_packet()
+    {
+        packets.push(record.decode());
     }
-    let mut copy = capture_files::create_capture_file(to, overwrite)?;
-    let failed = |error: std::io::Error| {
-        CommandFailure::new(HOST, format!("cannot write {}", printable_file_name(to)))
-            .cause(&error)
-            .hint(Some("remove the incomplete file and try again"))
-    };
-    let done = anonymise::copy_anonymised(&mut input, &mut copy).map_err(failed)?;
-    copy.flush().map_err(failed)?;
+    let started = packets.iter().flatten().next();
+    let started = started.and_then(|packet| format_packet_time(packet.at_ns));
     let damage = input.damage().map(CaptureDamage::to_string);
-    let told = build_anonymised_copy_document(&printable_file_name(to), done, damage.as_deref());
-    command_output::print_document(&told)?;
-    Ok(damage_exit_code(damage.is_some()))
+    let extract =
+        capture_text::build_packet_document(&packets, started.as_deref(), damage.as_deref());
+    Ok((extract.text(), damage.is_some()))
 }
 
 fn damage_exit_code(damaged: bool) -> ExitCode {
@@ -215,28 +208,4 @@ fn open_capture(file: &Path) -> Result<CaptureReader<'static>, CommandFailure> {
 /// Returns the file name, sanitized for display.
 fn printable_file_name(file: &Path) -> String {
     capture_text::sanitize_shown(&file.to_string_lossy())
-}
-
-/// Renders the result of an anonymised copy.
-fn build_anonymised_copy_document(
-    name: &str,
-    done: anonymise::AnonymisedCounts,
-    damage: Option<&str>,
-) -> ReportDocument {
-    let mut page = ReportDocument::default();
-    let left_out = match done.omitted {
-        0 => String::new(),
-        count => format!("; {} omitted, not plain TCP or UDP over IP", format_grouped(count)),
-    };
-    let text = format!("{}, headers only{left_out}", count_of(done.packets, "packet"));
-    page.item(format!("{name}: "), &text);
-    page.paragraph(
-        "addresses are replaced one to one and keep their common prefixes; the key was discarded; \
-         times, sizes, ports and TCP options are unchanged",
-    );
-    if let Some(damage) = damage {
-        let text = format!("the original is damaged: {damage}; everything before it is copied");
-        page.styled_item("caveat: ", &text, CAVEAT);
-    }
-    page
 }

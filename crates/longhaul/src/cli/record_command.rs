@@ -51,6 +51,9 @@ legs file and the bundle, docs/claims.md the claims.
 Exit code 1: a claim or a bundle is inconsistent. If the name of a server is a
 command of `record`, use its address.";
 
+/// The number of packets shown, as in the submissions of 2004.
+const SHOWN_PACKETS: u64 = 100;
+
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
@@ -435,14 +438,15 @@ struct RecordCapture {
     pub role: &'static str,
     pub file: PathBuf,
     reading: CaptureReading,
-    /// The analysis.
+    /// The analysis and the first packets.
     pub text: String,
 }
 
 impl RecordCapture {
     pub fn read(role: &'static str, file: PathBuf) -> Result<RecordCapture, CommandFailure> {
-        let (reading, text) = capture_command::read_capture(&file)?;
-        Ok(RecordCapture { role, text, file, reading })
+        let (reading, says) = capture_command::read_capture(&file)?;
+        let (extract, _) = capture_command::format_first_packets(&file, SHOWN_PACKETS)?;
+        Ok(RecordCapture { role, text: format!("{says}\nfirst packets\n{extract}"), file, reading })
     }
 }
 

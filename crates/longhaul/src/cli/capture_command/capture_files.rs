@@ -5,7 +5,7 @@
 
 use crate::cli::args::TestCaptureArgs;
 use crate::cli::command_output;
-use crate::command_failure::{CommandFailure, HOST, USAGE};
+use crate::command_failure::{CommandFailure, USAGE};
 use longhaul_capture::rewrite_capture;
 use longhaul_model::report::v1::capture::CaptureResult;
 use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
@@ -51,23 +51,14 @@ pub fn far_capture_path(near: &Path) -> PathBuf {
     near.with_file_name(name)
 }
 
-/// Creates a file, or truncates an existing one on request.
-pub fn create_capture_file(file: &Path, overwrite: bool) -> Result<File, CommandFailure> {
-    open_for_writing(file, overwrite).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => already_exists_failure(file),
-        _ => CommandFailure::new(HOST, format!("cannot create {}", file.display())).cause(&error),
-    })
-}
-
 fn open_for_writing(file: &Path, overwrite: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).truncate(overwrite).create(overwrite).create_new(!overwrite).open(file)
 }
 
 fn already_exists_failure(file: &Path) -> CommandFailure {
-    CommandFailure::new(USAGE, format!("cannot write {}: it exists", file.display())).hint(Some(
-        "name another file, or overwrite it with `--overwrite` (`--capture-overwrite` for a test)",
-    ))
+    CommandFailure::new(USAGE, format!("cannot write {}: it exists", file.display()))
+        .hint(Some("name another file, or overwrite it with `--capture-overwrite`"))
 }
 
 /// Writes both files after a run, with the run's id as a comment, and adds them to the report. A

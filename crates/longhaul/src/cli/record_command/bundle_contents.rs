@@ -54,7 +54,7 @@ pub fn write_bundle_files(
     for RecordCapture { role, file, text, .. } in &of.evidence.captures {
         let about = format!("packets of the transfer at the {role}");
         writer.folder.copy(&format!("capture-{role}.pcapng"), &about, file)?;
-        let about = format!("analysis of the capture at the {role}");
+        let about = format!("analysis and first packets of the capture at the {role}");
         let text = strip_str(text).to_string();
         writer.add_chapter(&format!("capture-{role}.txt"), &about, text)?;
     }
