@@ -43,6 +43,7 @@ pub(crate) use end_host::read_host_facts;
 pub use end_run::EndRun;
 pub use engine_error::EngineError;
 pub use payload_pattern::payload_byte;
+pub(crate) use sockets::is_queue_full;
 pub use sockets::{
     DataSocket, LocalBind, is_socket_timeout, limit_window, open_tcp_socket, open_udp_socket,
     prepare_accepted, prepare_udp_socket,

@@ -39,6 +39,7 @@ pub mod wire;
 
 use longhaul_model::report::v1::RunParty;
 use longhaul_sys::host as own_host;
+use std::net::SocketAddr;
 
 /// TCP and UDP port of the server, shared with iperf3.
 pub const DEFAULT_PORT: u16 = 5201;
@@ -52,5 +53,13 @@ fn local_party_info() -> RunParty {
         longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
         kernel: known(own_host::read_kernel_version()),
         cores: std::thread::available_parallelism().ok().map(|cores| cores.get() as u32),
+    }
+}
+
+/// Converts an IPv4-mapped IPv6 address to IPv4; keeps a scope.
+fn canonical_address(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
+        _ => address,
     }
 }

@@ -134,7 +134,6 @@ fn echo_series(plan: &LoadPlan) -> EchoSeriesPlan {
     EchoSeriesPlan {
         interval: Duration::from_micros(plan.probe_interval_us),
         packet_bytes: plan.probe_bytes,
-        dscp: None,
         max_time: idle + load,
     }
 }

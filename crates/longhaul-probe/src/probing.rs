@@ -10,7 +10,6 @@
 //! differ by some parts per million. Receive times come from the kernel.
 
 mod echo_run;
-mod echo_tracker;
 mod flow_reader;
 mod packet_schedule;
 mod probe_clock;
@@ -66,7 +65,6 @@ pub struct EchoSeriesPlan {
     pub interval: Duration,
     /// Size of each packet, including the IP header.
     pub packet_bytes: u32,
-    pub dscp: Option<u8>,
     pub max_time: Duration,
 }
 

@@ -250,6 +250,13 @@ impl Session {
         Some(ours.as_ref()? == theirs.as_ref()?)
     }
 
+    /// Expects and sends heartbeats from now on, in the state that was just entered.
+    fn start_heartbeats(&mut self, now: Duration) {
+        self.last_received = now;
+        self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
+        self.deadline = self.deadline_of_step(now);
+    }
+
     /// Handles one input; returns the actions in order.
     pub fn handle(&mut self, now: Duration, input: SessionInput) -> Vec<SessionAction> {
         if matches!(input, SessionInput::Message(_) | SessionInput::BytesReceived) {
@@ -292,7 +299,7 @@ impl Session {
             SessionInput::Results(results) => self.on_results(results),
             SessionInput::Ask(ask) => self.on_request(now, *ask),
             SessionInput::Answer(answer) => self.on_request_done(now, *answer),
-            SessionInput::NoMoreRequests => self.on_no_more_requests(),
+            SessionInput::NoMoreRequests => self.close(SessionEnd::Finished),
             SessionInput::Cut(why) => self.close(SessionEnd::Cut { step: self.state, why }),
             SessionInput::Garbage(what) => self.violation(what),
             SessionInput::Failed(what) => {

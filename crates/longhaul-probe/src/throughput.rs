@@ -23,7 +23,9 @@ use crate::engine::{EndRun, EngineProgress};
 use crate::plan_limits::{MAX_STREAMS, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
 use crate::secure::AuthToken;
-use crate::session::{ClientState, RoleState, ServerResults, Session, SessionEnd, SessionState};
+use crate::session::{
+    ClientState, RoleState, ServerResults, Session, SessionEnd, SessionPurpose, SessionState,
+};
 use crate::session_driver::{SessionDriver, SessionEngines};
 use client_hooks::ClientHooks;
 use longhaul_capture::FinishedCapture;
@@ -175,7 +177,8 @@ pub fn run(
     let setup = connection.session_setup(token, party.clone(), address);
     // The session's deadlines count from here, independent of the handshake's duration.
     let session_epoch = Instant::now();
-    let part = RoleState::Client(Box::new(ClientState::new(plan.clone())));
+    let purpose = SessionPurpose::Run(Box::new(plan.clone()));
+    let part = RoleState::Client(Box::new(ClientState::new(purpose)));
     let session = Session::new(setup, part);
     let local = connection.local;
     let mut hooks = ClientHooks::new(target, plan, local, address, session_epoch, watch);

@@ -2,6 +2,7 @@
 
 use super::defaults::EngineDefaults;
 use super::end_host::{self, CounterBaseline};
+use super::engine_error::EngineContext;
 use super::sample_request::SampleRequest;
 use super::sample_series::SampleSeries;
 use super::sockets::{DataSocket, StreamAddresses};
@@ -318,22 +319,13 @@ fn spawn_thread<T: Send + 'static>(
 
 /// Sets the socket options that the engine needs and chooses.
 fn prepare_socket(socket: &DataSocket, role: TransferRole) -> Result<(), EngineError> {
-    let failed =
-        |what: &str, source| EngineError::new(format!("set the {what} of a socket"), source);
-    let blocking = match socket {
-        DataSocket::Tcp(socket) => socket.set_nonblocking(false),
-        DataSocket::Udp(socket) => socket.set_nonblocking(false),
-    };
-    blocking.map_err(|source| failed("blocking mode", source))?;
+    let options = SockRef::from(socket);
+    options.set_nonblocking(false).during("set the blocking mode of a socket")?;
     match role {
-        TransferRole::Sender => {
-            SockRef::from(socket).set_write_timeout(Some(tcp_sender::WRITE_TIMEOUT))
-        }
-        TransferRole::Receiver => {
-            SockRef::from(socket).set_read_timeout(Some(tcp_receiver::READ_TIMEOUT))
-        }
+        TransferRole::Sender => options.set_write_timeout(Some(tcp_sender::WRITE_TIMEOUT)),
+        TransferRole::Receiver => options.set_read_timeout(Some(tcp_receiver::READ_TIMEOUT)),
     }
-    .map_err(|source| failed("timeout", source))?;
+    .during("set the timeout of a socket")?;
     if let (DataSocket::Udp(socket), TransferRole::Receiver) = (socket, role) {
         // Without timestamps, the arrival time is that of the read.
         let _ = sockopt::set_receive_timestamps(socket);

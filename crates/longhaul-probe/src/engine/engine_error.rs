@@ -24,3 +24,14 @@ impl EngineError {
         self
     }
 }
+
+/// Names the operation of a failed call.
+pub(crate) trait EngineContext<T> {
+    fn during(self, tried: impl Into<String>) -> Result<T, EngineError>;
+}
+
+impl<T> EngineContext<T> for io::Result<T> {
+    fn during(self, tried: impl Into<String>) -> Result<T, EngineError> {
+        self.map_err(|source| EngineError::new(tried, source))
+    }
+}

@@ -10,6 +10,7 @@
 //! requested value is the effective one. With iperf3's wire protocol it behaves as in iperf3: the
 //! kernel opens the window up to the whole buffer, at most twice the requested size.
 
+use super::engine_error::EngineContext;
 use super::{EngineError, TransferRole};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::units::Rate;
@@ -43,9 +44,7 @@ impl DataSocket {
             DataSocket::Tcp(stream) => (stream.local_addr(), stream.peer_addr()),
             DataSocket::Udp(socket) => (socket.local_addr(), socket.peer_addr()),
         };
-        let plain =
-            |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
-        (local.ok().map(plain), peer.ok().map(plain))
+        (local.ok().map(crate::canonical_address), peer.ok().map(crate::canonical_address))
     }
 }
 
@@ -72,13 +71,10 @@ pub fn open_tcp_socket(
     to: SocketAddr,
     local: &LocalBind,
 ) -> Result<UnconnectedTcp, EngineError> {
-    let socket = UnconnectedTcp::new(to)
-        .map_err(|source| EngineError::new("create a TCP socket", source))?;
+    let socket = UnconnectedTcp::new(to).during("create a TCP socket")?;
     bind_device(&socket, local)?;
     if let Some(address) = local.address {
-        socket
-            .bind(address)
-            .map_err(|source| EngineError::new(format!("bind to {address}"), source))?;
+        socket.bind(address).during(format!("bind to {address}"))?;
     }
     request_buffers(&socket, plan)?;
     set_tcp_options(&socket, plan, role, to)?;
@@ -91,9 +87,7 @@ pub fn prepare_accepted(
     plan: &ThroughputPlan,
     role: TransferRole,
 ) -> Result<(), EngineError> {
-    let peer = socket
-        .peer_addr()
-        .map_err(|source| EngineError::new("read the peer address of a connection", source))?;
+    let peer = socket.peer_addr().during("read the peer address of a connection")?;
     request_buffers(socket, plan)?;
     clamp_window(socket, plan, |stored| stored)?;
     set_tcp_options(socket, plan, role, peer)
@@ -110,12 +104,9 @@ pub fn open_udp_socket(
         SocketAddr::V6(_) => IpAddr::from([0_u8; 16]),
     };
     let from = SocketAddr::new(local.address.unwrap_or(unspecified), 0);
-    let socket = UdpSocket::bind(from)
-        .map_err(|source| EngineError::new(format!("bind a UDP socket to {from}"), source))?;
+    let socket = UdpSocket::bind(from).during(format!("bind a UDP socket to {from}"))?;
     bind_device(&socket, local)?;
-    socket
-        .connect(to)
-        .map_err(|source| EngineError::new(format!("connect a UDP socket to {to}"), source))?;
+    socket.connect(to).during(format!("connect a UDP socket to {to}"))?;
     prepare_udp_socket(&socket, plan, to)?;
     Ok(socket)
 }
@@ -144,21 +135,21 @@ fn bind_device(socket: &impl AsFd, local: &LocalBind) -> Result<(), EngineError>
     };
     SockRef::from(socket)
         .bind_device(Some(device.as_bytes()))
-        .map_err(|source| EngineError::new(format!("bind to interface {device}"), source))
+        .during(format!("bind to interface {device}"))
 }
 
 /// Requests both buffers at both ends. The buffer of the direction without payload matters little,
 /// and the session need not know which one it is.
 fn request_buffers(socket: &impl AsFd, plan: &ThroughputPlan) -> Result<(), EngineError> {
     if let Some(bytes) = plan.send_buffer_bytes {
-        SockRef::from(socket).set_send_buffer_size(clamp_buffer_bytes(bytes)).map_err(
-            |source| EngineError::new(format!("request a send buffer of {bytes} bytes"), source),
-        )?;
+        SockRef::from(socket)
+            .set_send_buffer_size(clamp_buffer_bytes(bytes))
+            .during(format!("request a send buffer of {bytes} bytes"))?;
     }
     if let Some(bytes) = plan.receive_buffer_bytes {
-        SockRef::from(socket).set_recv_buffer_size(clamp_buffer_bytes(bytes)).map_err(
-            |source| EngineError::new(format!("request a receive buffer of {bytes} bytes"), source),
-        )?;
+        SockRef::from(socket)
+            .set_recv_buffer_size(clamp_buffer_bytes(bytes))
+            .during(format!("request a receive buffer of {bytes} bytes"))?;
     }
     Ok(())
 }
@@ -185,11 +176,9 @@ fn clamp_window(
     if plan.receive_buffer_bytes.is_none() {
         return Ok(());
     }
-    let stored = SockRef::from(socket)
-        .recv_buffer_size()
-        .map_err(|source| EngineError::new("read back the receive buffer", source))?;
+    let stored = SockRef::from(socket).recv_buffer_size().during("read back the receive buffer")?;
     sockopt::set_window_clamp(socket, part(stored))
-        .map_err(|source| EngineError::new("clamp the window to the requested buffer", source))
+        .during("clamp the window to the requested buffer")
 }
 
 fn set_tcp_options(
@@ -202,19 +191,14 @@ fn set_tcp_options(
         choose_congestion_control(socket, name, role)?;
     }
     if let Some(bytes) = plan.mss_bytes {
-        SockRef::from(socket)
-            .set_tcp_mss(bytes)
-            .map_err(|source| EngineError::new(format!("set the MSS to {bytes} bytes"), source))?;
+        SockRef::from(socket).set_tcp_mss(bytes).during(format!("set the MSS to {bytes} bytes"))?;
     }
     if plan.no_delay {
-        SockRef::from(socket)
-            .set_tcp_nodelay(true)
-            .map_err(|source| EngineError::new("set TCP_NODELAY", source))?;
+        SockRef::from(socket).set_tcp_nodelay(true).during("set TCP_NODELAY")?;
     }
     if let Some(bps) = plan.pacing_bps.filter(|_| role == TransferRole::Sender) {
         let ceiling = Rate::bits_per_second(bps);
-        sockopt::set_pacing_ceiling(socket, ceiling)
-            .map_err(|source| EngineError::new(format!("pace at {ceiling}"), source))?;
+        sockopt::set_pacing_ceiling(socket, ceiling).during(format!("pace at {ceiling}"))?;
     }
     set_dscp(socket, plan, peer)
 }
@@ -247,12 +231,19 @@ fn set_dscp(
     let Some(dscp) = plan.dscp.or(lower_effort) else {
         return Ok(());
     };
-    sockopt::set_dscp(socket, dscp, peer)
-        .map_err(|source| EngineError::new(format!("set DSCP {dscp}"), source))
+    sockopt::set_dscp(socket, dscp, peer).during(format!("set DSCP {dscp}"))
 }
 
 /// Returns whether a call on a socket with a timeout may be repeated.
 pub fn is_socket_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+/// Returns whether this host's send queue is full.
+pub(crate) fn is_queue_full(error: &io::Error) -> bool {
+    /// "No buffer space available" on Linux (errno.h), for which std has no kind.
+    const ENOBUFS: i32 = 105;
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
+        || error.raw_os_error() == Some(ENOBUFS)
 }

@@ -6,9 +6,9 @@
 use super::datagram_tracker::{DatagramHeader, DatagramTracker};
 use super::end_run::EngineShared;
 use super::pace::RatePacer;
-use super::payload_pattern;
 use super::read_batching::{BatchPacer, BatchedRead};
 use super::stream_counters::CounterWriter;
+use super::{payload_pattern, sockets};
 use longhaul_model::report::v1::observation::UdpCounts;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport};
 use longhaul_model::units::Rate;
@@ -159,11 +159,7 @@ impl<'a> DatagramSender<'a> {
             }
             // The queue is full: the rate is more than this host can send. The claimed bytes are
             // lost here, not on the path, so they get no sequence numbers.
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock
-                    || error.kind() == io::ErrorKind::OutOfMemory
-                    || error.raw_os_error() == Some(ENOBUFS) =>
-            {
+            Err(error) if sockets::is_queue_full(&error) => {
                 self.meter.record_wait();
                 self.shared.stop.give_back(claimed);
                 Ok(())
@@ -188,9 +184,6 @@ impl<'a> DatagramSender<'a> {
         Ok(())
     }
 }
-
-/// "No buffer space available" on Linux (errno.h), for which std has no kind.
-const ENOBUFS: i32 = 105;
 
 fn batch_size(rate: Rate, datagram_bytes: usize) -> usize {
     if rate < BATCH_FROM {

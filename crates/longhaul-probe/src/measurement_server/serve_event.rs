@@ -1,5 +1,6 @@
 //! The events that the server logs.
 
+use crate::canonical_address;
 use longhaul_model::units::Bytes;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -81,21 +82,25 @@ impl fmt::Display for ServeEvent {
             ServeEvent::ProtocolRefused { peer, protocol, option } => write!(
                 f,
                 "{}: refused: {protocol} clients are not served ({option})",
-                unmap_address(peer)
+                canonical_address(*peer)
             ),
             ServeEvent::Dismissed { peer, why } => {
-                write!(f, "{}: rejected: {why}", unmap_address(peer))
+                write!(f, "{}: rejected: {why}", canonical_address(*peer))
             }
             ServeEvent::StreamRefused { peer, why } => {
-                write!(f, "{}: data stream refused: {why}", unmap_address(peer))
+                write!(f, "{}: data stream refused: {why}", canonical_address(*peer))
             }
             ServeEvent::SessionOpened { peer, host, anonymous, what } => {
                 let whose = if *anonymous { "no token" } else { "authenticated" };
-                write!(f, "{}: {host} ({whose}): {what}", unmap_address(peer))
+                write!(f, "{}: {host} ({whose}): {what}", canonical_address(*peer))
             }
             ServeEvent::ResultsReady { peer, bytes, streams, capture_bytes } => {
                 let bytes = Bytes(*bytes);
-                write!(f, "{}: transferred {bytes} in {streams} stream(s)", unmap_address(peer))?;
+                write!(
+                    f,
+                    "{}: transferred {bytes} in {streams} stream(s)",
+                    canonical_address(*peer)
+                )?;
                 match capture_bytes {
                     Some(file) => write!(f, "; sends a capture of {}", Bytes(*file)),
                     None => Ok(()),
@@ -103,21 +108,16 @@ impl fmt::Display for ServeEvent {
             }
             ServeEvent::HandlerTransfer { peer, activity, receiving } => {
                 let way = if *receiving { "to" } else { "from" };
-                write!(f, "{}: {activity} {way} this host", unmap_address(peer))
+                write!(f, "{}: {activity} {way} this host", canonical_address(*peer))
             }
             ServeEvent::SessionClosed { peer, reason, elapsed, bytes } => write!(
                 f,
                 "{}: {reason}; {} in {}",
-                unmap_address(peer),
+                canonical_address(*peer),
                 Bytes(*bytes),
                 longhaul_model::units::format_duration(*elapsed)
             ),
             ServeEvent::Trouble { tried, why } => write!(f, "cannot {tried}: {why}"),
         }
     }
-}
-
-/// Converts an IPv4-mapped IPv6 address to IPv4.
-fn unmap_address(peer: &SocketAddr) -> SocketAddr {
-    SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }

@@ -46,22 +46,14 @@ pub fn open_flow(
 ) -> io::Result<UdpSocket> {
     let place = ListenSocketConfig {
         // The address that the client uses, so that answers come from it.
-        address: canonical_address(local),
+        address: crate::canonical_address(local),
         both_families: false,
         device,
     };
     let socket = listening_socket::bind_shared_udp(&place)?;
-    socket.connect(canonical_address(peer))?;
+    socket.connect(crate::canonical_address(peer))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
-}
-
-/// Converts an IPv4-mapped IPv6 address to IPv4; keeps a scope.
-fn canonical_address(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
-        _ => address,
-    }
 }
 
 /// Tells the client that the flow is open. If the answer is lost, the client repeats its hello.

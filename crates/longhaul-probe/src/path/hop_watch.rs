@@ -126,7 +126,6 @@ fn measure_server_delays(mut far: ProbeClient, epoch: Instant, stop: &AtomicBool
     let series = EchoSeriesPlan {
         interval: END_INTERVAL,
         packet_bytes: END_PACKET_BYTES,
-        dscp: None,
         max_time: PHASE_RANGE.1 * 3 + MAX_OVERTIME,
     };
     let mut ends = Vec::new();

@@ -55,6 +55,16 @@ struct OutstandingFlowProbe {
     at: Duration,
 }
 
+/// What is known of the next hops of a router.
+struct RouterCoverage {
+    /// The hop after the router, from 0.
+    hop: usize,
+    /// The router; `None` for this host.
+    place: Option<FlowPosition>,
+    flows: u32,
+    next_hops: usize,
+}
+
 /// Rate limit of probes to one hop.
 #[derive(Debug, Clone, Copy)]
 struct HopPacing {
@@ -190,22 +200,17 @@ impl MultipathDiscovery {
 
     /// Returns the probes that routers still need, nearest first: at most one for each router.
     fn needed_probes(&self) -> Vec<(u8, u16)> {
-        let share = self.failure_per_balancer();
-        let mut wanted = Vec::new();
-        for hop in 0..self.positions.len() {
-            if self.is_silent(hop) || self.is_unresponsive(hop) {
-                continue;
-            }
-            for router in self.routers_before(hop) {
-                let (flows, next_hops) = self.count_answered_flows(hop, router);
-                let flows = flows + self.outstanding_flows(hop, router);
-                let needed = flows_needed(next_hops.max(1), share);
-                if flows < needed {
-                    wanted.extend(self.probe_for(hop, router, needed - flows));
-                }
-            }
-        }
-        wanted
+        let covered = self.router_coverage();
+        let balancers = covered.iter().filter(|router| router.next_hops > 1).count();
+        // The failure probability of each balancer that keeps the total confidence.
+        let share = 1.0 - self.confidence.powf(1.0 / balancers.max(1) as f64);
+        let responsive = covered.into_iter().filter(|router| !self.is_unresponsive(router.hop));
+        let probe = |router: RouterCoverage| {
+            let flows = router.flows + self.outstanding_flows(router.hop, router.place);
+            let lacking = flows_needed(router.next_hops.max(1), share).checked_sub(flows)?;
+            self.probe_for(router.hop, router.place, lacking).filter(|_| lacking > 0)
+        };
+        responsive.filter_map(probe).collect()
     }
 
     /// Returns whether a hop has stopped answering and is no longer probed.
@@ -219,12 +224,6 @@ impl MultipathDiscovery {
             usize::from(probe.ttl) == hop + 1 && self.flow_passes(hop, router, probe.flow)
         };
         self.outstanding.iter().filter(here).count() as u32
-    }
-
-    /// Returns the failure probability of each balancer that keeps the total confidence.
-    fn failure_per_balancer(&self) -> f64 {
-        let balancers = self.router_coverage().filter(|(_, _, next)| *next > 1).count();
-        1.0 - self.confidence.powf(1.0 / balancers.max(1) as f64)
     }
 
     /// Returns the origins of flows to this hop: routers of the previous hop, or this host.
@@ -253,22 +252,6 @@ impl MultipathDiscovery {
             None => true,
             Some(before) => self.settled_position(before, flow) == router,
         }
-    }
-
-    /// Returns the number of flows from `router` that this hop answered, and of the next hops
-    /// found.
-    fn count_answered_flows(&self, hop: usize, router: Option<FlowPosition>) -> (u32, usize) {
-        let mut found = BTreeSet::new();
-        let mut flows = 0;
-        for (place, flow) in self.positions[hop].iter().zip(0..) {
-            if let FlowPosition::At(address) = place
-                && self.flow_passes(hop, router, flow)
-            {
-                flows += 1;
-                found.insert(*address);
-            }
-        }
-        (flows, found.len())
     }
 
     /// Returns the next useful probe for a router: a flow that passes it, one hop further; or a new
@@ -300,16 +283,26 @@ impl MultipathDiscovery {
         (0..MAX_FLOWS).find(unknown).map(|flow| (ttl - 1, flow))
     }
 
-    /// Iterates over every router with the flows and next hops found behind it.
-    fn router_coverage(&self) -> impl Iterator<Item = (usize, u32, usize)> {
+    /// Returns every router, with the flows that the hop after it answered and the next hops found.
+    fn router_coverage(&self) -> Vec<RouterCoverage> {
         let hops = (0..self.positions.len()).filter(|hop| !self.is_silent(*hop));
-        hops.flat_map(move |hop| {
-            let routers = self.routers_before(hop);
-            routers.into_iter().map(move |router| {
-                let (flows, next_hops) = self.count_answered_flows(hop, router);
-                (hop, flows, next_hops)
+        let routers = hops.flat_map(|hop| {
+            let places = self.routers_before(hop).into_iter();
+            places.map(move |place| {
+                let mut found = BTreeSet::new();
+                let mut flows = 0;
+                for (next, flow) in self.positions[hop].iter().zip(0..) {
+                    if let FlowPosition::At(address) = next
+                        && self.flow_passes(hop, place, flow)
+                    {
+                        flows += 1;
+                        found.insert(*address);
+                    }
+                }
+                RouterCoverage { hop, place, flows, next_hops: found.len() }
             })
-        })
+        });
+        routers.collect()
     }
 
     /// Returns the addresses of every hop, by TTL.
@@ -350,7 +343,7 @@ impl MultipathDiscovery {
     pub(super) fn confidence_ratio(&self) -> f64 {
         let mut whole = 1.0;
         let mut least: f64 = 1.0;
-        for (_, flows, next_hops) in self.router_coverage() {
+        for RouterCoverage { flows, next_hops, .. } in self.router_coverage() {
             let seen = 1.0 - miss_ratio(next_hops.max(1) + 1, flows);
             if next_hops > 1 {
                 whole *= seen;

@@ -13,7 +13,7 @@
 
 mod connect_prober;
 mod echo_socket;
-mod echo_state;
+pub(crate) mod echo_state;
 
 use super::path_error::protocol_name;
 use super::{PathError, ProbeTarget};

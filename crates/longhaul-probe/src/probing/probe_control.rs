@@ -4,7 +4,8 @@ use super::probe_datagram::session_number;
 use crate::engine::EngineError;
 use crate::probe_error::ProbeError;
 use crate::session::{
-    ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput, SessionState,
+    ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput, SessionPurpose,
+    SessionState,
 };
 use crate::session_driver::{SessionDriver, SessionHooks};
 use crate::throughput::{
@@ -37,7 +38,8 @@ impl ProbeControl {
         let initiator = initiator_party(connection.local);
         let setup = connection.session_setup(token, initiator.clone(), address);
         let epoch = Instant::now();
-        let state = RoleState::Client(Box::new(ClientState::probing(bounds.clone())));
+        let purpose = SessionPurpose::Probe(bounds.clone());
+        let state = RoleState::Client(Box::new(ClientState::new(purpose)));
         let mut line = ProbeControl {
             local: connection.local.map(|local| local.ip().to_canonical()),
             drive: SessionDriver::new(connection.channel, Session::new(setup, state), epoch),

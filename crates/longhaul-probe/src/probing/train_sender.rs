@@ -7,7 +7,7 @@
 use super::packet_schedule::{PacketSchedule, micro_burst_packets};
 use super::probe_clock::ProbeClock;
 use super::probe_datagram::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
-use crate::engine::payload_byte;
+use crate::engine::{is_queue_full, payload_byte};
 use crate::wire::{PacketTimes, SentTrain};
 use longhaul_model::report::v1::available::TrainPlan;
 use longhaul_sys::udp_batch;
@@ -171,13 +171,6 @@ impl TrainSender {
         }
         Ok(())
     }
-}
-
-/// Returns whether this host's send queue is full.
-fn is_queue_full(error: &io::Error) -> bool {
-    /// Linux's "No buffer space available" (errno.h), which std has no kind for.
-    const ENOBUFS: i32 = 105;
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
 }
 
 /// Sleeps; returns false if stopped meanwhile.

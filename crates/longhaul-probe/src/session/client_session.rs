@@ -2,14 +2,14 @@
 
 use super::clock_offset::{ClockReading, MAX_EXCHANGES, PING_INTERVAL};
 use super::{
-    EngineStart, HEARTBEAT_INTERVAL, RoleState, Session, SessionAction, SessionEnd, SessionEvent,
-    SessionPurpose, SessionRole, SessionState, sends_payload,
+    EngineStart, RoleState, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose,
+    SessionRole, SessionState, sends_payload,
 };
 use crate::plan_limits::MAX_CAPTURE_BYTES;
 use crate::secure::verify_proof;
 use crate::wire::{
-    Base64Bytes, ControlMessage, DirectionResult, PrepareMessage, ProbeBounds, RunProposal,
-    StreamResult, WelcomeMessage,
+    Base64Bytes, ControlMessage, DirectionResult, PrepareMessage, RunProposal, StreamResult,
+    WelcomeMessage,
 };
 use longhaul_model::report::v1::observation::StreamEnd;
 use longhaul_model::report::v1::plan::ThroughputPlan;
@@ -47,17 +47,7 @@ pub struct ServerDirection {
 }
 
 impl ClientState {
-    /// A run of `plan`.
-    pub fn new(plan: ThroughputPlan) -> Self {
-        ClientState::with_purpose(SessionPurpose::Run(Box::new(plan)))
-    }
-
-    /// Probes within `bounds`, or within what the server grants.
-    pub fn probing(bounds: ProbeBounds) -> Self {
-        ClientState::with_purpose(SessionPurpose::Probe(bounds))
-    }
-
-    fn with_purpose(purpose: SessionPurpose) -> Self {
+    pub fn new(purpose: SessionPurpose) -> Self {
         ClientState {
             purpose,
             pinged: Vec::new(),
@@ -236,17 +226,14 @@ impl Session {
     }
 
     fn record_path(&mut self, clock: ClockReading) {
-        let (ours, theirs) = (&self.setup.boot_proof, &self.peer_boot_proof);
         let near = self.setup.same_address || clock.rtt < SAME_HOST_RTT;
-        self.same_host = ours.is_some() && ours == theirs && near;
+        self.same_host = near && self.same_boot() == Some(true);
         self.idle_rtt = Some(clock.rtt);
     }
 
     fn prepare(&mut self, now: Duration, clock: ClockReading) {
         self.record_path(clock);
-        self.last_received = now;
-        self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
-        self.deadline = self.deadline_of_step(now);
+        self.start_heartbeats(now);
         self.send(ControlMessage::Prepare(PrepareMessage {
             origin_us: clock.to_server_us(now),
             idle_rtt_us: clock.rtt.as_micros() as u64,

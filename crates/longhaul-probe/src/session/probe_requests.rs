@@ -5,8 +5,8 @@
 //! request that is impossible gets an answer, and the session continues.
 
 use super::{
-    HEARTBEAT_INTERVAL, RoleState, STEP_TIMEOUT, Session, SessionAction, SessionEnd, SessionEvent,
-    SessionPurpose, SessionState,
+    RoleState, STEP_TIMEOUT, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose,
+    SessionState,
 };
 use crate::plan_limits::{anonymous_bounds, check_bounds, check_request, max_answer_time};
 use crate::wire::{
@@ -51,17 +51,11 @@ impl Session {
         self.ends_at = self.bounds.as_ref().map(|bounds| now + time(bounds));
     }
 
-    pub(super) fn start_requests(&mut self, now: Duration) {
-        self.last_received = now;
-        self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
-        self.deadline = self.deadline_of_step(now);
-    }
-
     /// Client: enough round trips have been timed.
     pub(super) fn on_timed_to_ask(&mut self, now: Duration) {
         if self.step(SessionEvent::TimedToAsk) {
             self.send(ControlMessage::Go);
-            self.start_requests(now);
+            self.start_heartbeats(now);
         }
     }
 
@@ -90,11 +84,6 @@ impl Session {
             self.deadline = self.deadline_of_step(now);
             self.send(ControlMessage::Answer(Box::new(answer)));
         }
-    }
-
-    /// Client: the caller has no more requests.
-    pub(super) fn on_no_more_requests(&mut self) {
-        self.close(SessionEnd::Finished);
     }
 
     /// Returns whether the agreed time is over.

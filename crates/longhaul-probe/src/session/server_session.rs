@@ -2,8 +2,8 @@
 
 use super::TOKEN_PENALTY;
 use super::{
-    AdmissionRequest, EngineStart, HEARTBEAT_INTERVAL, RoleState, Session, SessionAction,
-    SessionEnd, SessionEvent, SessionPurpose, SessionRole, SessionState,
+    AdmissionRequest, EngineStart, RoleState, Session, SessionAction, SessionEnd, SessionEvent,
+    SessionPurpose, SessionRole, SessionState,
 };
 use crate::plan_limits::{LimitError, MAX_RUN_US, check_anonymous, check_plan};
 use crate::secure::{make_proof, verify_proof};
@@ -58,7 +58,7 @@ impl Session {
                 self.send(ControlMessage::Pong { number, at_us: now.as_micros() as u64 });
             }
             ControlMessage::Prepare(prepare) => self.on_prepare(now, prepare),
-            ControlMessage::Go if self.is_probing() => self.start_requests(now),
+            ControlMessage::Go if self.is_probing() => self.start_heartbeats(now),
             ControlMessage::Go => self.start_running(now),
             ControlMessage::Ask(ask) => self.on_ask(now, ask),
             ControlMessage::Interval(_) | ControlMessage::Sent | ControlMessage::Drained => {
@@ -155,12 +155,8 @@ impl Session {
         let rtt = Duration::from_micros(prepare.idle_rtt_us).min(MAX_RTT);
         self.idle_rtt = Some(rtt);
         // Both ends must agree on being one host: by the boot proofs and the client's RTT.
-        let same_boot =
-            self.setup.boot_proof.is_some() && self.setup.boot_proof == self.peer_boot_proof;
-        self.same_host = prepare.same_host && same_boot;
-        self.last_received = now;
-        self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
-        self.deadline = self.deadline_of_step(now);
+        self.same_host = prepare.same_host && self.same_boot() == Some(true);
+        self.start_heartbeats(now);
         // The origin precedes this message; a later value is a wrong clock.
         self.actions.push(SessionAction::StartEngine(EngineStart {
             origin: Duration::from_micros(prepare.origin_us).min(now),

@@ -55,9 +55,8 @@ fn peer_role(role: SessionRole) -> SessionRole {
 impl Session {
     /// Starts the payload.
     pub(super) fn start_running(&mut self, now: Duration) {
-        self.last_received = now;
+        self.start_heartbeats(now);
         self.transfer.running_since = Some(now);
-        self.transfer.next_heartbeat = now + HEARTBEAT_INTERVAL;
         let (sends, peer_sends) = self.senders();
         self.transfer.sent = !sends;
         self.transfer.peer_sent = !peer_sends;

@@ -72,7 +72,6 @@ fn echoes_carry_four_times_and_hold_the_session() {
     let series = EchoSeriesPlan {
         interval: Duration::from_millis(10),
         packet_bytes: 100,
-        dscp: Some(8),
         max_time: Duration::from_secs(100),
     };
     let mut probes: Vec<load::LoadProbe> = Vec::new();

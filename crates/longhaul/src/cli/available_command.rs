@@ -152,7 +152,6 @@ fn find_packet_size(prober: &mut ProbeClient, plan: &mut AvailablePlan) -> Resul
             let one = EchoSeriesPlan {
                 interval: Duration::from_secs(1),
                 packet_bytes,
-                dscp: plan.dscp,
                 max_time: Duration::from_millis(1),
             };
             let never = AtomicBool::new(false);

@@ -106,9 +106,9 @@ pub struct EchoSeriesState {
     /// Highest number answered.
     highest_answered: Option<u32>,
     answered: u32,
-    duplicates: u32,
+    pub duplicates: u32,
     reordered: u32,
-    discarded: u32,
+    pub discarded: u32,
     /// Number of probes whose outcome was reported.
     reported: usize,
     gave_up: bool,
@@ -150,6 +150,11 @@ impl EchoSeriesState {
         self.probes.push(SentEcho { sent: moment, transmitted: None, answer: None });
     }
 
+    /// Returns the time at which a probe was sent.
+    pub fn sent_at(&self, number: u32) -> Option<ClockPair> {
+        self.probes.get(number as usize).map(|probe| probe.sent)
+    }
+
     /// Records the kernel's transmit timestamp of a probe; it was read at `read`.
     pub fn record_transmit_time(&mut self, number: u32, stamp: Duration, read: &ClockPair) {
         if let Some(probe) = self.probes.get_mut(number as usize) {
@@ -157,19 +162,21 @@ impl EchoSeriesState {
         }
     }
 
-    /// Records an answer to a probe.
-    pub fn record_answer(&mut self, number: u32, came: AnswerTiming, ttl: Option<u8>) {
+    /// Records an answer to a probe; returns whether it is the first, and in time.
+    pub fn record_answer(&mut self, number: u32, came: AnswerTiming, ttl: Option<u8>) -> bool {
         let timeout = self.schedule.timeout;
         let Some(probe) = self.probes.get_mut(number as usize) else {
-            return self.discard();
+            self.discard();
+            return false;
         };
         if probe.answer.is_some() {
             self.duplicates = self.duplicates.saturating_add(1);
-            return;
+            return false;
         }
         let answer = time_answer(&probe.sent, came, ttl);
         if answer.at.saturating_sub(probe.sent.monotonic) > timeout {
-            return self.discard();
+            self.discard();
+            return false;
         }
         probe.answer = Some(answer);
         self.answered += 1;
@@ -177,6 +184,7 @@ impl EchoSeriesState {
             self.reordered += 1;
         }
         self.highest_answered = self.highest_answered.max(Some(number));
+        true
     }
 
     /// Counts a message that is no answer: forged, malformed, or stale.
@@ -225,7 +233,7 @@ impl EchoSeriesState {
     }
 
     /// Returns the clock of most answers.
-    fn clock(&self) -> RttClock {
+    pub fn clock(&self) -> RttClock {
         let mut clocks: Vec<RttClock> =
             self.probes.iter().filter_map(|probe| probe.rtt().map(|(_, clock)| clock)).collect();
         clocks.sort_unstable();

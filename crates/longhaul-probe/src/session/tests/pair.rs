@@ -3,7 +3,7 @@
 use crate::secure::AuthToken;
 use crate::session::{
     AdmissionRules, ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput,
-    SessionRole, TransferProgress,
+    SessionPurpose, SessionRole, TransferProgress,
 };
 use crate::session::{SessionSetup, SessionState};
 use crate::wire::{
@@ -79,7 +79,7 @@ fn machine(part: RoleState, exporter: u8, token: Option<&str>) -> Machine {
 }
 
 fn initiative(plan: &ThroughputPlan) -> RoleState {
-    RoleState::Client(Box::new(ClientState::new(plan.clone())))
+    RoleState::Client(Box::new(ClientState::new(SessionPurpose::Run(Box::new(plan.clone())))))
 }
 
 fn admission(strangers: Option<AnonymousLimits>) -> RoleState {
@@ -108,7 +108,7 @@ impl Pair {
     /// A session of probes in the place of a run.
     pub fn probing(bounds: ProbeBounds, asks: Vec<SessionRequest>, one_way_ms: u64) -> Pair {
         let mut pair = Pair::new(ThroughputPlan::default(), one_way_ms);
-        let part = RoleState::Client(Box::new(ClientState::probing(bounds)));
+        let part = RoleState::Client(Box::new(ClientState::new(SessionPurpose::Probe(bounds))));
         pair.machines[0] = machine(part, 1, None);
         pair.asks = asks.into();
         pair
