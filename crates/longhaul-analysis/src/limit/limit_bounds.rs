@@ -39,28 +39,38 @@ pub fn window_bound_bps(window_bytes: u64, rtt_us: u64) -> Option<u64> {
     Rate::over(window_bytes, Duration::from_micros(rtt_us)).map(Rate::as_bps)
 }
 
+/// A rate in bit/s, and the calculation that gives it.
+type ExplainedRate = (u64, String);
+
 /// Returns the bounds that the measurement does not refute, in ascending order.
 pub fn compute_bounds(
     run: &RunView,
     verdict: &RunVerdict,
     goodput_bps: Option<u64>,
 ) -> Vec<RateBound> {
-    let mut all: Vec<RateBound> = [
-        bound_by_receive_window(run, verdict),
-        bound_by_send_buffer(run, verdict, goodput_bps),
-        bound_by_path(run, verdict, goodput_bps),
-        bound_by_loss(run, verdict),
-        bound_by_pacing(run),
-        bound_by_requested_rate(run.plan.write_rate_bps, "requested write rate"),
-        bound_by_requested_rate(run.plan.read_rate_bps, "requested read rate"),
-        bound_by_cpu(run, verdict, goodput_bps, Limiter::CpuSender),
-        bound_by_cpu(run, verdict, goodput_bps, Limiter::CpuReceiver),
-        bound_by_interface(run),
-    ]
-    .into_iter()
-    .flatten()
-    .chain(bound_by_bucket(run))
-    .collect();
+    let requested = |rate_bps: Option<u64>, what: &str| Some((rate_bps?, what.to_owned()));
+    let cpu = |which| bound_by_cpu(run, verdict, goodput_bps, which);
+    let found = [
+        (Limiter::ReceiveWindow, bound_by_receive_window(run, verdict)),
+        (Limiter::SendBuffer, bound_by_send_buffer(run, verdict, goodput_bps)),
+        (Limiter::PathCapacity, bound_by_path(run, verdict, goodput_bps)),
+        (Limiter::Loss, bound_by_loss(run, verdict)),
+        (Limiter::Pacing, bound_by_pacing(run)),
+        (Limiter::Application, requested(run.plan.write_rate_bps, "requested write rate")),
+        (Limiter::Application, requested(run.plan.read_rate_bps, "requested read rate")),
+        (Limiter::CpuSender, cpu(Limiter::CpuSender)),
+        (Limiter::CpuReceiver, cpu(Limiter::CpuReceiver)),
+        (Limiter::PathCapacity, bound_by_interface(run)),
+        (Limiter::Policer, bound_by_policer(run)),
+        (Limiter::Shaper, bound_by_shaper(run)),
+    ];
+    let mut all: Vec<RateBound> = found
+        .into_iter()
+        .filter_map(|(limiter, bound)| {
+            let (rate_bps, why) = bound?;
+            Some(RateBound { limiter, rate_bps, why })
+        })
+        .collect();
     let floor = goodput_bps.unwrap_or(0) as f64 * REFUTED_RATIO;
     all.retain(|b| b.limiter == verdict.limiter || b.rate_bps as f64 >= floor);
     all.sort_by(|a, b| a.rate_bps.cmp(&b.rate_bps).then(a.limiter.cmp(&b.limiter)));
@@ -125,7 +135,7 @@ pub fn sum_median_outstanding(run: &RunView) -> Option<u64> {
     })
 }
 
-fn bound_by_receive_window(run: &RunView, verdict: &RunVerdict) -> Option<RateBound> {
+fn bound_by_receive_window(run: &RunView, verdict: &RunVerdict) -> Option<ExplainedRate> {
     if run.plan.transport != RunTransport::Tcp {
         return None;
     }
@@ -143,18 +153,15 @@ fn bound_by_receive_window(run: &RunView, verdict: &RunVerdict) -> Option<RateBo
     let granted = run.receive_clip.map_or(String::new(), |clip| {
         format!(" (requested {}, got {})", Bytes(clip.requested_bytes), Bytes(clip.granted_bytes))
     });
-    Some(RateBound {
-        limiter: Limiter::ReceiveWindow,
-        rate_bps: window_bound_bps(most, rtt_us)?,
-        why: format!("{} receive window{granted} / {rtt} RTT", Bytes(most)),
-    })
+    let why = format!("{} receive window{granted} / {rtt} RTT", Bytes(most));
+    Some((window_bound_bps(most, rtt_us)?, why))
 }
 
 fn bound_by_send_buffer(
     run: &RunView,
     verdict: &RunVerdict,
     goodput_bps: Option<u64>,
-) -> Option<RateBound> {
+) -> Option<ExplainedRate> {
     if verdict.limiter == Limiter::SendBuffer {
         return bound_limited_by_send_buffer(run, goodput_bps);
     }
@@ -170,21 +177,16 @@ fn bound_by_send_buffer(
         let each = run.observation.ends.sender.host.tcp_wmem_bytes?[2];
         each.saturating_mul(run.observation.streams.len() as u64)
     };
-    Some(RateBound {
-        limiter: Limiter::SendBuffer,
-        rate_bps: window_bound_bps(most, rtt_us)?,
-        why: format!("{} send buffer / {rtt} RTT", Bytes(most)),
-    })
+    Some((window_bound_bps(most, rtt_us)?, format!("{} send buffer / {rtt} RTT", Bytes(most))))
 }
 
-fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Option<RateBound> {
-    let bound = |rate_bps, why| RateBound { limiter: Limiter::SendBuffer, rate_bps, why };
+fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Option<ExplainedRate> {
     let refused = run.refused_retransmits;
     if refused > 0 {
         let why = format!(
             "the send queue exceeded its buffer, and the kernel delayed {refused} retransmissions"
         );
-        return Some(bound(goodput_bps?, why));
+        return Some((goodput_bps?, why));
     }
     let held = sum_median_outstanding(run)?;
     // The bursts of a small buffer queue behind themselves: use the loaded RTT.
@@ -194,7 +196,7 @@ fn bound_limited_by_send_buffer(run: &RunView, goodput_bps: Option<u64>) -> Opti
         Bytes(held),
         format_duration(Duration::from_micros(rtt_us))
     );
-    Some(bound(window_bound_bps(held, rtt_us)?, why))
+    Some((window_bound_bps(held, rtt_us)?, why))
 }
 
 /// Only a path that was seen full has a known capacity.
@@ -202,15 +204,13 @@ fn bound_by_path(
     run: &RunView,
     verdict: &RunVerdict,
     goodput_bps: Option<u64>,
-) -> Option<RateBound> {
-    let (rate_bps, why) = if verdict.limiter == Limiter::PathCapacity {
-        (goodput_bps?, describe_full_path(run))
-    } else {
-        let full = format_whole_percent(verdict.shares.state(IntervalState::PathFull));
-        let why = format!("path full for {full} of the bytes");
-        (find_seen_capacity_bps(run, verdict)?, why)
-    };
-    Some(RateBound { limiter: Limiter::PathCapacity, rate_bps, why })
+) -> Option<ExplainedRate> {
+    if verdict.limiter == Limiter::PathCapacity {
+        return Some((goodput_bps?, describe_full_path(run)));
+    }
+    let full = format_whole_percent(verdict.shares.state(IntervalState::PathFull));
+    let why = format!("path full for {full} of the bytes");
+    Some((find_seen_capacity_bps(run, verdict)?, why))
 }
 
 /// Returns the capacity if the path was seen full. On a host that is short of CPU, RTTs grow
@@ -243,7 +243,7 @@ fn describe_full_path(run: &RunView) -> String {
     signs.join(", ")
 }
 
-fn bound_by_loss(run: &RunView, verdict: &RunVerdict) -> Option<RateBound> {
+fn bound_by_loss(run: &RunView, verdict: &RunVerdict) -> Option<ExplainedRate> {
     // Losses caused by full queues or buckets follow the rate; they do not set it.
     let own = matches!(verdict.limiter, Limiter::PathCapacity | Limiter::Policer | Limiter::Shaper);
     if own || run.retransmitted_segments < MIN_LOST_SEGMENTS || run.bbr {
@@ -254,26 +254,15 @@ fn bound_by_loss(run: &RunView, verdict: &RunVerdict) -> Option<RateBound> {
     let streams = &run.observation.streams;
     let mss = run.mss_bytes?;
     let one = loss_bound_bps(mss as f64, rtt_us as f64 / 1e6, ratio)?;
-    Some(RateBound {
-        limiter: Limiter::Loss,
-        rate_bps: (one * streams.len() as f64) as u64,
-        why: format!("{:.3} % loss, MSS {mss} B, {rtt} RTT", ratio * 100.0),
-    })
+    let why = format!("{:.3} % loss, MSS {mss} B, {rtt} RTT", ratio * 100.0);
+    Some(((one * streams.len() as f64) as u64, why))
 }
 
-fn bound_by_pacing(run: &RunView) -> Option<RateBound> {
+fn bound_by_pacing(run: &RunView) -> Option<ExplainedRate> {
     let each = run.plan.pacing_bps?;
     let streams = run.observation.streams.len() as u64;
-    Some(RateBound {
-        limiter: Limiter::Pacing,
-        rate_bps: each.saturating_mul(streams),
-        why: format!("pacing of {} × {streams} streams", Rate::bits_per_second(each)),
-    })
-}
-
-fn bound_by_requested_rate(rate_bps: Option<u64>, what: &str) -> Option<RateBound> {
-    let rate_bps = rate_bps?;
-    Some(RateBound { limiter: Limiter::Application, rate_bps, why: what.to_owned() })
+    let why = format!("pacing of {} × {streams} streams", Rate::bits_per_second(each));
+    Some((each.saturating_mul(streams), why))
 }
 
 /// Scales the busiest stream thread's share of a core to a whole core; for the limiter itself,
@@ -283,13 +272,10 @@ fn bound_by_cpu(
     verdict: &RunVerdict,
     goodput_bps: Option<u64>,
     which: Limiter,
-) -> Option<RateBound> {
+) -> Option<ExplainedRate> {
     if verdict.limiter == which {
-        return Some(RateBound {
-            limiter: which,
-            rate_bps: goodput_bps?,
-            why: String::from("stream threads running or waiting for a core nearly all the time"),
-        });
+        let why = "stream threads running or waiting for a core nearly all the time";
+        return Some((goodput_bps?, why.to_owned()));
     }
     let busy = |s: &ObservedStream| {
         let end = if which == Limiter::CpuSender { &s.sender } else { &s.receiver };
@@ -299,15 +285,12 @@ fn bound_by_cpu(
     let busiest = run.observation.streams.iter().filter_map(busy).reduce(f64::max)?;
     let rate_bps = (goodput_bps? as f64 / busiest.max(MIN_BUSY_RATIO)) as u64;
     let place = if which == Limiter::CpuSender { "sender" } else { "receiver" };
-    (busiest >= MIN_BUSY_RATIO).then(|| RateBound {
-        limiter: which,
-        rate_bps,
-        why: format!("busiest {place} thread used {:.0} % of a core", busiest * 100.0),
-    })
+    let why = format!("busiest {place} thread used {:.0} % of a core", busiest * 100.0);
+    (busiest >= MIN_BUSY_RATIO).then_some((rate_bps, why))
 }
 
 /// Returns the slower of the two interfaces: the path is no faster, but may be slower.
-fn bound_by_interface(run: &RunView) -> Option<RateBound> {
+fn bound_by_interface(run: &RunView) -> Option<ExplainedRate> {
     let ends = &run.observation.ends;
     let of = |end: &EndObservation, place: &str| {
         let interface = end.host.interface.as_ref()?;
@@ -316,36 +299,25 @@ fn bound_by_interface(run: &RunView) -> Option<RateBound> {
     };
     let both = [of(&ends.sender, "sender"), of(&ends.receiver, "receiver")];
     let (rate_bps, whose) = both.into_iter().flatten().min()?;
-    Some(RateBound {
-        limiter: Limiter::PathCapacity,
-        rate_bps,
-        why: format!("speed of interface {whose}; {UNMEASURED_TEXT}"),
-    })
+    Some((rate_bps, format!("speed of interface {whose}; {UNMEASURED_TEXT}")))
 }
 
-fn bound_by_bucket(run: &RunView) -> Option<RateBound> {
-    if let Some(policed) = run.policer {
-        return Some(RateBound {
-            limiter: Limiter::Policer,
-            rate_bps: policed.rate_bps as u64,
-            why: format!(
-                "excess dropped ({:.2} % of the segments), not queued",
-                policed.loss_ratio * 100.0
-            ),
-        });
-    }
+fn bound_by_policer(run: &RunView) -> Option<ExplainedRate> {
+    let policed = run.policer?;
+    let percent = policed.loss_ratio * 100.0;
+    let why = format!("excess dropped ({percent:.2} % of the segments), not queued");
+    Some((policed.rate_bps as u64, why))
+}
+
+fn bound_by_shaper(run: &RunView) -> Option<ExplainedRate> {
     let bucket = run.bucket?;
-    Some(RateBound {
-        limiter: Limiter::Shaper,
-        rate_bps: bucket.sustained_bps as u64,
-        why: format!(
-            "excess queued after a burst of {} at {}",
-            Bytes(bucket.burst_bytes as u64),
-            Rate::bits_per_second(bucket.peak_bps as u64)
-        ),
-    })
+    let why = format!(
+        "excess queued after a burst of {} at {}",
+        Bytes(bucket.burst_bytes as u64),
+        Rate::bits_per_second(bucket.peak_bps as u64)
+    );
+    Some((bucket.sustained_bps as u64, why))
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

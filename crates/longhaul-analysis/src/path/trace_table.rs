@@ -165,9 +165,8 @@ impl TraceHistory {
     }
 }
 
-fn count_answering_hops(route: &ObservedRoute) -> usize {
-    let heard = route.hops.iter().filter(|hop| !hop.answers.is_empty());
-    heard.count()
+pub fn count_answering_hops(route: &ObservedRoute) -> usize {
+    route.hops.iter().filter(|hop| !hop.answers.is_empty()).count()
 }
 
 fn group_by_day(traces: &[TraceEntry]) -> Vec<TraceDay> {

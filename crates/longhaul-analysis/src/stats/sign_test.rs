@@ -23,17 +23,12 @@ use super::student_distribution::upper_tail;
 
 /// The error probability of the interval.
 const LEVEL: f64 = 0.05;
-/// Above this number of values the normal approximation is used.
-const MAX_EXACT: usize = 500;
 
 /// Returns the 95 % interval of the median of ascending values; `None` below six of them.
 pub fn median_interval(ascending: &[f64]) -> Option<[f64; 2]> {
     let count = ascending.len();
-    let cut = if count > MAX_EXACT {
-        (count as f64 / 2.0 - 1.959_964 * (count as f64).sqrt() / 2.0).max(0.0) as usize
-    } else {
-        cumulative_binomial(count, 0.5).into_iter().take_while(|p| *p <= LEVEL / 2.0).count()
-    };
+    let below = cumulative_binomial(count, 0.5);
+    let cut = below.into_iter().take_while(|p| *p <= LEVEL / 2.0).count();
     let low = cut.checked_sub(1)?;
     Some([ascending[low], ascending[count - cut]])
 }
@@ -43,17 +38,10 @@ pub fn median_interval(ascending: &[f64]) -> Option<[f64; 2]> {
 pub fn sign_test_probability(values: &[f64]) -> Option<f64> {
     let above = values.iter().filter(|v| **v > 0.0).count();
     let below = values.iter().filter(|v| **v < 0.0).count();
-    let count = above + below;
     if values.len() < 6 {
         return None;
     }
-    let fewer = above.min(below);
-    let tail = if count > MAX_EXACT {
-        let off = (count as f64 / 2.0 - fewer as f64 - 0.5).max(0.0);
-        super::student_distribution::upper_tail(off / ((count as f64).sqrt() / 2.0))
-    } else {
-        cumulative_binomial(count, 0.5)[fewer]
-    };
+    let tail = cumulative_binomial(above + below, 0.5)[above.min(below)];
     Some((2.0 * tail).min(1.0))
 }
 

@@ -16,6 +16,7 @@ use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::serde_name;
 use longhaul_model::units::Bytes;
 
 /// The range of level over sustained rate in which a bucket explains the level after the event
@@ -131,17 +132,12 @@ pub fn find_policer_candidate(case: &EventCase) -> Option<ReportFinding> {
 
 /// Returns the noun for a kind of bucket.
 pub fn name_bucket(kind: TokenBucketKind) -> &'static str {
-    match kind {
-        TokenBucketKind::Shaper => "shaper",
-        TokenBucketKind::Policer => "policer",
-    }
+    serde_name::name_variant(&kind)
 }
 
-fn describe_excess(kind: TokenBucketKind) -> &'static str {
-    match kind {
-        TokenBucketKind::Shaper => "to queue the excess over its rate",
-        TokenBucketKind::Policer => "to drop the excess over its rate",
-    }
+fn describe_excess(kind: TokenBucketKind) -> String {
+    let verb = if kind == TokenBucketKind::Shaper { "queue" } else { "drop" };
+    format!("to {verb} the excess over its rate")
 }
 
 fn find_bucket_candidate(case: &EventCase, kind: TokenBucketKind) -> Option<ReportFinding> {

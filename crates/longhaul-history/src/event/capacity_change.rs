@@ -44,23 +44,20 @@ fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<ReportFinding>
         return None;
     }
     let shrank = step.after < step.before;
+    let [before, after] = step.format(event_format::format_rate);
     let text = format!(
-        "The capacity of the path {} from {} to {} ({}) {}",
-        if shrank { "fell" } else { "rose" },
-        event_format::format_rate(step.before),
-        event_format::format_rate(step.after),
+        "The capacity of the path {} from {before} to {after} ({}) {}",
+        step.verb(),
         event_format::format_change(step.ratio()),
         event_format::format_time_span(step.between_us),
     );
     let mut found = case.candidate("capacity_change", weight::LINK, step.between_us, text);
     found.confidence_ratio *= match case.is_worse() {
-        Some(worse) if worse == shrank => {
-            rate_capacity_fit(case, step.before, step.after, &mut found)
-        }
+        Some(worse) if worse == shrank => rate_capacity_fit(case, step, &mut found),
         _ => 0.0,
     };
     if bucket_change::has_bucket_changed(case) {
-        found.contradict(BUCKET_CHANGED_TEXT.to_owned());
+        found.contradict(BUCKET_CHANGED_TEXT);
         found.confidence_ratio *= 0.5;
     } else if !case.is_explained_by_capacity(step) {
         found.contradict("cross traffic uses far more of the link than it lost: that makes it look slower to bursts");
@@ -87,18 +84,17 @@ fn find_on_same_route(case: &EventCase, step: LevelStep) -> Option<ReportFinding
         return None;
     }
     let shrank = step.after < step.before;
+    let [before, after] = step.format(event_format::format_rate);
     let text = format!(
-        "A link of the same route became {}: the path carries {} instead of {} {}",
+        "A link of the same route became {}: the path carries {after} instead of {before} {}",
         if shrank { "slower" } else { "faster" },
-        event_format::format_rate(step.after),
-        event_format::format_rate(step.before),
         event_format::format_time_span(step.between_us),
     );
     let mut found = case.candidate("capacity_change", weight::LINK, step.between_us, text);
     found.confidence_ratio *= SAME_ROUTE_CONSISTENCY;
     found.support("the route is the same before and after the event");
     if bucket_change::has_bucket_changed(case) {
-        found.contradict(BUCKET_CHANGED_TEXT.to_owned());
+        found.contradict(BUCKET_CHANGED_TEXT);
         found.confidence_ratio *= 0.5;
     }
     add_advice(case, shrank, &mut found);
@@ -110,18 +106,13 @@ fn find_by_runs(case: &EventCase) -> Option<ReportFinding> {
     if !case.is_path_filled() {
         return None;
     }
-    let (low, high) = case.ordered_levels();
-    let text = format!(
-        "The path carries {}: bulk runs fill it at {}, and reached {} {}",
-        if case.has_fallen() { "less" } else { "more" },
-        event_format::format_rate(low),
-        event_format::format_rate(high),
-        if case.has_fallen() { "before" } else { "since" },
-    );
+    let fell = case.has_fallen();
+    let (more, reached) = (if fell { "less" } else { "more" }, case.describe_filled_path());
+    let text = format!("The path carries {more}: bulk runs fill it at {reached}");
     let mut found = case.candidate("capacity_change", weight::LINK, case.event.between_us, text);
     found.confidence_ratio *= RUNS_ONLY_CONSISTENCY;
     found.contradict("cross traffic would look the same: capacity was not estimated both before and after the event");
-    add_advice(case, case.has_fallen(), &mut found);
+    add_advice(case, fell, &mut found);
     Some(found)
 }
 
@@ -135,17 +126,12 @@ fn add_advice(case: &EventCase, shrank: bool, found: &mut ReportFinding) {
 }
 
 /// Returns how well a rate fits between both capacities.
-fn rate_capacity_fit(
-    case: &EventCase,
-    before_bps: f64,
-    after_bps: f64,
-    found: &mut ReportFinding,
-) -> f64 {
+fn rate_capacity_fit(case: &EventCase, step: LevelStep, found: &mut ReportFinding) -> f64 {
     if !matches!(case.event.quantity, PathQuantity::Goodput | PathQuantity::Available) {
         return 0.8;
     }
     let (low, high) = case.ordered_levels();
-    let narrow = before_bps.min(after_bps);
+    let narrow = step.before.min(step.after);
     let told = format!(
         "{} is {:.0} % of the smaller capacity",
         event_format::format_rate(low),
@@ -156,10 +142,8 @@ fn rate_capacity_fit(
         return 0.0;
     }
     if high < narrow * UNAFFECTED_RATIO {
-        found.contradict(format!(
-            "{} was far below either capacity",
-            event_format::format_rate(high)
-        ));
+        let high = event_format::format_rate(high);
+        found.contradict(format!("{high} was far below either capacity"));
         return 0.3;
     }
     found.support(told);

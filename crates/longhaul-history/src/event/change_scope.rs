@@ -159,7 +159,7 @@ fn find_shared_segment(case: &EventCase) -> Option<String> {
             && others.iter().all(|route| on(route, address))
             && !steady.clone().any(|route| on(route, address))
     })?;
-    Some(event_format::sanitize_name(found.name.as_ref().unwrap_or(&found.address)))
+    Some(event_format::name_hop(found))
 }
 
 #[cfg(test)]

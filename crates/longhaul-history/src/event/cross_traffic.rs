@@ -55,12 +55,11 @@ fn find_by_estimates(
     }
     let less = step.after < step.before;
     let stayed = capacity.filter(|capacity| !capacity.differs_by(SAME_CAPACITY_RATIO));
+    let [before, after] = step.format(event_format::format_rate);
     let text = format!(
-        "{} cross traffic: available bandwidth {} from {} to {} {}{}",
+        "{} cross traffic: available bandwidth {} from {before} to {after} {}{}",
         if less { "More" } else { "Less" },
-        if less { "fell" } else { "rose" },
-        event_format::format_rate(step.before),
-        event_format::format_rate(step.after),
+        step.verb(),
         event_format::format_time_span(step.between_us),
         stayed.map_or_else(String::new, |c| {
             format!(" while capacity stayed at {}", event_format::format_rate(c.after))
@@ -69,10 +68,9 @@ fn find_by_estimates(
     let mut found = case.candidate("cross_traffic", weight::CROSS_TRAFFIC, step.between_us, text);
     let sure = if stayed.is_some() { 1.0 } else { 0.8 };
     if let (Some(capacity), None) = (capacity, stayed) {
+        let [before, after] = capacity.format(event_format::format_rate);
         found.contradict(format!(
-            "capacity went from {} to {}, which explains less than half of it",
-            event_format::format_rate(capacity.before),
-            event_format::format_rate(capacity.after),
+            "capacity went from {before} to {after}, which explains less than half of it"
         ));
     }
     found.confidence_ratio *= if case.is_worse() == Some(less) {
@@ -113,19 +111,13 @@ fn find_by_runs(case: &EventCase, capacity: LevelStep) -> Option<ReportFinding> 
         return None;
     }
     let text = format!(
-        "{} cross traffic: bulk runs fill the path at {}, and reached {} {}, while capacity stayed at {}",
+        "{} cross traffic: bulk runs fill the path at {}, while capacity stayed at {}",
         if case.has_fallen() { "More" } else { "Less" },
-        event_format::format_rate(case.ordered_levels().0),
-        event_format::format_rate(case.ordered_levels().1),
-        if case.has_fallen() { "before" } else { "since" },
+        case.describe_filled_path(),
         event_format::format_rate(capacity.after),
     );
-    Some(create_partial_candidate(
-        case,
-        text,
-        RUNS_ONLY_CONSISTENCY,
-        "a shaper or policer would look the same: available bandwidth is not known both before and after the event",
-    ))
+    let against = "a shaper or policer would look the same: available bandwidth is not known both before and after the event";
+    Some(create_partial_candidate(case, text, RUNS_ONLY_CONSISTENCY, against))
 }
 
 /// Creates the candidate for which the available bandwidth is not known on both sides.
@@ -139,7 +131,7 @@ fn create_partial_candidate(
         case.candidate("cross_traffic", weight::CROSS_TRAFFIC, case.event.between_us, text);
     found.confidence_ratio *=
         if bucket_change::has_bucket_changed(case) { 0.5 } else { consistency };
-    found.contradict(against.to_owned());
+    found.contradict(against);
     add_advice(case, case.has_fallen(), &mut found);
     found
 }

@@ -167,10 +167,8 @@ impl<'a> EventCase<'a> {
         };
         let mut routes: Vec<_> = self.evidence.paths.iter().filter_map(route).collect();
         routes.sort_by_key(|reading| reading.at_us);
-        let all = routes.clone();
-        let mut place = 0..;
-        routes.retain(|_| place.next().is_none_or(|i| !is_traced_during_change(&all, i)));
-        routes
+        let places = (0..routes.len()).filter(|i| !is_traced_during_change(&routes, *i));
+        places.map(|i| routes[i]).collect()
     }
 
     /// Returns the last route before the event and the first one after it.
@@ -307,6 +305,13 @@ impl<'a> EventCase<'a> {
     pub fn is_path_filled(&self) -> bool {
         self.is_quantity(PathQuantity::Goodput)
             && self.frequent_limiter(self.has_fallen()) == Some(Limiter::PathCapacity)
+    }
+
+    /// Describes the rates of both levels: `18 Mbit/s, and reached 40 Mbit/s before`.
+    pub fn describe_filled_path(&self) -> String {
+        let (low, high) = self.ordered_levels();
+        let (low, high) = (event_format::format_rate(low), event_format::format_rate(high));
+        format!("{low}, and reached {high} {}", if self.has_fallen() { "before" } else { "since" })
     }
 
     /// Returns the bulk run nearest to the event, on the given side, that measured its direction.

@@ -3,6 +3,9 @@
 //! Names and readings come from other hosts. They are reduced to one line and to characters that no
 //! terminal or mail reader interprets.
 
+use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::path::HopReply;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_model::units::{Rate, format_duration};
@@ -18,6 +21,15 @@ pub fn sanitize_name(text: &str) -> String {
         short.push_str("...");
     }
     short
+}
+
+/// Returns the name of a hop that answered, or else its address.
+pub fn name_hop(answer: &HopReply) -> String {
+    sanitize_name(answer.name.as_ref().unwrap_or(&answer.address))
+}
+
+pub fn describe_limiter_since(limiter: Limiter) -> String {
+    format!("runs have been limited by {} since", name_limiter(limiter))
 }
 
 /// Formats a value with its unit: `250 Mbit/s`, `160 ms`, `1.2 %`, `17`.

@@ -41,7 +41,7 @@ impl FollowUpKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FollowUpMeasurement {
     pub measurement: FollowUpKind,
-    pub reason: String,
+    pub reason: &'static str,
 }
 
 /// Returns the requested measurements, light ones first; empty if the cause is decided.
@@ -52,39 +52,34 @@ pub fn plan_follow_ups(
 ) -> Vec<FollowUpMeasurement> {
     let case = EventCase { event, evidence };
     let named = |cause: &str| explained.causes.iter().any(|finding| finding.cause == cause);
-    let mut wanted = Vec::new();
-    let mut want = |measurement, reason: &str| {
-        wanted.push(FollowUpMeasurement { measurement, reason: reason.to_owned() });
-    };
     // A recovery needs no follow-up, and a changed measurement is not a change of the path.
     if named("recovery") || named("test_parameter") {
-        return wanted;
+        return Vec::new();
     }
-    if needs_path_run(&case, explained) {
-        want(
+    let all = [
+        (
+            needs_path_run(&case, explained),
             FollowUpKind::PathBothWays,
             "no route was traced in both directions since the event: a trace distinguishes a route change from a change at the hosts",
-        );
-    }
-    if needs_available_run(&case, explained) {
-        want(
+        ),
+        (
+            needs_available_run(&case, explained),
             FollowUpKind::Available,
             "available bandwidth was not measured since the event: it distinguishes an unsuitable setting, cross traffic and a slower link",
-        );
-    }
-    if needs_shaper_run(&case, explained) {
-        want(
+        ),
+        (
+            needs_shaper_run(&case, explained),
             FollowUpKind::AvailableShaper,
             "a shaper or policer passes short bursts: only a longer measurement distinguishes it from a slower link or cross traffic",
-        );
-    }
-    if named("retune") {
-        want(
+        ),
+        (
+            named("retune"),
             FollowUpKind::Tune,
             "runs do not reach the available bandwidth: a scan finds the right setting, and proves it",
-        );
-    }
-    wanted
+        ),
+    ];
+    let wanted = all.into_iter().filter(|(needed, ..)| *needed);
+    wanted.map(|(_, measurement, reason)| FollowUpMeasurement { measurement, reason }).collect()
 }
 
 /// Returns true if there is a single cause that names the fault, not only its location.

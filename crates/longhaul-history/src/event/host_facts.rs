@@ -6,10 +6,12 @@
 //! Source: none; it sorts what was read. Units: as the kernel gives them. Error: none.
 //! Wrong when: one name denotes two interfaces because the route moved to another one.
 
+use super::cause_selection::weight;
 use super::change_evidence::HostRole;
 use super::event_case::EventCase;
+use super::event_format;
 use super::state_change::{StateChange, StateReading};
-use longhaul_model::report::v1::observation;
+use longhaul_model::report::v1::{ReportFinding, observation};
 use std::collections::BTreeMap;
 
 /// A changed fact of one host.
@@ -32,12 +34,35 @@ fn parse_last_number(text: &str) -> Option<f64> {
 
 type FactReadings = BTreeMap<(HostRole, String), Vec<StateReading<String>>>;
 
+/// Creates the candidate of a changed fact; `subject` is what changed, `told` describes it.
+pub fn create_fact_candidate(
+    case: &EventCase,
+    cause: &str,
+    subject: &str,
+    changed: &HostFactChange,
+    told: &str,
+) -> ReportFinding {
+    let (role, between_us) = (changed.role, changed.change.between_us);
+    let span = event_format::format_time_span(between_us);
+    let text =
+        format!("{subject} of the {} {} changed {span}: {told}", role.word(), case.host(role));
+    case.candidate(cause, weight::HOST, between_us, text)
+}
+
+pub fn format_fact_change(changed: &HostFactChange) -> String {
+    let [name, from, to] = [&changed.name, &changed.change.from, &changed.change.to]
+        .map(|text| event_format::sanitize_name(text));
+    format!("{name} from {from} to {to}")
+}
+
 /// Returns the matching facts, each with its change nearest to the event.
 pub fn find_changed_facts(case: &EventCase, fits: impl Fn(&str) -> bool) -> Vec<HostFactChange> {
-    let rows = collect_fact_readings(case).into_iter();
-    rows.filter(|((_, name), _)| fits(name))
-        .filter_map(|row| find_nearest_change(case, row))
-        .collect()
+    let rows = collect_fact_readings(case).into_iter().filter(|((_, name), _)| fits(name));
+    rows.filter_map(|((role, name), readings)| {
+        let change = case.nearest_state_change(readings, PartialEq::eq)?;
+        Some(HostFactChange { role, name, change })
+    })
+    .collect()
 }
 
 /// Returns true if each host has a matching fact that was read before and after the event.
@@ -47,11 +72,8 @@ pub fn is_read_on_both_sides(case: &EventCase, fits: impl Fn(&str) -> bool) -> b
         readings.iter().any(|r| r.at_us <= begin) && readings.iter().any(|r| r.at_us >= end)
     };
     let rows = collect_fact_readings(case);
-    [HostRole::Sender, HostRole::Receiver].into_iter().all(|end| {
-        let own = |((place, name), readings): (&(HostRole, String), &Vec<StateReading<String>>)| {
-            *place == end && fits(name) && beside(readings)
-        };
-        rows.iter().any(own)
+    [HostRole::Sender, HostRole::Receiver].into_iter().all(|role| {
+        rows.iter().any(|((of, name), readings)| *of == role && fits(name) && beside(readings))
     })
 }
 
@@ -67,12 +89,8 @@ fn collect_fact_readings(case: &EventCase) -> FactReadings {
             let run = &seen.report.run;
             let party = if initiates { &run.initiator } else { &run.responder };
             if let Some(version) = party.longhaul.as_ref().filter(|v| !v.is_empty()) {
-                push_fact_reading(
-                    &mut rows,
-                    (place, String::from("longhaul")),
-                    seen.at_us,
-                    version,
-                );
+                let key = (place, String::from("longhaul"));
+                push_fact_reading(&mut rows, key, seen.at_us, version);
             }
         }
     }
@@ -92,14 +110,6 @@ fn push_fact_reading(rows: &mut FactReadings, key: (HostRole, String), at_us: i6
     // One source separates triples with tabs, the other with spaces.
     let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
     rows.entry(key).or_default().push(StateReading { at_us, value });
-}
-
-fn find_nearest_change(
-    case: &EventCase,
-    ((place, name), readings): ((HostRole, String), Vec<StateReading<String>>),
-) -> Option<HostFactChange> {
-    let change = case.nearest_state_change(readings, PartialEq::eq)?;
-    Some(HostFactChange { role: place, name, change })
 }
 
 /// Returns the host facts of a bulk run, under the names that audits use.

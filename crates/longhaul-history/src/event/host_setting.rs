@@ -7,11 +7,10 @@
 //!
 //! Units: as the kernel gives them. Wrong when: a setting was changed in response to the event.
 
-use super::cause_selection::weight;
 use super::change_evidence::HostRole;
 use super::event_case::EventCase;
 use super::event_format;
-use super::host_facts::{self, HostFactChange};
+use super::host_facts::{self, HostFactChange, create_fact_candidate, format_fact_change};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
@@ -38,14 +37,8 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
         .take(MAX_NAMED_SETTINGS)
         .map(format_fact_change)
         .collect();
-    let text = format!(
-        "Settings of the {} {} changed {}: {}",
-        first.role.word(),
-        case.host(first.role),
-        event_format::format_time_span(first.change.between_us),
-        told.join(", "),
-    );
-    let mut found = case.candidate("host_setting", weight::HOST, first.change.between_us, text);
+    let told = told.join(", ");
+    let mut found = create_fact_candidate(case, "host_setting", "Settings", first, &told);
     found.confidence_ratio *= rate_setting_fit(case, first);
     add_limiter_evidence(case, first, &mut found);
     add_restore_advice(case, first, &mut found);
@@ -66,15 +59,6 @@ fn is_setting(name: &str) -> bool {
     STARTS.iter().any(|start| name.starts_with(start))
         && !NOT.contains(&name)
         && !name.contains("available")
-}
-
-pub fn format_fact_change(changed: &HostFactChange) -> String {
-    format!(
-        "{} from {} to {}",
-        event_format::sanitize_name(&changed.name),
-        event_format::sanitize_name(&changed.change.from),
-        event_format::sanitize_name(&changed.change.to)
-    )
 }
 
 /// Returns 1 if the change fits, 0 if it contradicts, about 0.5 if that is unknown.
@@ -152,10 +136,7 @@ fn rate_numeric_direction(case: &EventCase, changed: &HostFactChange) -> f64 {
 fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut ReportFinding) {
     let (before, after) = (case.frequent_limiter(false), case.frequent_limiter(true));
     if let (Some(after), Some(_)) = (after, find_buffer_owner(&first.name)) {
-        let told = format!(
-            "runs have been limited by {} since",
-            longhaul_analysis::throughput::limiter_text::name_limiter(after)
-        );
+        let told = event_format::describe_limiter_since(after);
         if after.is_window() && before != Some(after) {
             found.support(told);
         } else if !after.is_window() {
@@ -191,6 +172,7 @@ fn add_restore_advice(case: &EventCase, changed: &HostFactChange, found: &mut Re
 
 #[cfg(test)]
 mod tests {
+    use super::super::cause_selection::weight;
     use super::super::event_test_builder::{self, HOUR};
     use super::*;
 

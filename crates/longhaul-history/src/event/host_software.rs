@@ -7,12 +7,10 @@
 //!
 //! Units: us of CPU time per 10^9 bytes. Wrong when: a restart changed other settings unnoticed.
 
-use super::cause_selection::weight;
 use super::change_evidence::HostRole;
 use super::event_case::EventCase;
 use super::event_format;
-use super::host_facts::{self, HostFactChange};
-use super::host_setting::format_fact_change;
+use super::host_facts::{self, HostFactChange, create_fact_candidate, format_fact_change};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
@@ -29,14 +27,8 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     let first = all
         .iter()
         .max_by(|a, b| case.rank_change(&a.change).total_cmp(&case.rank_change(&b.change)))?;
-    let host = case.host(first.role);
-    let text = format!(
-        "Software of the {} {host} changed {}: {}",
-        first.role.word(),
-        event_format::format_time_span(first.change.between_us),
-        format_fact_change(first),
-    );
-    let mut found = case.candidate("host_software", weight::HOST, first.change.between_us, text);
+    let told = format_fact_change(first);
+    let mut found = create_fact_candidate(case, "host_software", "Software", first, &told);
     match find_cpu_evidence(case, first) {
         _ if !first.change.lasted => found.confidence_ratio = 0.0,
         Some(sign) => found.support(sign),
@@ -45,10 +37,9 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
             found.contradict("no reading shows an effect");
         }
     }
-    found.advise(
-        first.role.word(),
-        format!("Measure {host} with the previous version, or next to another host"),
-    );
+    let host = case.host(first.role);
+    let text = format!("Measure {host} with the previous version, or next to another host");
+    found.advise(first.role.word(), text);
     Some(found)
 }
 
@@ -72,10 +63,7 @@ fn find_cpu_evidence(case: &EventCase, changed: &HostFactChange) -> Option<Strin
     let own =
         if changed.role == HostRole::Sender { Limiter::CpuSender } else { Limiter::CpuReceiver };
     if case.frequent_limiter(true) == Some(own) && case.frequent_limiter(false) != Some(own) {
-        return Some(format!(
-            "runs have been limited by {} since",
-            longhaul_analysis::throughput::limiter_text::name_limiter(own)
-        ));
+        return Some(event_format::describe_limiter_since(own));
     }
     let cost = |after: bool| {
         let totals = &case.nearest_run(after)?.direction()?.1.totals;
@@ -91,6 +79,7 @@ fn find_cpu_evidence(case: &EventCase, changed: &HostFactChange) -> Option<Strin
 
 #[cfg(test)]
 mod tests {
+    use super::super::cause_selection::weight;
     use super::super::event_test_builder::{self, HOUR};
     use super::*;
 

@@ -6,11 +6,8 @@
 //!
 //! Units: bit/s, bytes. Wrong when: the speed that a virtual interface reports means nothing.
 
-use super::cause_selection::weight;
 use super::event_case::EventCase;
-use super::event_format;
-use super::host_facts::{self, HostFactChange};
-use super::host_setting::format_fact_change;
+use super::host_facts::{self, HostFactChange, create_fact_candidate, format_fact_change};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 
@@ -26,14 +23,8 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     let all = host_facts::find_changed_facts(case, is_interface_fact);
     let score = |c: &HostFactChange| case.timing(c.change.between_us) * rate_interface_fit(case, c);
     let first = all.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
-    let host = case.host(first.role);
-    let text = format!(
-        "The interface of the {} {host} changed {}: {}",
-        first.role.word(),
-        event_format::format_time_span(first.change.between_us),
-        format_fact_change(first),
-    );
-    let mut found = case.candidate("interface", weight::HOST, first.change.between_us, text);
+    let told = format_fact_change(first);
+    let mut found = create_fact_candidate(case, "interface", "The interface", first, &told);
     let fit = rate_interface_fit(case, first);
     found.confidence_ratio *= fit;
     if !first.change.lasted {
@@ -42,8 +33,11 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
         found.contradict("it does not match the size or the direction of the change");
     }
     if case.is_worse() == Some(true) {
-        found.advise(first.role.word(),
-            format!("If that was not intended, restore it on {host}; a lower speed may be a bad cable or optic"));
+        let host = case.host(first.role);
+        let text = format!(
+            "If that was not intended, restore it on {host}; a lower speed may be a bad cable or optic"
+        );
+        found.advise(first.role.word(), text);
     }
     Some(found)
 }
@@ -121,6 +115,7 @@ fn rate_feature_fit(case: &EventCase, off: bool) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cause_selection::weight;
     use super::super::event_test_builder::{self, HOUR};
     use super::*;
     use longhaul_model::report::v1::observation::HostInterface;

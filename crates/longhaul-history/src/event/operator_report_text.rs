@@ -11,6 +11,7 @@ use super::EventExplanation;
 use super::change_evidence::ChangeEvidence;
 use super::event_case::EventCase;
 use super::event_format::{self, format_quantity};
+use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_model::units::count_of;
@@ -102,11 +103,8 @@ fn add_rtt_section(case: &EventCase, mail: &mut MailText) {
         Some(step) if step.after > step.before => "longer",
         Some(_) => "shorter",
     };
-    mail.text(&format!(
-        "Min RTT: {} before, {} after: {verdict}.",
-        event_format::format_delay_us(step.before),
-        event_format::format_delay_us(step.after)
-    ));
+    let [before, after] = step.format(event_format::format_delay_us);
+    mail.text(&format!("Min RTT: {before} before, {after} after: {verdict}."));
 }
 
 fn add_cause_sections(explained: &EventExplanation, mail: &mut MailText) {
@@ -157,20 +155,15 @@ fn add_checks_section(case: &EventCase, mail: &mut MailText) {
             count_of(after as u64, noun)
         ));
     }
-    if let (Some(before), Some(after)) = (case.available(), case.capacity()) {
+    if let (Some(available), Some(capacity)) = (case.available(), case.capacity()) {
+        let [before, after] = available.format(event_format::format_rate);
+        let [was, is] = capacity.format(event_format::format_rate);
         mail.item(&format!(
-            "available bandwidth {} before, {} after; capacity {} and {}",
-            event_format::format_rate(before.before),
-            event_format::format_rate(before.after),
-            event_format::format_rate(after.before),
-            event_format::format_rate(after.after)
+            "available bandwidth {before} before, {after} after; capacity {was} and {is}"
         ));
     }
     if let Some(after) = case.frequent_limiter(true) {
-        mail.item(&format!(
-            "bulk runs after are limited by {}",
-            longhaul_analysis::throughput::limiter_text::name_limiter(after)
-        ));
+        mail.item(&format!("bulk runs after are limited by {}", name_limiter(after)));
     }
     if !any {
         mail.text("Only the values of the series are available.");

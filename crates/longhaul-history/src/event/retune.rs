@@ -12,7 +12,6 @@
 use super::cause_selection::{MIN_BEST_SCORE, weight};
 use super::event_case::EventCase;
 use super::event_format;
-use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -62,7 +61,7 @@ fn rate_limiter_fit(case: &EventCase, found: &mut ReportFinding) -> f64 {
     let Some(limiter) = case.frequent_limiter(true) else {
         return 0.8;
     };
-    let told = format!("runs have been limited by {} since", name_limiter(limiter));
+    let told = event_format::describe_limiter_since(limiter);
     let fit = match limiter {
         _ if limiter.is_window() => 1.0,
         Limiter::Loss | Limiter::Ramp => 0.85,

@@ -17,7 +17,7 @@ use super::event_format;
 use longhaul_analysis::path::path_format::format_hop_change;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::available::TokenBucketKind;
-use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
+use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::count_of;
 
@@ -130,32 +130,23 @@ pub fn format_base_rate(rate: Option<RouteChangeBaseRate>) -> String {
 fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut ReportFinding) {
     found.supports.extend(list_new_hops(turn));
     if let Some(step) = case.rtt_step() {
-        let way = if step.after > step.before { "rose" } else { "fell" };
-        found.support(format!(
-            "the RTT {way} at the same time, from {} to {}",
-            event_format::format_delay_us(step.before),
-            event_format::format_delay_us(step.after)
-        ));
+        let [before, after] = step.format(event_format::format_delay_us);
+        let verb = step.verb();
+        found.support(format!("the RTT {verb} at the same time, from {before} to {after}"));
     }
     for (title, step) in [("capacity", case.capacity()), ("available bandwidth", case.available())]
     {
-        found.supports.extend(step.filter(|step| step.differs_by(MIN_REPORTED_RATIO)).map(
-            |step| {
-                format!(
-                    "{title} on the old route {}, on the new one {}",
-                    event_format::format_rate(step.before),
-                    event_format::format_rate(step.after)
-                )
-            },
-        ));
+        if let Some(step) = step.filter(|step| step.differs_by(MIN_REPORTED_RATIO)) {
+            let [before, after] = step.format(event_format::format_rate);
+            found.support(format!("{title} on the old route {before}, on the new one {after}"));
+        }
     }
     for kind in [TokenBucketKind::Shaper, TokenBucketKind::Policer] {
-        let appeared = bucket_change::find_appeared_bucket(case, kind);
-        found.supports.extend(appeared.map(|turn| {
-            let (word, figures) =
-                (bucket_change::name_bucket(kind), bucket_change::format_bucket(turn.to));
-            format!("on the new route there is a {word}: {figures}")
-        }));
+        if let Some(turn) = bucket_change::find_appeared_bucket(case, kind) {
+            let figures = bucket_change::format_bucket(turn.to);
+            let word = bucket_change::name_bucket(kind);
+            found.support(format!("on the new route there is a {word}: {figures}"));
+        }
     }
     if turn.change.kind <= RouteChangeKind::SameAs {
         found.contradict("only within the same networks as before");
@@ -180,21 +171,13 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Repo
 
 /// Lists the hops that only the new route has, by name if known.
 fn list_new_hops(turn: &RouteTransition) -> Option<String> {
-    let own = |route: &'_ ObservedRoute| -> Vec<(u8, String, String)> {
-        let hop = |hop: &longhaul_model::report::v1::path::ObservedHop| {
-            let answer = hop.answers.first()?;
-            let shown = answer.name.as_ref().unwrap_or(&answer.address);
-            Some((hop.ttl, answer.address.clone(), event_format::sanitize_name(shown)))
-        };
-        route.hops.iter().filter_map(hop).collect()
-    };
-    let before = own(turn.before);
-    let known = |address: &str| before.iter().any(|(_, old, _)| old == address);
-    let new: Vec<String> = own(turn.after)
-        .into_iter()
-        .filter(|(_, address, _)| !known(address))
+    let first = |hop: &'_ ObservedHop| hop.answers.first().map(|answer| answer.address.clone());
+    let before: Vec<String> = turn.before.hops.iter().filter_map(first).collect();
+    let answers = turn.after.hops.iter().filter_map(|hop| Some((hop.ttl, hop.answers.first()?)));
+    let new: Vec<String> = answers
+        .filter(|(_, answer)| !before.contains(&answer.address))
         .take(MAX_NAMED_HOPS)
-        .map(|(ttl, _, name)| format!("{name} (hop {ttl})"))
+        .map(|(ttl, answer)| format!("{} (hop {ttl})", event_format::name_hop(answer)))
         .collect();
     (!new.is_empty()).then(|| format!("new hops: {}", new.join(", ")))
 }

@@ -22,13 +22,9 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     }
     let step = case.rtt_step()?;
     let grew = step.after > step.before;
-    let text = format!(
-        "The min RTT {} from {} to {} {}",
-        if grew { "rose" } else { "fell" },
-        event_format::format_delay_us(step.before),
-        event_format::format_delay_us(step.after),
-        event_format::format_time_span(step.between_us),
-    );
+    let [before, after] = step.format(event_format::format_delay_us);
+    let span = event_format::format_time_span(step.between_us);
+    let text = format!("The min RTT {} from {before} to {after} {span}", step.verb());
     let mut found = case.candidate("rtt_step", weight::RTT, step.between_us, text);
     found.confidence_ratio *= match case.is_worse() {
         None => 0.8,

@@ -10,6 +10,7 @@
 //! Wrong when: several turns lie between two readings.
 
 use crate::change_detection::compute_level;
+use std::ops::RangeInclusive;
 
 /// The minimum time scale for two times to count as near.
 const NEAR_US: f64 = 30.0 * 60.0 * 1e6;
@@ -50,16 +51,12 @@ pub fn find_state_changes<T: Clone>(
         if same(&old.value, &new.value) {
             continue;
         }
-        let (begin, end) = (old.at_us.saturating_sub(near_us), new.at_us.saturating_add(near_us));
-        let earlier = readings.iter().filter(|r| (begin..=old.at_us).contains(&r.at_us));
-        let later = readings.iter().filter(|r| (new.at_us..=end).contains(&r.at_us));
-        let rare = |side: &mut dyn Iterator<Item = &StateReading<T>>, state: &T| {
-            let (all, such) = side
-                .fold((0, 0), |(all, such), r| (all + 1, such + i32::from(same(&r.value, state))));
-            such * 2 < all
+        let rare = |times: RangeInclusive<i64>, state: &T| {
+            let near = || readings.iter().filter(|r| times.contains(&r.at_us));
+            near().filter(|r| same(&r.value, state)).count() * 2 < near().count()
         };
-        let lasted =
-            rare(&mut later.into_iter(), &old.value) && rare(&mut earlier.into_iter(), &new.value);
+        let (begin, end) = (old.at_us.saturating_sub(near_us), new.at_us.saturating_add(near_us));
+        let lasted = rare(new.at_us..=end, &old.value) && rare(begin..=old.at_us, &new.value);
         found.push(StateChange {
             between_us: [old.at_us, new.at_us],
             from: old.value.clone(),
@@ -108,6 +105,16 @@ pub struct LevelStep {
 impl LevelStep {
     pub fn ratio(&self) -> f64 {
         self.after / self.before
+    }
+
+    /// Returns both levels as text.
+    pub fn format(&self, format_value: fn(f64) -> String) -> [String; 2] {
+        [self.before, self.after].map(format_value)
+    }
+
+    /// Returns `fell` or `rose`.
+    pub fn verb(&self) -> &'static str {
+        if self.after < self.before { "fell" } else { "rose" }
     }
 
     /// Returns true if the levels differ by this ratio or more, and by over twice the scatter.

@@ -8,6 +8,7 @@
 use super::event_case::{EventCase, is_same_route};
 use super::event_format;
 use super::host_facts;
+use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::count_of;
 
@@ -42,12 +43,8 @@ fn describe_unchanged_rtt(case: &EventCase) -> Option<String> {
     if case.is_quantity(PathQuantity::RttFloor) || case.rtt_step().is_some() {
         return None;
     }
-    let step = case.rtt()?;
-    Some(format!(
-        "min RTT: {} before, {} after",
-        event_format::format_delay_us(step.before),
-        event_format::format_delay_us(step.after)
-    ))
+    let [before, after] = case.rtt()?.format(event_format::format_delay_us);
+    Some(format!("min RTT: {before} before, {after} after"))
 }
 
 /// Reports hosts that were read on both sides without a change that affects transfers.
@@ -83,24 +80,15 @@ fn describe_unchanged_rates(case: &EventCase) -> Vec<String> {
     let same = known.into_iter().filter_map(|(quantity, step)| Some((quantity, step?)));
     same.filter(|(quantity, step)| !case.is_quantity(*quantity) && step.is_within(SAME_RATE_RATIO))
         .map(|(quantity, step)| {
-            format!(
-                "{}: {} before, {} after",
-                quantity.title(),
-                event_format::format_rate(step.before),
-                event_format::format_rate(step.after)
-            )
+            let [before, after] = step.format(event_format::format_rate);
+            format!("{}: {before} before, {after} after", quantity.title())
         })
         .collect()
 }
 
 fn describe_unchanged_limiter(case: &EventCase) -> Option<String> {
     let (before, after) = (case.frequent_limiter(false)?, case.frequent_limiter(true)?);
-    (before == after).then(|| {
-        format!(
-            "what limits bulk runs: {}",
-            longhaul_analysis::throughput::limiter_text::name_limiter(after)
-        )
-    })
+    (before == after).then(|| format!("what limits bulk runs: {}", name_limiter(after)))
 }
 
 #[cfg(test)]

@@ -111,7 +111,10 @@ impl<'a> ArchivedPath<'a> {
     }
 
     /// Returns the runs of a period.
-    pub fn runs_within(&self, period: TimePeriod) -> impl Iterator<Item = &'a ArchivedRun> + '_ {
+    pub fn runs_within(
+        &self,
+        period: TimePeriod,
+    ) -> impl DoubleEndedIterator<Item = &'a ArchivedRun> + '_ {
         let inside = move |run: &&ArchivedRun| period.contains(run.at_us);
         self.runs.iter().copied().filter(inside)
     }

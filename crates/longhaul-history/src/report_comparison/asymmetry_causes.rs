@@ -175,9 +175,7 @@ fn find_one_way_loss(
 }
 
 fn find_different_routes(material: &ArchivedPath, period: TimePeriod) -> Option<ReportFinding> {
-    let mut runs: Vec<_> = material.runs_within(period).collect();
-    runs.reverse();
-    let seen = runs.iter().find_map(|run| match &run.report {
+    let seen = material.runs_within(period).rev().find_map(|run| match &run.report {
         AnyReport::Path(path) => path.analysis.symmetry.as_ref(),
         _ => None,
     })?;

@@ -4,7 +4,9 @@
 //! answered. A hop that is silent in only one of two traces does not make them different.
 
 use super::archived_path::{ArchivedPath, ArchivedRun};
+use crate::event::EvidenceReport;
 use longhaul_analysis::path::compare_routes;
+use longhaul_analysis::path::trace_table::count_answering_hops;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
 use longhaul_model::report::v1::comparison::TimePeriod;
@@ -13,19 +15,15 @@ use longhaul_model::report::v1::series::HostPair;
 
 /// Compares the routes of both directions, forward first; omits those without a trace.
 pub fn compare_period_routes(material: &ArchivedPath, periods: [TimePeriod; 2]) -> Vec<RouteCase> {
-    let directions = material.directions();
-    let of = |pair: &HostPair| {
-        let [before, after] = periods.map(|period| find_usual_route(material, pair, period));
-        if before.is_none() && after.is_none() {
-            return None;
-        }
-        let change = before
-            .as_ref()
-            .zip(after.as_ref())
-            .map(|(before, after)| compare_routes(&after.route, &before.route));
-        Some(RouteCase { pair: pair.clone(), before, after, change })
+    let of = |pair: HostPair| {
+        let [before, after] = periods.map(|period| find_usual_route(material, &pair, period));
+        let both = before.as_ref().zip(after.as_ref());
+        let change = both.map(|(before, after)| compare_routes(&after.route, &before.route));
+        RouteCase { pair, before, after, change }
     };
-    directions.iter().filter_map(of).collect()
+    let mut cases: Vec<RouteCase> = material.directions().map(of).into();
+    cases.retain(|case| case.before.is_some() || case.after.is_some());
+    cases
 }
 
 fn find_usual_route(
@@ -33,16 +31,11 @@ fn find_usual_route(
     pair: &HostPair,
     period: TimePeriod,
 ) -> Option<TracedRoute> {
-    let traced: Vec<(&ArchivedRun, &ObservedRoute)> = material
-        .runs_within(period)
-        .filter_map(|run| Some((run, route_of_run(run, pair)?)))
-        .collect();
+    let runs = material.runs_within(period);
+    let traced: Vec<_> = runs.filter_map(|run| Some((run, route_of_run(run, pair)?))).collect();
     let mut kinds: Vec<Vec<(&ArchivedRun, &ObservedRoute)>> = Vec::new();
     for (run, route) in traced.iter().copied() {
-        let same = |kind: &&mut Vec<(&ArchivedRun, &ObservedRoute)>| {
-            kind.first().is_some_and(|(_, other)| is_same_route(route, other))
-        };
-        match kinds.iter_mut().find(same) {
+        match kinds.iter_mut().find(|kind| is_same_route(route, kind[0].1)) {
             Some(kind) => kind.push((run, route)),
             None => kinds.push(vec![(run, route)]),
         }
@@ -64,15 +57,9 @@ fn route_of_run<'a>(run: &'a ArchivedRun, pair: &HostPair) -> Option<&'a Observe
     let AnyReport::Path(report) = &run.report else {
         return None;
     };
-    let seen = &report.observation;
-    if run.near == pair.from { seen.route.as_ref() } else { seen.route_reverse.as_ref() }
+    EvidenceReport { at_us: run.at_us, report: &**report, forward: run.near == pair.from }.route()
 }
 
 fn is_same_route(here: &ObservedRoute, other: &ObservedRoute) -> bool {
     here.reached == other.reached && compare_routes(here, other).kind <= RouteChangeKind::SilentHop
-}
-
-fn count_answering_hops(route: &ObservedRoute) -> usize {
-    let heard = route.hops.iter().filter(|hop| !hop.answers.is_empty());
-    heard.count()
 }

@@ -105,9 +105,7 @@ pub fn find_recommended_setting(
     pair: &HostPair,
     period: TimePeriod,
 ) -> Option<BestSetting> {
-    let mut scans: Vec<_> = material.runs_within(period).collect();
-    scans.reverse();
-    scans.into_iter().find_map(|run| {
+    material.runs_within(period).rev().find_map(|run| {
         let AnyReport::Scan(scan) = &run.report else {
             return None;
         };

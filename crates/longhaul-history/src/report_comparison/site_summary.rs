@@ -77,9 +77,7 @@ fn find_latest_narrow_link(
     pair: &HostPair,
     period: TimePeriod,
 ) -> Option<NarrowLink> {
-    let mut runs: Vec<_> = material.runs_within(period).collect();
-    runs.reverse();
-    runs.into_iter().find_map(|run| {
+    material.runs_within(period).rev().find_map(|run| {
         let AnyReport::Path(path) = &run.report else {
             return None;
         };
