@@ -50,15 +50,12 @@ fn check_ramp_only(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<Rep
     let streams = &scene.observation.streams;
     let untold = streams.iter().all(|s| s.receiver.samples.is_empty());
     Some(if untold && scene.arrivals.bins.len() < 2 {
-        ReportCaveat::new(
-            "no_course",
-            "The receiver reported no samples; goodput is the mean of the whole run",
-        )
+        let text = "The receiver reported no samples; goodput is the mean of the whole run";
+        ReportCaveat::new("no_course", text)
     } else {
-        ReportCaveat::new(
-            "ramp_only",
-            "The rate never became steady; goodput is the mean of the last quarter of the run",
-        )
+        let text =
+            "The rate never became steady; goodput is the mean of the last quarter of the run";
+        ReportCaveat::new("ramp_only", text)
     })
 }
 
@@ -91,12 +88,10 @@ fn build_clip_caveat(
         "" => "its host",
         name => name,
     };
-    ReportCaveat::new(
-        "buffer_clipped",
-        format!(
-            "The {buffer} buffer was clipped on {host}: requested {requested}, got {granted} (net.core.{ceiling})"
-        ),
-    )
+    let text = format!(
+        "The {buffer} buffer was clipped on {host}: requested {requested}, got {granted} (net.core.{ceiling})"
+    );
+    ReportCaveat::new("buffer_clipped", text)
 }
 
 fn check_clock(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
@@ -123,10 +118,9 @@ fn check_missing_counters(scene: &RunView, _: &ThroughputAnalysis) -> Option<Rep
             "" => String::from("The sender"),
             kernel => format!("The sender's kernel ({kernel})"),
         };
-        ReportCaveat::new(
-            "missing_counters",
-            format!("{whose} provides few TCP counters or none: fewer causes can be distinguished"),
-        )
+        let text =
+            format!("{whose} provides few TCP counters or none: fewer causes can be distinguished");
+        ReportCaveat::new("missing_counters", text)
     })
 }
 
@@ -163,10 +157,8 @@ fn check_stolen_time(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCa
     let worst = cores.map(|c| c.steal_us as f64 / c.elapsed_us.max(1) as f64).reduce(f64::max)?;
     (worst > STEAL_RATIO).then(|| {
         let share = 100.0 * worst.min(1.0);
-        ReportCaveat::new(
-            "stolen_time",
-            format!("Steal time: the hypervisor took {share:.0} % of one core"),
-        )
+        let text = format!("Steal time: the hypervisor took {share:.0} % of one core");
+        ReportCaveat::new("stolen_time", text)
     })
 }
 
@@ -179,9 +171,7 @@ fn check_busy_machine(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportC
     let crowded = scene.streams.iter().flatten().filter(|i| waits(i)).count() as f64;
     (crowded > CROWDED_INTERVALS * all).then(|| {
         let share = 100.0 * crowded / all;
-        ReportCaveat::new(
-            "busy_machine",
-            format!("In {share:.0} % of the samples a stream thread waited for a core: other work on the hosts affects this result"),
-        )
+        let text = format!("In {share:.0} % of the samples a stream thread waited for a core: other work on the hosts affects this result");
+        ReportCaveat::new("busy_machine", text)
     })
 }

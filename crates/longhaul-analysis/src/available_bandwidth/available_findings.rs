@@ -10,7 +10,7 @@ use crate::throughput::limiter_text::{format_whole_percent, to_rate};
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailableMode, AvailablePlan, EstimateVerdict, TokenBucketKind,
 };
-use longhaul_model::report::v1::{FindingAdvice, ReportCaveat, ReportFinding};
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 use longhaul_model::units::Bytes;
 
 /// The path is full if less than this share of the capacity is available.
@@ -55,10 +55,7 @@ fn find_token_bucket(direction: &EstimatedDirection, word: &str) -> Option<Repor
         "Plan with {}; tests shorter than the burst overestimate",
         to_rate(bucket.sustained_bps)
     );
-    found.advice.push(FindingAdvice {
-        expected_bps: Some(bucket.sustained_bps),
-        ..FindingAdvice::new("path", text)
-    });
+    found.advise("path", text).expected_bps = Some(bucket.sustained_bps);
     Some(found)
 }
 
@@ -73,8 +70,8 @@ fn find_several_hops(direction: &EstimatedDirection, word: &str) -> Option<Repor
     let mut found = ReportFinding::new("multi_hop_load", 0.7, summary);
     found.support("trains see no added delay at rates at which small probes often find a queue");
     found.contradict("bursty cross traffic at a single hop looks the same in some runs");
-    found.advise("path",
-        "Repeat the measurement: the finding is reliable if three of five runs show it; longhaul path lists the hops");
+    let text = "Repeat the measurement: the finding is reliable if three of five runs show it; longhaul path lists the hops";
+    found.advise("path", text);
     Some(found)
 }
 
@@ -96,10 +93,9 @@ fn find_full_path(direction: &EstimatedDirection, word: &str) -> Option<ReportFi
         found.support(format!("median queueing delay of small probes: {:.2} ms", queue_s * 1e3));
     }
     found.contradict("a new TCP flow still gets a share, taken from the existing flows");
-    found.advise(
-        "path",
-        "Check the other traffic before tuning the hosts; a larger window takes bandwidth from it",
-    );
+    let text =
+        "Check the other traffic before tuning the hosts; a larger window takes bandwidth from it";
+    found.advise("path", text);
     Some(found)
 }
 

@@ -90,10 +90,9 @@ pub fn diagnose_shallow_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     );
     let mut found = build_finding(case, "shallow_buffer", summary);
     found.confidence_ratio = 0.6;
-    found.advise(
-        "sender",
-        "Pace the streams (fq qdisc, or `--pacing`), so that bursts do not overrun the queue",
-    );
+    let text =
+        "Pace the streams (fq qdisc, or `--pacing`), so that bursts do not overrun the queue";
+    found.advise("sender", text);
     Some(found)
 }
 

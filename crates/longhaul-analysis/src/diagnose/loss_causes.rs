@@ -146,10 +146,8 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.support(format!(
         "{duplicates} duplicates reported by the receiver, {again} segments retransmitted"
     ));
-    found.advise(
-        "path",
-        "Look for per-packet load balancing, or a link aggregation that splits flows",
-    );
+    let text = "Look for per-packet load balancing, or a link aggregation that splits flows";
+    found.advise("path", text);
     Some(found)
 }
 

@@ -93,10 +93,8 @@ pub fn diagnose_window_scaling(case: &DiagnosisCase) -> Option<ReportFinding> {
         found.advise(place, "Enable window scaling").command =
             Some(String::from("sysctl -w net.ipv4.tcp_window_scaling=1"));
     } else {
-        found.advise(
-            "path",
-            "Find the middlebox that strips TCP options; until then use parallel streams",
-        );
+        let text = "Find the middlebox that strips TCP options; until then use parallel streams";
+        found.advise("path", text);
     }
     Some(found)
 }

@@ -24,9 +24,7 @@ pub fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
         format_whole_percent(share),
     );
     let mut found = build_finding(case, "two_limiters", summary);
-    found.advise(
-        "initiator",
-        "Remove the first limit and measure again; the second then limits alone",
-    );
+    let text = "Remove the first limit and measure again; the second then limits alone";
+    found.advise("initiator", text);
     Some(found)
 }

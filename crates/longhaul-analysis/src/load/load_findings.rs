@@ -107,19 +107,15 @@ fn find_deep_queue(cases: &[LoadStepCase]) -> Option<ReportFinding> {
         let back = format_duration(Duration::from_micros(back));
         found.support(format!("queue drained {back} after the load ended"));
     }
-    found.advise(
-        "path",
-        "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay",
-    );
+    let text = "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay";
+    found.advise("path", text);
     if let Some(bps) = case.result.goodput_bps.map(|bps| bps / 20 * 19) {
         let rate = to_rate(bps);
         let text = format!("Or limit the load to {rate}, just below the rate that fills the queue");
         found.advise("sender", text).expected_bps = Some(bps);
     }
-    found.advise(
-        "sender",
-        "Or send bulk data as a scavenger (`longhaul test --scavenger` shows its rate)",
-    );
+    let text = "Or send bulk data as a scavenger (`longhaul test --scavenger` shows its rate)";
+    found.advise("sender", text);
     Some(found)
 }
 
@@ -171,10 +167,8 @@ fn find_loss(cases: &[LoadStepCase]) -> Option<ReportFinding> {
     let [low, high] = delays.loss_interval_ratio.map(percent);
     let lost = (delays.loss_ratio * f64::from(delays.probes)).round();
     found.support(format!("{lost} of {} probes: {low} to {high} (95 %)", delays.probes));
-    found.advise(
-        "sender",
-        "Use fewer streams, or limit the load to less than the capacity, so that the queue does not overflow",
-    );
+    let text = "Use fewer streams, or limit the load to less than the capacity, so that the queue does not overflow";
+    found.advise("sender", text);
     Some(found)
 }
 

@@ -104,9 +104,7 @@ fn check_discarded(case: &PathFindingInput) -> Option<ReportCaveat> {
 fn check_user_clock(case: &PathFindingInput) -> Option<ReportCaveat> {
     let echoes = case.observation.round_trips.as_ref()?;
     (echoes.clock == "user").then(|| {
-        ReportCaveat::new(
-            "user_clock",
-            "times were taken by the program, not by the kernel: a busy host adds to them",
-        )
+        let text = "times were taken by the program, not by the kernel: a busy host adds to them";
+        ReportCaveat::new("user_clock", text)
     })
 }

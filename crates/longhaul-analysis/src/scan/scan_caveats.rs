@@ -77,10 +77,9 @@ fn check_few_cells(cells: &[&ScanCell], forward: bool) -> Option<ReportCaveat> {
     let count = cells.iter().filter(|c| c.forward == forward).count();
     (count < FEW_CELLS).then(|| {
         let way = name_direction(forward);
-        ReportCaveat::new(
-            "few_cells",
-            format!("Only {count} probes gave a result in {way}: too few for firm conclusions"),
-        )
+        let text =
+            format!("Only {count} probes gave a result in {way}: too few for firm conclusions");
+        ReportCaveat::new("few_cells", text)
     })
 }
 

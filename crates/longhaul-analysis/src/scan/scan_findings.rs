@@ -120,10 +120,8 @@ fn report_clipped_window(case: &ScanCase, gap: &ClippedWindow) -> Option<ReportF
         advice.command = Some(format!("sysctl -w {}={quote}{}{quote}", need.name, need.wanted));
         advice.expected_bps = case.found.best.as_ref().map(|b| b.goodput_bps);
     }
-    found.advise(
-        "initiator",
-        format!("Until then, use {}", format_setting_phrase(&recommended.setting)),
-    );
+    let text = format!("Until then, use {}", format_setting_phrase(&recommended.setting));
+    found.advise("initiator", text);
     Some(found)
 }
 
@@ -156,14 +154,11 @@ fn find_many_streams(case: &ScanCase) -> Option<ReportFinding> {
     let recommended = case.found.recommended.as_ref()?;
     let count = recommended.setting.streams;
     (count > FAIR_STREAMS).then(|| {
-        let mut found = ReportFinding::new(
-            "many_streams",
-            1.0,
-            format!(
-                "on a shared path, {} take the share of {count} flows",
-                count_of(u64::from(count), "stream")
-            ),
+        let summary = format!(
+            "on a shared path, {} take the share of {count} flows",
+            count_of(u64::from(count), "stream")
         );
+        let mut found = ReportFinding::new("many_streams", 1.0, summary);
         found.advise("initiator", "Use that many only on a path of your own, or at quiet hours");
         found
     })

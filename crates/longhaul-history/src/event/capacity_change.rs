@@ -63,9 +63,8 @@ fn find_by_estimates(case: &EventCase, step: LevelStep) -> Option<ReportFinding>
         found.contradict("cross traffic uses far more of the link than it lost: that makes it look slower to bursts");
         found.confidence_ratio *= 0.5;
     } else if case.has_route_changed() {
-        found.contradict(
-            "the route changed at the same time: it is a different link, not a slower one",
-        );
+        let text = "the route changed at the same time: it is a different link, not a slower one";
+        found.contradict(text);
         found.confidence_ratio *= ROUTE_CHANGED_FACTOR;
     }
     add_advice(case, shrank, &mut found);
@@ -118,10 +117,8 @@ fn find_by_runs(case: &EventCase) -> Option<ReportFinding> {
 
 fn add_advice(case: &EventCase, shrank: bool, found: &mut ReportFinding) {
     if case.is_worse() == Some(true) && shrank {
-        found.advise(
-            "path",
-            "Ask the operators of the path which link or interface now runs at that rate",
-        );
+        let text = "Ask the operators of the path which link or interface now runs at that rate";
+        found.advise("path", text);
     }
 }
 

@@ -138,11 +138,9 @@ fn create_partial_candidate(
 
 fn add_advice(case: &EventCase, less: bool, found: &mut ReportFinding) {
     if less && case.is_worse() == Some(true) {
-        found.advise(
-            "path",
-            "Measure at other hours, and ask the operator for the utilisation of the bottleneck \
-             link",
-        );
+        let text = "Measure at other hours, and ask the operator for the utilisation of the bottleneck \
+             link";
+        found.advise("path", text);
     }
 }
 
@@ -152,8 +150,8 @@ fn rate_available_fit(case: &EventCase, after_bps: f64, found: &mut ReportFindin
         return 0.5;
     }
     if case.has_route_changed() {
-        found
-            .contradict("the route changed at the same time: other links have other cross traffic");
+        let text = "the route changed at the same time: other links have other cross traffic";
+        found.contradict(text);
         return 0.7;
     }
     if case.is_quantity(PathQuantity::Goodput)

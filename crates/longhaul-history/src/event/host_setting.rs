@@ -146,9 +146,8 @@ fn add_limiter_evidence(case: &EventCase, first: &HostFactChange, found: &mut Re
     if !first.change.lasted {
         found.contradict("the old value is back, but the level is not");
     } else if found.confidence_ratio <= 0.0 {
-        found.contradict(
-            "it would change the level the other way, or affects only the other direction",
-        );
+        let text = "it would change the level the other way, or affects only the other direction";
+        found.contradict(text);
     }
 }
 

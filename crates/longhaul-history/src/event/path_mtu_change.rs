@@ -79,12 +79,10 @@ fn create_mtu_candidate<T>(
         false => 0.0,
     };
     if worse {
-        found.advise(
-            "path",
-            format!(
-                "Find the hop after which packets of {old} B are lost (`longhaul path HOST --mtu`)"
-            ),
+        let text = format!(
+            "Find the hop after which packets of {old} B are lost (`longhaul path HOST --mtu`)"
         );
+        found.advise("path", text);
     }
     found
 }

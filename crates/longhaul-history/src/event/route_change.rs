@@ -52,11 +52,9 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
         ));
     }
     if case.is_worse() == Some(true) {
-        found.advise(
-            "path",
-            "Send both routes to the operators of the hops that differ, and ask whether the new \
-             route is intended",
-        );
+        let text = "Send both routes to the operators of the hops that differ, and ask whether the new \
+             route is intended";
+        found.advise("path", text);
     }
     Some(found)
 }
@@ -152,9 +150,8 @@ fn add_route_evidence(case: &EventCase, turn: &RouteTransition, found: &mut Repo
         found.contradict("only within the same networks as before");
     }
     if turn.is_return {
-        found.contradict(
-            "only the reverse route changed; the payload takes the same route as before",
-        );
+        let text = "only the reverse route changed; the payload takes the same route as before";
+        found.contradict(text);
     }
     let unfelt = |rate: &RouteChangeBaseRate| {
         rate.route_changes >= 4 && rate.with_effect * 4 < rate.route_changes

@@ -36,10 +36,9 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     };
     if case.is_worse() == Some(true) && case.frequent_limiter(true).is_some_and(Limiter::is_window)
     {
-        found.advise(
-            "initiator",
-            "Request windows of twice the new bandwidth-delay product, or leave them to autotuning",
-        );
+        let text =
+            "Request windows of twice the new bandwidth-delay product, or leave them to autotuning";
+        found.advise("initiator", text);
     }
     Some(found)
 }

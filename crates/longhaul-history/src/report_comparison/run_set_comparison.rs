@@ -125,10 +125,8 @@ fn warn_shared_runs(a: &RunSet, b: &RunSet) -> Option<ReportCaveat> {
     let both = b.runs.iter().filter(|run| of_a.contains(run.run_id.as_str()));
     let count = both.count();
     (count > 0).then(|| {
-        ReportCaveat::new(
-            "shared_runs",
-            format!("{count} of the runs are in both sets, which hides differences"),
-        )
+        let text = format!("{count} of the runs are in both sets, which hides differences");
+        ReportCaveat::new("shared_runs", text)
     })
 }
 
@@ -145,10 +143,8 @@ fn warn_different_settings(a: &RunSet, b: &RunSet) -> Option<ReportCaveat> {
     };
     let (of_a, of_b) = (of(a), of(b));
     (!of_a.is_empty() && !of_b.is_empty() && of_a != of_b).then(|| {
-        ReportCaveat::new(
-            "different_settings",
-            "the bulk runs of the two sets used different settings",
-        )
+        let text = "the bulk runs of the two sets used different settings";
+        ReportCaveat::new("different_settings", text)
     })
 }
 

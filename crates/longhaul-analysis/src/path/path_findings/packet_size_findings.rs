@@ -5,9 +5,9 @@
 //! Detects TCP options that are missing although both hosts offer them.
 
 use super::PathFindingInput;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{MtuProbe, MtuSearch};
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 
 /// IP and TCP without options; with IPv6 20 bytes more.
 const HEADERS_V4: u32 = 40;
@@ -35,15 +35,12 @@ pub fn find_black_hole(case: &PathFindingInput) -> Option<ReportFinding> {
     if let Some(probe) = find_largest_arrived(search) {
         found.support(format!("{size} bytes: {} of {} arrived", probe.arrived, probe.sent));
     }
-    found.advise(
-        "path",
-        "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" through, or find \
-         the link whose MTU is too small",
-    );
-    found.advice.push(FindingAdvice {
-        command: Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1")),
-        ..FindingAdvice::new("sender", "Until then enable TCP's own MTU probing (RFC 4821)")
-    });
+    let text = "Let the ICMP messages \"fragmentation needed\" and \"packet too big\" through, or find \
+         the link whose MTU is too small";
+    found.advise("path", text);
+    let text = "Until then enable TCP's own MTU probing (RFC 4821)";
+    found.advise("sender", text).command =
+        Some(String::from("sysctl -w net.ipv4.tcp_mtu_probing=1"));
     Some(found)
 }
 
@@ -70,11 +67,8 @@ pub fn find_mtu_below_interface(case: &PathFindingInput) -> Option<ReportFinding
         return None;
     }
     let (passes, local) = (mtu.bytes, search.local_bytes);
-    let mut found = ReportFinding::new(
-        "mtu_below_interface",
-        0.95,
-        format!("Path MTU {passes} bytes, interface MTU {local} bytes"),
-    );
+    let summary = format!("Path MTU {passes} bytes, interface MTU {local} bytes");
+    let mut found = ReportFinding::new("mtu_below_interface", 0.95, summary);
     let mut probes = search.probes.iter();
     if let Some(by) = probes.find_map(|probe| probe.refused_by.as_ref()) {
         found.support(format!("reported by {by}"));
@@ -82,10 +76,8 @@ pub fn find_mtu_below_interface(case: &PathFindingInput) -> Option<ReportFinding
     if case.observation.options.is_some() {
         found.contradict("TCP learns the path MTU from the router; throughput hardly suffers");
     }
-    found.advise(
-        "path",
-        format!("For packets of {local} bytes end to end, raise the MTU of that link"),
-    );
+    let text = format!("For packets of {local} bytes end to end, raise the MTU of that link");
+    found.advise("path", text);
     Some(found)
 }
 
@@ -106,11 +98,8 @@ pub fn find_clamped_segments(case: &PathFindingInput) -> Option<ReportFinding> {
     if mss.saturating_add(TIMESTAMPS) >= fits {
         return None;
     }
-    let mut found = ReportFinding::new(
-        "mss_clamped",
-        0.7,
-        format!("TCP uses an MSS of {mss} bytes, but the path allows {fits}"),
-    );
+    let summary = format!("TCP uses an MSS of {mss} bytes, but the path allows {fits}");
+    let mut found = ReportFinding::new("mss_clamped", 0.7, summary);
     found.support(format!("IP packets of {} bytes pass end to end", mtu.bytes));
     found.contradict("a host may be configured for small segments (route, program option)");
     found.advise("path", "Look for a firewall or tunnel that rewrites the MSS option");
@@ -126,11 +115,8 @@ pub fn find_oversized_segments(case: &PathFindingInput) -> Option<ReportFinding>
         return None;
     }
     let told = !mtu.black_hole;
-    let mut found = ReportFinding::new(
-        "mss_above_path_mtu",
-        if told { 0.5 } else { 0.9 },
-        format!("The negotiated MSS is {mss} bytes, but the path allows {fits}"),
-    );
+    let summary = format!("The negotiated MSS is {mss} bytes, but the path allows {fits}");
+    let mut found = ReportFinding::new("mss_above_path_mtu", if told { 0.5 } else { 0.9 }, summary);
     if told {
         found.contradict("a router informs the sender, so TCP adapts after its first segments");
     } else {
@@ -178,11 +164,8 @@ pub fn find_stripped_options(case: &PathFindingInput) -> Option<ReportFinding> {
     let lost: Vec<&TcpOptionKind> = KINDS.iter().filter(gone).collect();
     let cost = lost.first()?.cost;
     let names: Vec<&str> = lost.iter().map(|kind| kind.name).collect();
-    let mut found = ReportFinding::new(
-        "options_stripped",
-        0.9,
-        format!("A middlebox strips TCP options: {} ({cost})", names.join(", ")),
-    );
+    let summary = format!("A middlebox strips TCP options: {} ({cost})", names.join(", "));
+    let mut found = ReportFinding::new("options_stripped", 0.9, summary);
     found.support("both hosts have them enabled, but the connection did not negotiate them");
     let far = in_force.iter().flatten().count();
     if far < 2 {

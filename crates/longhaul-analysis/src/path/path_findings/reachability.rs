@@ -2,8 +2,8 @@
 
 use super::PathFindingInput;
 use crate::path::path_format;
+use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::path::{ObservedHop, ObservedRoute, RouteChangeKind};
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding};
 
 /// Reports that no echo was answered.
 pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding> {
@@ -13,11 +13,8 @@ pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding>
     }
     let to = &case.observation.address;
     let sent = echoes.sent;
-    let mut found = ReportFinding::new(
-        "far_end_silent",
-        0.9,
-        format!("{to} answered none of {sent} {} probes", echoes.protocol.word()),
-    );
+    let summary = format!("{to} answered none of {sent} {} probes", echoes.protocol.word());
+    let mut found = ReportFinding::new("far_end_silent", 0.9, summary);
     let route = case.observation.route.as_ref();
     match route.filter(|route| route.reached) {
         Some(route) => {
@@ -30,14 +27,10 @@ pub fn find_silent_destination(case: &PathFindingInput) -> Option<ReportFinding>
         let discarded = u64::from(echoes.discarded);
         found.contradict(format!("{discarded} answers matched no probe and were discarded"));
     }
-    found.advise(
-        "path",
-        "Try the other protocols: a firewall that drops one often lets another through",
-    );
-    found.advice.push(FindingAdvice {
-        command: Some(format!("longhaul path {to} --tcp")),
-        ..FindingAdvice::new("initiator", "Use TCP to an open port")
-    });
+    let text = "Try the other protocols: a firewall that drops one often lets another through";
+    found.advise("path", text);
+    found.advise("initiator", "Use TCP to an open port").command =
+        Some(format!("longhaul path {to} --tcp"));
     Some(found)
 }
 
@@ -72,8 +65,8 @@ pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFindi
     found.support(describe_last_answer(route));
     if let Some(rtt) = case.analysis.rtt {
         found.confidence_ratio = 0.3;
-        found
-            .contradict(format!("the destination answers {} of {} probes", rtt.answered, rtt.sent));
+        let text = format!("the destination answers {} of {} probes", rtt.answered, rtt.sent);
+        found.contradict(text);
     }
     found.advise("path", "Ask the operator of the network after the last hop that answers");
     Some(found)
@@ -84,24 +77,18 @@ pub fn find_route_loop(case: &PathFindingInput) -> Option<ReportFinding> {
     let route = case.observation.route.as_ref()?;
     let (first, last) = find_address_cycle(route)?;
     let between = path_format::format_hops(Some([first, last]));
-    let mut found = ReportFinding::new(
-        "route_loop",
-        if route.ended_by == "loop" { 0.95 } else { 0.7 },
-        format!("Routing loop at {between}: the same routers answer again"),
-    );
-    found.support(format!(
-        "hops {first} and {last} have the same address, with another between them"
-    ));
+    let summary = format!("Routing loop at {between}: the same routers answer again");
+    let sure = if route.ended_by == "loop" { 0.95 } else { 0.7 };
+    let mut found = ReportFinding::new("route_loop", sure, summary);
+    let text = format!("hops {first} and {last} have the same address, with another between them");
+    found.support(text);
     if route.reached {
-        found.contradict(
-            "the trace reached its destination: the route may have changed during the trace",
-        );
+        let text = "the trace reached its destination: the route may have changed during the trace";
+        found.contradict(text);
         found.confidence_ratio = 0.4;
     }
-    found.advise(
-        "path",
-        "Inform the operator of these routers: two of them disagree about the route",
-    );
+    let text = "Inform the operator of these routers: two of them disagree about the route";
+    found.advise("path", text);
     Some(found)
 }
 

@@ -21,31 +21,26 @@ pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
     };
     let number = case.analysis.route_number?;
     let other = change.other_number.unwrap_or(0);
-    let mut found = ReportFinding::new(
-        "route_changed",
-        0.9,
-        format!("The route changed {how}: now route {number}, before route {other}"),
-    );
+    let summary = format!("The route changed {how}: now route {number}, before route {other}");
+    let mut found = ReportFinding::new("route_changed", 0.9, summary);
     let ranges = change.ranges.iter().map(path_format::format_hop_change);
     found.supports.extend(ranges);
     found.supports.extend(describe_rtt_step(change));
     if number == other {
-        found.contradict(
-            "both may be the same route as far as hops answered; silent hops may be the cause",
-        );
+        let text =
+            "both may be the same route as far as hops answered; silent hops may be the cause";
+        found.contradict(text);
         found.confidence_ratio = 0.5;
     }
     if count_next_hops(case).is_some() {
-        found.contradict(
-            "the path has equal-cost alternatives (ECMP): another flow may simply take another one",
-        );
+        let text =
+            "the path has equal-cost alternatives (ECMP): another flow may simply take another one";
+        found.contradict(text);
         found.confidence_ratio = 0.6;
     }
-    found.advise(
-        "path",
-        "Measure throughput and RTT again: windows and streams that fit the old \
-         route may not fit this one",
-    );
+    let text = "Measure throughput and RTT again: windows and streams that fit the old \
+         route may not fit this one";
+    found.advise("path", text);
     Some(found)
 }
 
@@ -59,19 +54,14 @@ fn describe_rtt_step(change: &RouteDifference) -> Option<String> {
 /// Reports different forward and return routes.
 pub fn find_asymmetry(case: &PathFindingInput) -> Option<ReportFinding> {
     let symmetry = case.analysis.symmetry.as_ref().filter(|_| case.asymmetric)?;
-    let mut found = ReportFinding::new(
-        "asymmetric_route",
-        0.8,
-        format!(
-            "Asymmetric routing: forward and reverse share {} % of the autonomous systems",
-            (symmetry.shared_ratio * 100.0).round()
-        ),
+    let summary = format!(
+        "Asymmetric routing: forward and reverse share {} % of the autonomous systems",
+        (symmetry.shared_ratio * 100.0).round()
     );
+    let mut found = ReportFinding::new("asymmetric_route", 0.8, summary);
     found.support(symmetry.text.clone());
-    found.advise(
-        "path",
-        "Examine each direction by itself: a change of RTT or loss may be in either",
-    );
+    let text = "Examine each direction by itself: a change of RTT or loss may be in either";
+    found.advise("path", text);
     Some(found)
 }
 
@@ -96,20 +86,16 @@ pub fn find_load_balancing(case: &PathFindingInput) -> Option<ReportFinding> {
     let route = case.observation.route.as_ref()?;
     let behind: Vec<String> =
         widest.iter().map(|(ttl, width)| format!("{width} after hop {ttl}")).collect();
-    let mut found = ReportFinding::new(
-        "load_balanced",
-        route.confidence_ratio.unwrap_or(0.9),
-        format!("Load balancing across next hops (ECMP): {}", behind.join(", ")),
-    );
+    let summary = format!("Load balancing across next hops (ECMP): {}", behind.join(", "));
+    let mut found =
+        ReportFinding::new("load_balanced", route.confidence_ratio.unwrap_or(0.9), summary);
     let flows: u32 = route.links.iter().map(|link| link.flows).max().unwrap_or(0);
     found.support(format!(
         "flows with other ports took other links (max flows on one link: {flows})"
     ));
-    found.advise(
-        "sender",
-        "Parallel streams may use several links; one stream stays on one link, and two runs \
-         may use different links",
-    );
+    let text = "Parallel streams may use several links; one stream stays on one link, and two runs \
+         may use different links";
+    found.advise("sender", text);
     Some(found)
 }
 
@@ -119,11 +105,8 @@ pub fn find_rewritten_packets(case: &PathFindingInput) -> Option<ReportFinding> 
     let answers = route.hops.iter().filter_map(|hop| Some((hop.ttl, hop.answers.first()?)));
     let (ttl, answer) = answers.into_iter().find(|(_, a)| !a.rewritten.is_empty())?;
     let what: Vec<String> = answer.rewritten.iter().map(|field| field.replace('_', " ")).collect();
-    let mut found = ReportFinding::new(
-        "packets_rewritten",
-        0.85,
-        format!("A device before or at hop {ttl} rewrites packets: {}", what.join(", ")),
-    );
+    let summary = format!("A device before or at hop {ttl} rewrites packets: {}", what.join(", "));
+    let mut found = ReportFinding::new("packets_rewritten", 0.85, summary);
     found.support(format!("{} quotes a packet that differs from the one sent", answer.address));
     found.advise("path", "Find the address translator or traffic conditioner before that hop");
     Some(found)
@@ -149,9 +132,8 @@ pub fn report_narrow_link(case: &PathFindingInput) -> Option<ReportFinding> {
     let mut found = ReportFinding::new(cause, link.confidence_ratio, capitalize_text(&link.text));
     found.supports.extend(describe_rise(link));
     if case.asymmetric {
-        found.contradict(
-            "forward and reverse paths differ, so a hop's answers may pass other queues",
-        );
+        let text = "forward and reverse paths differ, so a hop's answers may pass other queues";
+        found.contradict(text);
     }
     let (place, text) = advised;
     found.advise(place, text.to_owned());
