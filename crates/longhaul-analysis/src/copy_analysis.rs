@@ -91,7 +91,11 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
         ("the writer threads were busy", target.disk.busy_us, &target.disk),
     ];
     for (what, us, stage) in shares {
-        analysis.evidence.extend(describe_time_share(what, us, stage));
+        let all = total_stage_us(stage);
+        if all > 0 {
+            let percent = us as f64 * 100.0 / all as f64;
+            add_evidence(analysis, &format!("{what} for {percent:.0} % of their time"));
+        }
     }
     if target.sync_us > target.elapsed_us / 20 {
         let text = format!("syncing to the target's disk took {} ms", target.sync_us / 1000);
@@ -101,11 +105,6 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
         analysis.evidence.extend(describe_network_limits(seen));
     }
     analysis.split = Some(split);
-}
-
-fn describe_time_share(what: &str, us: u64, stage: &CopyStage) -> Option<String> {
-    let all = total_stage_us(stage);
-    (all > 0).then(|| format!("{what} for {:.0} % of their time", us as f64 * 100.0 / all as f64))
 }
 
 /// Describes what limited the sending connections, from their TCP counters.
@@ -154,15 +153,17 @@ pub fn split_copy_time(seen: &CopyObservation) -> Option<CopyTimeSplit> {
     let sending = 1.0 - compute_ratio(waiting_us(&source.network), source.network.busy_us);
     let taking = 1.0 - compute_ratio(waiting_us(&target.network), target.network.busy_us);
     let writing = compute_ratio(waiting_us(&target.disk), target.disk.busy_us);
-    let split = CopyTimeSplit {
-        source_disk_ratio: starved * waiting,
-        source_cpu_ratio: starved * (1.0 - waiting) + rest * coming * sending,
-        network_ratio: rest * coming * (1.0 - sending) * (1.0 - taking),
-        target_disk_ratio: rest * behind * writing,
-        target_cpu_ratio: rest * (summing + behind * (1.0 - writing))
-            + rest * coming * (1.0 - sending) * taking,
-    };
-    Some(add_disk_tail(split, target))
+    let tail = compute_disk_tail(target);
+    let before = 1.0 - tail;
+    Some(CopyTimeSplit {
+        source_disk_ratio: before * starved * waiting,
+        source_cpu_ratio: before * (starved * (1.0 - waiting) + rest * coming * sending),
+        network_ratio: before * rest * coming * (1.0 - sending) * (1.0 - taking),
+        target_disk_ratio: before * rest * behind * writing + tail,
+        target_cpu_ratio: before
+            * rest
+            * (summing + behind * (1.0 - writing) + coming * (1.0 - sending) * taking),
+    })
 }
 
 /// Splits the time not lost to the source among the target's disk, its hashing, and slow arrival.
@@ -178,33 +179,16 @@ fn split_target_time(starved: f64, target: &CopyEndCounts) -> (f64, f64, f64) {
     (full / sum, summing / sum, coming / sum)
 }
 
-/// After the last byte arrived, only the target's disk was waited for.
-fn add_disk_tail(mut split: CopyTimeSplit, target: &CopyEndCounts) -> CopyTimeSplit {
+/// Returns the share of the time after the last byte arrived: only the target's disk was waited for.
+fn compute_disk_tail(target: &CopyEndCounts) -> f64 {
     let all = total_stage_us(&target.network) + target.hash_us;
     let active_us = all / u64::from(target.network.threads.max(1));
-    let tail = 1.0 - compute_ratio(active_us, target.elapsed_us);
-    for ratio in [
-        &mut split.source_disk_ratio,
-        &mut split.source_cpu_ratio,
-        &mut split.network_ratio,
-        &mut split.target_disk_ratio,
-        &mut split.target_cpu_ratio,
-    ] {
-        *ratio *= 1.0 - tail;
-    }
-    split.target_disk_ratio += tail;
-    split
+    1.0 - compute_ratio(active_us, target.elapsed_us)
 }
 
 /// Returns the stage with the largest share, that share, and the next one.
 fn find_largest_share(split: &CopyTimeSplit) -> (CopyLimiter, f64, f64) {
-    let mut shares = [
-        (CopyLimiter::SourceDisk, split.source_disk_ratio),
-        (CopyLimiter::SourceCpu, split.source_cpu_ratio),
-        (CopyLimiter::Network, split.network_ratio),
-        (CopyLimiter::TargetDisk, split.target_disk_ratio),
-        (CopyLimiter::TargetCpu, split.target_cpu_ratio),
-    ];
+    let mut shares = split.shares();
     shares.sort_by(|one, other| other.1.total_cmp(&one.1));
     (shares[0].0, shares[0].1, shares[1].1)
 }

@@ -46,6 +46,13 @@ impl SplitMix64 {
         (self.next_u64() % count.max(1) as u64) as usize
     }
 
+    /// Puts the list into a random order.
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for last in (1..list.len()).rev() {
+            list.swap(last, self.below(last + 1));
+        }
+    }
+
     /// Draws from a standard normal distribution, approximated by the sum of twelve uniform values.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0

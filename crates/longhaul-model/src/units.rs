@@ -12,7 +12,7 @@ mod unit_number;
 
 pub use byte_size::Bytes;
 pub use duration::{format_duration, parse_duration};
-pub use grouped_number::{count_of, format_grouped};
+pub use grouped_number::{capitalize_first, count_of, format_grouped};
 pub use rate::Rate;
 pub use unit_number::ParseUnitError;
 

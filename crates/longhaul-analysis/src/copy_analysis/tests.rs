@@ -82,13 +82,7 @@ proptest! {
     fn shares_of_any_copy_make_one(source in end(), target in end(), data_us in 0_u64..9_000_000) {
         let seen = CopyObservation { source, target, data_us, ..CopyObservation::default() };
         let Some(split) = split_copy_time(&seen) else { return Ok(()); };
-        let shares = [
-            split.source_disk_ratio,
-            split.source_cpu_ratio,
-            split.network_ratio,
-            split.target_disk_ratio,
-            split.target_cpu_ratio,
-        ];
+        let shares = split.shares().map(|(_, share)| share);
         prop_assert!(shares.iter().all(|share| (-1e-9..=1.0 + 1e-9).contains(share)), "{shares:?}");
         prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{shares:?}");
     }

@@ -93,17 +93,10 @@ impl IntervalState {
 
     /// Returns true for states that a token bucket on the path would cause at the sender.
     pub const fn is_path_like(self) -> bool {
-        matches!(
-            self,
-            IntervalState::StalledRto
-                | IntervalState::SlowStart
-                | IntervalState::Climbing
-                | IntervalState::PathFull
-                | IntervalState::Sawtooth
-                | IntervalState::Overshot
-                | IntervalState::Loss
-                | IntervalState::Recovering
-                | IntervalState::Unknown
-        )
+        let of_path = matches!(
+            self.limiter(),
+            Limiter::Loss | Limiter::Ramp | Limiter::PathCapacity | Limiter::Unknown
+        );
+        of_path && !matches!(self, IntervalState::WindowGrowing)
     }
 }

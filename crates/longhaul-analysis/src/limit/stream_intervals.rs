@@ -8,7 +8,7 @@
 //! Error: the receiver's shares are off by its sample spacing plus the clocks' error.
 //! Wrong when: the responder's clock is off by more than an interval.
 
-use crate::throughput::arrival_timeline::{ByteTrack, interpolate_count};
+use crate::throughput::arrival_timeline::{ByteTrack, interpolate_count, keep_growing_counts};
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading,
 };
@@ -198,17 +198,8 @@ struct CumulativeTime {
 
 impl CumulativeTime {
     fn of(end: &StreamEnd, reading: fn(&StreamSample) -> Option<u64>) -> CumulativeTime {
-        let mut points = vec![(end.started_us, 0)];
-        for sample in &end.samples {
-            let (last_at, last) = points[points.len() - 1];
-            match reading(sample) {
-                Some(value) if sample.at_us > last_at && value >= last => {
-                    points.push((sample.at_us, value));
-                }
-                _ => {}
-            }
-        }
-        CumulativeTime { points }
+        let readings = end.samples.iter().filter_map(|s| Some((s.at_us, reading(s)?)));
+        CumulativeTime { points: keep_growing_counts(end.started_us, readings) }
     }
 
     /// Returns the growth per time over the sampled part of the span; `None` if there is none.

@@ -14,7 +14,7 @@ use crate::stats::robust_scale::mean_and_deviation;
 use crate::throughput::limiter_text::{name_limiter, to_rate};
 use longhaul_model::report::v1::scan::{PathRegime, ScanCell, ScanConclusion};
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
-use longhaul_model::units::{Bytes, count_of, format_duration};
+use longhaul_model::units::{Bytes, capitalize_first, count_of, format_duration};
 use std::time::Duration;
 
 /// More streams than this take more than a fair share.
@@ -50,9 +50,8 @@ pub fn list_scan_findings(case: &ScanCase) -> Vec<ReportFinding> {
     all.extend(own.into_iter().filter(|f| !(window_told && f.cause == "receive_window")));
     if case.both {
         for finding in &mut all {
-            let way = name_direction(case.found.forward);
-            finding.summary =
-                format!("{}{}: {}", way[..1].to_uppercase(), &way[1..], finding.summary);
+            let way = capitalize_first(name_direction(case.found.forward));
+            finding.summary = format!("{way}: {}", finding.summary);
         }
     }
     all

@@ -34,7 +34,7 @@ pub fn order_cells(plan: &ScanPlan) -> Vec<ScanSlot> {
     let mut cells = 0usize;
     for _ in 0..repeats {
         let mut round = grid.clone();
-        shuffle_list(&mut round, &mut rng);
+        rng.shuffle(&mut round);
         for setting in round {
             if watched && cells.is_multiple_of(spacing) {
                 slots.push(&sentinel, true, &mut rng);
@@ -99,12 +99,6 @@ fn distinct_or_default<T: Clone + PartialEq>(asked: &[T], otherwise: T) -> Vec<T
         distinct.push(otherwise);
     }
     distinct
-}
-
-fn shuffle_list<T>(list: &mut [T], rng: &mut SplitMix64) {
-    for last in (1..list.len()).rev() {
-        list.swap(last, rng.below(last + 1));
-    }
 }
 
 struct SlotList {

@@ -43,14 +43,8 @@ impl ByteTrack {
         let stopped = end.started_us.saturating_add(end.duration_us);
         let mut raw: Vec<(u64, u64)> = samples.chain([(stopped, end.bytes)]).collect();
         raw.sort_unstable();
-        let mut points = vec![(end.started_us, 0)];
-        for (at, bytes) in raw {
-            let (last_at, last_bytes) = points[points.len() - 1];
-            if at > last_at && bytes >= last_bytes && bytes <= end.bytes && at <= stopped {
-                points.push((at, bytes));
-            }
-        }
-        ByteTrack { points }
+        raw.retain(|(at, bytes)| *bytes <= end.bytes && *at <= stopped);
+        ByteTrack { points: keep_growing_counts(end.started_us, raw) }
     }
 
     /// Returns the bytes counted by `at_us`, interpolated linearly between samples.
@@ -65,6 +59,21 @@ impl ByteTrack {
     fn last_us(&self) -> u64 {
         self.points.last().map_or(0, |p| p.0)
     }
+}
+
+/// Returns the points of time and count from 0 at the start, without those that decrease.
+pub fn keep_growing_counts(
+    started_us: u64,
+    counts: impl IntoIterator<Item = (u64, u64)>,
+) -> Vec<(u64, u64)> {
+    let mut points = vec![(started_us, 0)];
+    for (at, count) in counts {
+        let (last_at, last) = points[points.len() - 1];
+        if at > last_at && count >= last {
+            points.push((at, count));
+        }
+    }
+    points
 }
 
 /// Returns the count at `at_us`, interpolated linearly between points of time and count.

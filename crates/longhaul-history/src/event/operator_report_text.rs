@@ -14,7 +14,7 @@ use super::event_format::{self, format_quantity};
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
-use longhaul_model::units::count_of;
+use longhaul_model::units::{capitalize_first, count_of};
 use mail_text::MailText;
 
 /// Returns the text; every line ends with a newline.
@@ -53,7 +53,7 @@ fn add_change_section(case: &EventCase, mail: &mut MailText) {
     let quantity = event.quantity;
     mail.title(&format!(
         "{} from {from} to {to} {way} on {}",
-        mail_text::capitalize_first(quantity.title()),
+        capitalize_first(quantity.title()),
         event_format::format_date(event.between_us[1])
     ));
     mail.section("What changed");

@@ -1,4 +1,4 @@
-//! Formatting of counts.
+//! Formatting of counts and of the first word of a sentence.
 
 /// Formats a number with digit groups: `22124999999` → `22,124,999,999`.
 pub fn format_grouped(number: u64) -> String {
@@ -16,6 +16,12 @@ pub fn format_grouped(number: u64) -> String {
 /// Formats a count with its noun: `1 stream`, `9 streams`.
 pub fn count_of(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", format_grouped(number)) }
+}
+
+/// Starts a text with a capital letter.
+pub fn capitalize_first(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]

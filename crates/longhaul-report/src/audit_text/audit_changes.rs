@@ -6,6 +6,7 @@ use crate::text_page::capitalize_first;
 use longhaul_model::report::v1::host::{
     AuditObservation, ChangeEffect, ChangeProof, SettingChange,
 };
+use longhaul_model::units::capitalize_first;
 
 pub fn write_changes(
     page: &mut ReportDocument,

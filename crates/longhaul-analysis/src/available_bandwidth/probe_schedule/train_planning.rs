@@ -177,7 +177,8 @@ pub fn plan_main_sweep(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan
         // Trains and their queues would take most of the time and hide it from the probes.
         return interleave_idle_probes(shape, purse, &[], seconds, f64::MAX, &mut rng);
     }
-    let rates = shuffle_rates(list_first_rates(shape, count), &mut rng);
+    let mut rates = list_first_rates(shape, count);
+    rng.shuffle(&mut rates);
     interleave_idle_probes(shape, purse, &rates, seconds, shape.idle_s(), &mut rng)
 }
 
@@ -202,8 +203,8 @@ pub fn plan_more_trains(
     let seconds = least.max(bits / middle / count as f64);
     let mut rng = SplitMix64::new(shape.seed);
     let step = (high - low) / count as f64;
-    let rates = (0..count).map(|i| low + step * (i as f64 + 0.5)).collect();
-    let rates = shuffle_rates(rates, &mut rng);
+    let mut rates: Vec<f64> = (0..count).map(|i| low + step * (i as f64 + 0.5)).collect();
+    rng.shuffle(&mut rates);
     interleave_idle_probes(shape, purse, &rates, seconds, shape.idle_s(), &mut rng)
 }
 
@@ -279,13 +280,6 @@ fn list_first_rates(shape: &TrainShape, count: usize) -> Vec<f64> {
     let step = (high - low) / (even - 1) as f64;
     let rates = (0..even).map(|i| low + step * i as f64);
     rates.chain(std::iter::repeat_n(most, count / 6)).collect()
-}
-
-fn shuffle_rates(mut rates: Vec<f64>, rng: &mut SplitMix64) -> Vec<f64> {
-    for i in (1..rates.len()).rev() {
-        rates.swap(i, rng.below(i + 1));
-    }
-    rates
 }
 
 /// Plans groups of three trains, with small probes before, between and after them, so that both

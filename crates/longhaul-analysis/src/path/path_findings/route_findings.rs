@@ -8,6 +8,7 @@ use super::PathFindingInput;
 use crate::path::path_format;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::path::{NarrowLink, RouteChangeKind, RouteDifference};
+use longhaul_model::units::capitalize_first;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reports a route that differs from the previous one.
@@ -129,7 +130,7 @@ pub fn report_narrow_link(case: &PathFindingInput) -> Option<ReportFinding> {
         ),
         _ => return None,
     };
-    let mut found = ReportFinding::new(cause, link.confidence_ratio, capitalize_text(&link.text));
+    let mut found = ReportFinding::new(cause, link.confidence_ratio, capitalize_first(&link.text));
     found.supports.extend(describe_rise(link));
     if case.asymmetric {
         let text = "forward and reverse paths differ, so a hop's answers may pass other queues";
@@ -159,10 +160,4 @@ fn advise_at_link(link: &NarrowLink) -> (&'static str, &'static str) {
              the bottleneck is permanent",
         ),
     }
-}
-
-fn capitalize_text(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).collect()
 }

@@ -70,12 +70,6 @@ impl MailText {
     }
 }
 
-/// Capitalizes the first letter.
-pub fn capitalize_first(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

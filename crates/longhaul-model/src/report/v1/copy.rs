@@ -164,3 +164,16 @@ pub struct CopyTimeSplit {
     pub target_disk_ratio: f64,
     pub target_cpu_ratio: f64,
 }
+
+impl CopyTimeSplit {
+    /// Returns the share of each resource.
+    pub const fn shares(&self) -> [(CopyLimiter, f64); 5] {
+        [
+            (CopyLimiter::SourceDisk, self.source_disk_ratio),
+            (CopyLimiter::SourceCpu, self.source_cpu_ratio),
+            (CopyLimiter::Network, self.network_ratio),
+            (CopyLimiter::TargetDisk, self.target_disk_ratio),
+            (CopyLimiter::TargetCpu, self.target_cpu_ratio),
+        ]
+    }
+}
