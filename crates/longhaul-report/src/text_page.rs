@@ -62,12 +62,6 @@ impl TextPage {
     }
 }
 
-/// Returns the text with a capital first letter.
-pub fn capitalize_first(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
 /// Wraps text at spaces to at most `width` columns; a longer word gets its own line.
 pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];

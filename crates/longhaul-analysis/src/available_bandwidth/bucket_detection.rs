@@ -21,18 +21,23 @@ use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind
 pub use knee::{find_knee_hint, find_repeated_knee};
 pub use rate_step::find_rate_step;
 
-/// The minimum number of bursts with the same knee.
-const MIN_KNEES: usize = 3;
-/// Two knees agree if they differ by no more than this ratio or one packet.
-const AGREE_RATIO: f64 = 0.25;
-/// The minimum half-width of the burst's interval, as a ratio; it is also at least one packet.
-const BURST_ERROR: f64 = 0.03;
-/// Trains of this many times the knee's position must show it.
-const LONG_ENOUGH: f64 = 1.5;
-/// The maximum share of bursts without rest that show the knee: an empty bucket shows none.
-const MAX_REPEATED_KNEES_RATIO: f64 = 0.5;
-/// The rest before a train after which the bucket counts as full again.
-const RESTED_S: f64 = 0.01;
+/// The parameters of the detection of token buckets.
+struct BucketDetectionTuning;
+
+impl BucketDetectionTuning {
+    /// The minimum number of bursts with the same knee.
+    const MIN_KNEES: usize = 3;
+    /// Two knees agree if they differ by no more than this ratio or one packet.
+    const AGREE_RATIO: f64 = 0.25;
+    /// The minimum half-width of the burst's interval, as a ratio; it is also at least one packet.
+    const BURST_ERROR: f64 = 0.03;
+    /// Trains of this many times the knee's position must show it.
+    const LONG_ENOUGH: f64 = 1.5;
+    /// The maximum share of bursts without rest that show the knee: an empty bucket shows none.
+    const MAX_REPEATED_KNEES_RATIO: f64 = 0.5;
+    /// The rest before a train after which the bucket counts as full again.
+    const RESTED_S: f64 = 0.01;
+}
 
 /// Returns whether most bursts after a rest have a knee at the same position.
 pub fn is_bucket_suspected(evidence: &TrainEvidence) -> bool {
@@ -42,7 +47,7 @@ pub fn is_bucket_suspected(evidence: &TrainEvidence) -> bool {
 /// Finds a bucket that empties within a burst.
 pub fn find_small_bucket(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
     let knees = find_agreeing_knees(&list_rested_bursts(evidence), knee::find_knee)?;
-    let late = list_bursts_after(evidence, |rest_s| rest_s < RESTED_S / 2.0);
+    let late = list_bursts_after(evidence, |rest_s| rest_s < BucketDetectionTuning::RESTED_S / 2.0);
     if knees_recur_without_rest(&late, &knees, knee::find_knee) {
         return None;
     }
@@ -58,7 +63,8 @@ fn knees_recur_without_rest(
 ) -> bool {
     let place = compute_knee_position(knees);
     let same = |r: &&&TrainReading| find(r).is_some_and(|k| is_knee_at(&k, place));
-    late.iter().filter(same).count() as f64 > MAX_REPEATED_KNEES_RATIO * late.len() as f64
+    late.iter().filter(same).count() as f64
+        > BucketDetectionTuning::MAX_REPEATED_KNEES_RATIO * late.len() as f64
 }
 
 /// Summarises the knees: their medians and their spread.
@@ -76,7 +82,7 @@ fn summarize_knees(
     let [slow, fast] = span(|k| k.sustained_bps)?;
     let [small, large] = span(|k| k.burst_bytes)?;
     let packet = knees.iter().map(|k| k.packet_bytes).fold(0.0, f64::max);
-    let least = packet.max(BURST_ERROR * burst);
+    let least = packet.max(BucketDetectionTuning::BURST_ERROR * burst);
     Some(TokenBucketEstimate {
         kind,
         peak_bps: of(|k| k.peak_bps)? as u64,
@@ -96,7 +102,7 @@ fn summarize_knees(
 
 /// Returns the bursts that began after a rest.
 fn list_rested_bursts(evidence: &TrainEvidence) -> Vec<&TrainReading> {
-    list_bursts_after(evidence, |rest_s| rest_s >= RESTED_S)
+    list_bursts_after(evidence, |rest_s| rest_s >= BucketDetectionTuning::RESTED_S)
 }
 
 /// Returns each burst with the time since the end of the previous train.
@@ -122,14 +128,18 @@ fn find_agreeing_knees(
 ) -> Option<Vec<RateKnee>> {
     let knees: Vec<RateKnee> = trains.iter().filter_map(|r| find(r)).collect();
     let place = median(knees.iter().map(|k| k.at_bytes))?;
-    let long_enough =
-        trains.iter().filter(|r| r.packets as f64 * r.bits / 8.0 > LONG_ENOUGH * place).count();
+    let long_enough = trains
+        .iter()
+        .filter(|r| r.packets as f64 * r.bits / 8.0 > BucketDetectionTuning::LONG_ENOUGH * place)
+        .count();
     let same: Vec<RateKnee> = knees.into_iter().filter(|k| is_knee_at(k, place)).collect();
-    (same.len() >= MIN_KNEES && 4 * same.len() >= 3 * long_enough).then_some(same)
+    (same.len() >= BucketDetectionTuning::MIN_KNEES && 4 * same.len() >= 3 * long_enough)
+        .then_some(same)
 }
 
 fn is_knee_at(knee: &RateKnee, place: f64) -> bool {
-    (knee.at_bytes - place).abs() <= (AGREE_RATIO * place).max(1.5 * knee.packet_bytes)
+    (knee.at_bytes - place).abs()
+        <= (BucketDetectionTuning::AGREE_RATIO * place).max(1.5 * knee.packet_bytes)
 }
 
 /// The median position of the knees, in bytes.

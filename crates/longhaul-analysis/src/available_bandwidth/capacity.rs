@@ -16,44 +16,49 @@ use super::train_reading::{ReceivedPacket, TrainReading};
 use crate::stats::quantile::{median, quantile, sort_finite};
 use longhaul_model::report::v1::available::TrainPurpose;
 
-/// The minimum length of a stretch in receiver batches …
-const STRETCH_BATCHES: f64 = 12.0;
-/// … and in time, compared with which the error of a timestamp is small.
-const MIN_STRETCH_S: f64 = 150e-6;
-const MIN_STRETCH_PACKETS: usize = 4;
-/// The minimum length of a stretch in timestamp errors: the fastest of a dozen benefits from the
-/// errors of two timestamps, which is then 2 to 3 % of it.
-const STRETCH_NOISES: f64 = 100.0;
-/// The number of timestamp errors by which chance may shorten the fastest stretch.
-const CHANCE_ERRORS: f64 = 4.0;
-/// The number of times that the stretch length is doubled.
-const MAX_DOUBLINGS: u32 = 6;
-/// The quantile for the slowest of the trains' rates; slower ones may have met cross traffic.
-const SLOWEST_QUANTILE: f64 = 0.25;
-/// The minimum number of trains that are long enough.
-const MIN_LONG_TRAINS: usize = 3;
-/// The maximum ratio of a train's fastest stretch to those of the bursts.
-const ABOVE_BURSTS: f64 = 1.03;
-/// The number of iterations that fit the line and select the packets on time.
-const ROUNDS: usize = 4;
-/// The number of standard deviations by which sign changes of gaps must exceed chance …
-const SIGNIFICANT: f64 = 2.0;
-/// … and the minimum share: trains whose queue ran empty briefly show a few as well.
-const MIN_SIGN_CHANGE_RATIO: f64 = 0.15;
-/// Converts a median distance to a standard deviation.
-const SIGMAS: f64 = 1.4826;
-/// The minimum number of gaps needed to estimate the error of timestamps.
-const MIN_GAPS: usize = 12;
-/// The quantile over the trains' fastest stretches; the fastest one may be due to timestamp errors.
-const FASTEST_QUANTILE: f64 = 0.75;
-/// The share of a timestamp's maximum error that remains in the median of many trains.
-const STAMP_PART: f64 = 0.3;
-/// Trains sent faster than this, relative to the dispersion rate, count as bursts.
-const FAST_RATIO: f64 = 1.1;
-/// A burst is dense if its sending time is less than this share of its arrival time.
-const DENSE_RATIO: f64 = 0.25;
-/// A burst whose duration grew by less than this on the path met no link slower than its sender.
-const UNSTRAINED: f64 = 0.03;
+/// The parameters of the capacity estimate.
+struct CapacityTuning;
+
+impl CapacityTuning {
+    /// The minimum length of a stretch in receiver batches …
+    const STRETCH_BATCHES: f64 = 12.0;
+    /// … and in time, compared with which the error of a timestamp is small.
+    const MIN_STRETCH_S: f64 = 150e-6;
+    const MIN_STRETCH_PACKETS: usize = 4;
+    /// The minimum length of a stretch in timestamp errors: the fastest of a dozen benefits from the
+    /// errors of two timestamps, which is then 2 to 3 % of it.
+    const STRETCH_NOISES: f64 = 100.0;
+    /// The number of timestamp errors by which chance may shorten the fastest stretch.
+    const CHANCE_ERRORS: f64 = 4.0;
+    /// The number of times that the stretch length is doubled.
+    const MAX_DOUBLINGS: u32 = 6;
+    /// The quantile for the slowest of the trains' rates; slower ones may have met cross traffic.
+    const SLOWEST_QUANTILE: f64 = 0.25;
+    /// The minimum number of trains that are long enough.
+    const MIN_LONG_TRAINS: usize = 3;
+    /// The maximum ratio of a train's fastest stretch to those of the bursts.
+    const ABOVE_BURSTS: f64 = 1.03;
+    /// The number of iterations that fit the line and select the packets on time.
+    const ROUNDS: usize = 4;
+    /// The number of standard deviations by which sign changes of gaps must exceed chance …
+    const SIGNIFICANT: f64 = 2.0;
+    /// … and the minimum share: trains whose queue ran empty briefly show a few as well.
+    const MIN_SIGN_CHANGE_RATIO: f64 = 0.15;
+    /// Converts a median distance to a standard deviation.
+    const SIGMAS: f64 = 1.4826;
+    /// The minimum number of gaps needed to estimate the error of timestamps.
+    const MIN_GAPS: usize = 12;
+    /// The quantile over the trains' fastest stretches; the fastest one may be due to timestamp errors.
+    const FASTEST_QUANTILE: f64 = 0.75;
+    /// The share of a timestamp's maximum error that remains in the median of many trains.
+    const STAMP_PART: f64 = 0.3;
+    /// Trains sent faster than this, relative to the dispersion rate, count as bursts.
+    const FAST_RATIO: f64 = 1.1;
+    /// A burst is dense if its sending time is less than this share of its arrival time.
+    const DENSE_RATIO: f64 = 0.25;
+    /// A burst whose duration grew by less than this on the path met no link slower than its sender.
+    const UNSTRAINED: f64 = 0.03;
+}
 
 /// The error of a timestamp on an idle host.
 const STAMP_S: f64 = 1e-6;
@@ -91,25 +96,31 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
     let fast = readings
         .iter()
         .filter(|r| r.purpose == TrainPurpose::Sweep && !r.is_lossy())
-        .filter(|r| r.sent_bps().is_some_and(|bps| bps > FAST_RATIO * rate_bps));
+        .filter(|r| r.sent_bps().is_some_and(|bps| bps > CapacityTuning::FAST_RATIO * rate_bps));
     let fast: Vec<&TrainReading> = fast.collect();
     let gap_s = median(bursts.iter().map(|r| r.bits / rate_bps))?;
     let noise_s = estimate_stamp_noise_s(bursts.iter().chain(&fast));
-    let stretch_s = (STRETCH_BATCHES * batching_s).max(STRETCH_NOISES * noise_s).max(MIN_STRETCH_S);
+    let stretch_s = (CapacityTuning::STRETCH_BATCHES * batching_s)
+        .max(CapacityTuning::STRETCH_NOISES * noise_s)
+        .max(CapacityTuning::MIN_STRETCH_S);
     // A packet that ends a batch has waited at most one gap.
     let tolerance_s = if batching_s > 0.0 { gap_s.max(noise_s) } else { noise_s.max(STAMP_S) };
     let is_slow = gap_s > if batching_s > 0.0 { SLOW_BATCHED_S } else { SLOW_S };
     let tolerance_s = is_slow.then_some(tolerance_s);
     let quickest = list_fastest_on_time(&bursts, &fast, stretch_s, tolerance_s);
-    let of_short = quantile(&quickest, FASTEST_QUANTILE)?.max(rate_bps);
+    let of_short = quantile(&quickest, CapacityTuning::FASTEST_QUANTILE)?.max(rate_bps);
     let capacity_bps =
         find_longest_fast_stretch(&fast, of_short, stretch_s, noise_s, tolerance_s).max(rate_bps);
-    let stamp_s =
-        if batching_s > 0.0 { gap_s.min(batching_s) } else { STAMP_S.max(noise_s / STAMP_PART) };
+    let stamp_s = if batching_s > 0.0 {
+        gap_s.min(batching_s)
+    } else {
+        STAMP_S.max(noise_s / CapacityTuning::STAMP_PART)
+    };
     Some(TrainDispersion {
         capacity_bps,
         spread_ratio: compute_rate_spread(&quickest),
-        error_ratio: (STAMP_PART * stamp_s / stretch_s.min(span_s).max(1e-9)).min(1.0),
+        error_ratio: (CapacityTuning::STAMP_PART * stamp_s / stretch_s.min(span_s).max(1e-9))
+            .min(1.0),
         rate_bps,
         noise_s,
         batching_s,
@@ -121,7 +132,8 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
 impl TrainDispersion {
     /// Returns the minimum duration of a burst, given receiver batches and timestamp errors.
     pub fn min_burst_s(&self) -> f64 {
-        timing_resolution::min_burst_span_s(self.batching_s).max(STRETCH_NOISES * self.noise_s)
+        timing_resolution::min_burst_span_s(self.batching_s)
+            .max(CapacityTuning::STRETCH_NOISES * self.noise_s)
     }
 }
 
@@ -135,7 +147,7 @@ fn list_fastest_stretches(
 ) -> Vec<f64> {
     let of_bursts = sort_finite(bursts.iter().filter_map(|r| of(r)));
     let second = of_bursts.get(of_bursts.len().saturating_sub(2));
-    let ceiling = second.map_or(f64::INFINITY, |bps| ABOVE_BURSTS * bps);
+    let ceiling = second.map_or(f64::INFINITY, |bps| CapacityTuning::ABOVE_BURSTS * bps);
     let of_trains = fast.iter().filter_map(|r| of(r));
     let all = of_bursts.iter().copied().chain(of_trains);
     sort_finite(all.map(|bps| bps.min(ceiling)))
@@ -154,8 +166,8 @@ fn list_fastest_on_time(
     let Some(tolerance_s) = tolerance_s else {
         return found;
     };
-    for _ in 0..ROUNDS {
-        let Some(bps) = quantile(&found, FASTEST_QUANTILE) else {
+    for _ in 0..CapacityTuning::ROUNDS {
+        let Some(bps) = quantile(&found, CapacityTuning::FASTEST_QUANTILE) else {
             break;
         };
         let next = list_fastest_stretches(bursts, fast, |r| {
@@ -184,19 +196,21 @@ fn find_longest_fast_stretch(
     if noise_s <= 0.0 {
         return of_short_bps;
     }
-    let without_luck = |bps: f64, length_s: f64| bps * (1.0 - CHANCE_ERRORS * noise_s / length_s);
+    let without_luck =
+        |bps: f64, length_s: f64| bps * (1.0 - CapacityTuning::CHANCE_ERRORS * noise_s / length_s);
     let mut found_bps = of_short_bps;
     let mut least_bps = without_luck(of_short_bps, stretch_s);
-    for doublings in 1..=MAX_DOUBLINGS {
+    for doublings in 1..=CapacityTuning::MAX_DOUBLINGS {
         let length_s = stretch_s * f64::from(1 << doublings);
         let long = fast.iter().filter(|r| r.received_span_s() > length_s);
         let long: Vec<&TrainReading> = long.copied().collect();
         let rates = list_fastest_on_time(&[], &long, length_s, tolerance_s);
-        let of_slow = quantile(&rates, SLOWEST_QUANTILE).filter(|_| rates.len() >= MIN_LONG_TRAINS);
+        let of_slow = quantile(&rates, CapacityTuning::SLOWEST_QUANTILE)
+            .filter(|_| rates.len() >= CapacityTuning::MIN_LONG_TRAINS);
         if of_slow.is_none_or(|bps| bps < least_bps) {
             break;
         }
-        let Some(bps) = quantile(&rates, FASTEST_QUANTILE) else {
+        let Some(bps) = quantile(&rates, CapacityTuning::FASTEST_QUANTILE) else {
             break;
         };
         found_bps = bps;
@@ -253,13 +267,14 @@ fn estimate_stamp_noise_s<'r>(trains: impl Iterator<Item = &'r &'r TrainReading>
         distances.extend(off.iter().map(|gap| gap.abs()));
     }
     let signs = apart + together;
-    let is_noise =
-        apart - together > (SIGNIFICANT * signs.sqrt()).max(MIN_SIGN_CHANGE_RATIO * signs);
-    if distances.len() < MIN_GAPS || !is_noise {
+    let is_noise = apart - together
+        > (CapacityTuning::SIGNIFICANT * signs.sqrt())
+            .max(CapacityTuning::MIN_SIGN_CHANGE_RATIO * signs);
+    if distances.len() < CapacityTuning::MIN_GAPS || !is_noise {
         return 0.0;
     }
     let opposed = ((apart - together) / signs * std::f64::consts::FRAC_PI_2).sin();
-    median(distances).map_or(0.0, |gap_s| SIGMAS * gap_s * opposed.sqrt())
+    median(distances).map_or(0.0, |gap_s| CapacityTuning::SIGMAS * gap_s * opposed.sqrt())
 }
 
 /// Returns the spread of the fastest stretches; many trains with one rate show that of the link.
@@ -302,7 +317,7 @@ fn find_fastest_stretch(
     for from in points {
         while to < points.len()
             && (points[to].received_s - from.received_s < least_s
-                || points[to].index - from.index < MIN_STRETCH_PACKETS)
+                || points[to].index - from.index < CapacityTuning::MIN_STRETCH_PACKETS)
         {
             to += 1;
         }
@@ -316,7 +331,7 @@ fn find_fastest_stretch(
 }
 
 fn is_dense(burst: &TrainReading) -> bool {
-    burst.sent_span_s() < DENSE_RATIO * burst.received_span_s()
+    burst.sent_span_s() < CapacityTuning::DENSE_RATIO * burst.received_span_s()
 }
 
 fn is_unstrained(bursts: &[&TrainReading]) -> bool {
@@ -324,5 +339,5 @@ fn is_unstrained(bursts: &[&TrainReading]) -> bool {
         let (sent, received) = (r.sent_bps()?, r.received_bps()?);
         Some(sent / received - 1.0)
     });
-    median(strains).is_some_and(|strain| strain < UNSTRAINED)
+    median(strains).is_some_and(|strain| strain < CapacityTuning::UNSTRAINED)
 }

@@ -14,21 +14,26 @@ use longhaul_model::report::v1::available::{
     TokenBucketEstimate, TokenBucketKind, TrainPurpose,
 };
 
-/// The maximum share of trains left out; with more, the run is disturbed.
-const MAX_DROPPED_RATIO: f64 = 0.5;
-/// The maximum loss ratio without a policer.
-const MAX_UNEXPLAINED_LOSS_RATIO: f64 = 0.2;
-/// A capacity within this ratio of the interface's speed is that of the interface.
-const OF_INTERFACE: f64 = 0.93;
-/// A batch longer than this does not come from a network card's timer.
-const MIN_TIME_SLOT_S: f64 = 1e-3;
-/// Bursts of cross traffic larger than this make short runs uncertain.
-const BURSTY_BITS: f64 = 150_000.0;
-/// The minimum half-width of the capacity's interval, and the maximum that the trains' spread adds.
-const MIN_CAPACITY_ERROR: f64 = 0.02;
-const MAX_SPREAD_RATIO: f64 = 0.2;
-/// Capacities above this ratio of the resolution limit are beyond it.
-const NEAR_RESOLUTION: f64 = 0.9;
+/// The parameters of the estimate of one direction.
+struct DirectionEstimateTuning;
+
+impl DirectionEstimateTuning {
+    /// The maximum share of trains left out; with more, the run is disturbed.
+    const MAX_DROPPED_RATIO: f64 = 0.5;
+    /// A capacity within this ratio of the interface's speed is that of the interface.
+    const OF_INTERFACE: f64 = 0.93;
+    /// A batch longer than this does not come from a network card's timer.
+    const MIN_TIME_SLOT_S: f64 = 1e-3;
+    /// Bursts of cross traffic larger than this make short runs uncertain.
+    const BURSTY_BITS: f64 = 150_000.0;
+    /// The minimum half-width of the capacity's interval, and the maximum that the trains' spread adds.
+    const MIN_CAPACITY_ERROR: f64 = 0.02;
+    const MAX_SPREAD_RATIO: f64 = 0.2;
+    /// Capacities above this ratio of the resolution limit are beyond it.
+    const NEAR_RESOLUTION: f64 = 0.9;
+    /// The maximum loss ratio without a policer.
+    const MAX_UNEXPLAINED_LOSS_RATIO: f64 = 0.2;
+}
 
 /// The estimate of one direction, with what its findings need.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,8 +97,10 @@ fn judge_direction(
     }
     let trains = (evidence.readings.len() + evidence.dropped.len()) as f64;
     let dropped = evidence.dropped.len() as f64 / trains;
-    let too_lossy = evidence.loss_ratio() > MAX_UNEXPLAINED_LOSS_RATIO && found.is_none();
-    if evidence.skew.is_some() || dropped > MAX_DROPPED_RATIO || too_lossy {
+    let too_lossy = evidence.loss_ratio() > DirectionEstimateTuning::MAX_UNEXPLAINED_LOSS_RATIO
+        && found.is_none();
+    if evidence.skew.is_some() || dropped > DirectionEstimateTuning::MAX_DROPPED_RATIO || too_lossy
+    {
         return EstimateVerdict::Disturbed;
     }
     let (Some(dispersion), Some(fusion)) = (evidence.dispersion, fusion) else {
@@ -103,9 +110,10 @@ fn judge_direction(
     };
     let most = timing_resolution::max_resolvable_bps(dispersion.batching_s, plan);
     let own = probing.interface_bps.is_some_and(|bps| {
-        dispersion.capacity_bps > OF_INTERFACE * bps as f64 && !is_slower_than_sender(evidence)
+        dispersion.capacity_bps > DirectionEstimateTuning::OF_INTERFACE * bps as f64
+            && !is_slower_than_sender(evidence)
     });
-    if dispersion.capacity_bps > NEAR_RESOLUTION * most {
+    if dispersion.capacity_bps > DirectionEstimateTuning::NEAR_RESOLUTION * most {
         EstimateVerdict::BeyondResolution
     } else if (own || dispersion.unstrained)
         && fusion.available.is_none_or(|a| has_no_upper_bound(a, dispersion))
@@ -120,7 +128,7 @@ fn judge_direction(
 
 /// Returns whether the path is as fast as the sender and nearly idle: it then has no upper bound.
 fn has_no_upper_bound(available: BoundedValue, dispersion: TrainDispersion) -> bool {
-    available.interval[1] > OF_INTERFACE * dispersion.capacity_bps
+    available.interval[1] > DirectionEstimateTuning::OF_INTERFACE * dispersion.capacity_bps
 }
 
 /// Returns whether trains below the interface's speed were stretched.
@@ -139,7 +147,7 @@ fn add_resolution(
     if dispersion.batching_s > 0.0 {
         estimate.batching_ns = Some((dispersion.batching_s * 1e9) as u64);
     }
-    if dispersion.batching_s > MIN_TIME_SLOT_S {
+    if dispersion.batching_s > DirectionEstimateTuning::MIN_TIME_SLOT_S {
         add_flag(estimate, "time_slotted");
     }
 }
@@ -158,7 +166,8 @@ fn add_estimates(estimate: &mut AvailableEstimate, fusion: &FusedEstimate, sprea
         add_flag(estimate, "sender_limited");
         return;
     }
-    let least = MIN_CAPACITY_ERROR + 0.5 * spread_ratio.clamp(0.0, MAX_SPREAD_RATIO);
+    let least = DirectionEstimateTuning::MIN_CAPACITY_ERROR
+        + 0.5 * spread_ratio.clamp(0.0, DirectionEstimateTuning::MAX_SPREAD_RATIO);
     estimate.capacity_interval_bps = Some(round_interval(capacity, least * capacity.value));
     let Some(available) = fusion.available else {
         return;
@@ -172,7 +181,7 @@ fn add_estimates(estimate: &mut AvailableEstimate, fusion: &FusedEstimate, sprea
         MethodAgreement::Alone => add_flag(estimate, "one_method"),
         MethodAgreement::Agree => {}
     }
-    if fusion.burst_bits > BURSTY_BITS {
+    if fusion.burst_bits > DirectionEstimateTuning::BURSTY_BITS {
         add_flag(estimate, "bursty");
     }
 }

@@ -14,43 +14,48 @@ use crate::stats::quantile::median;
 use crate::stats::robust_scale::mean_and_deviation;
 use longhaul_model::report::v1::available::TrainPurpose;
 
-/// The minimum number of probes for a share.
-const MIN_PROBES: usize = 60;
-/// The number of blocks of neighbouring probes, for the error.
-const BLOCKS: usize = 20;
-/// A probe this soon after another (in times between batches) may have met a running timer.
-const CLEAR_OF_BATCH: f64 = 1.3;
-/// The minimum width of the noise.
-const MIN_NOISE_S: f64 = 1.5e-6;
-/// The noise ends where the density falls to this share of its initial value.
-const SPARSE_RATIO: f64 = 0.4;
-const MARGIN: f64 = 1.3;
-/// The minimum width in bits: a twentieth of a full-size packet, which hides little.
-const MIN_NOISE_BITS: f64 = 600.0;
-/// A tail of noise: the minimum number of probes, the minimum ratio to the density of the next
-/// stretch, and the maximum number of stretches.
-const MIN_TAIL_PROBES: f64 = 8.0;
-const STEEP_RATIO: f64 = 2.5;
-const MAX_STRETCHES: usize = 10;
-/// The maximum ratio of noise to queues.
-const MAX_NOISE_TO_QUEUE: f64 = 0.6;
-/// The maximum ratio of noise to a full-size packet, as an alternative.
-const MAX_NOISE_TO_PACKET: f64 = 0.3;
-const FULL_BITS: f64 = 12_000.0;
-/// Wider noise without batching is that of a busy host …
-const BUSY_HOST_S: f64 = 30e-6;
-/// … and empty shares above this may then be due to it.
-const MAX_EMPTY_RATIO: f64 = 0.6;
-/// The maximum plausible clock skew; long queues may look like skew.
-const USUAL_SKEW: f64 = 5e-4;
-/// The maximum skew above which the times cannot come from a clock.
-const MAX_SKEW: f64 = 2e-3;
-const MIN_STRAIGHTNESS: f64 = 0.97;
-/// One of our trains' queues drains within this many times its length, if 15 % are free.
-const DRAIN_FACTOR: f64 = 7.0;
-const MAX_DRAIN_S: f64 = 0.2;
-/// The uncertain share of what the noise hides.
-const HIDDEN_DOUBT: f64 = 0.5;
+/// The parameters of the empty-queue method.
+struct EmptyQueueTuning;
+
+impl EmptyQueueTuning {
+    /// The minimum number of probes for a share.
+    const MIN_PROBES: usize = 60;
+    /// The number of blocks of neighbouring probes, for the error.
+    const BLOCKS: usize = 20;
+    /// A probe this soon after another (in times between batches) may have met a running timer.
+    const CLEAR_OF_BATCH: f64 = 1.3;
+    /// The minimum width of the noise.
+    const MIN_NOISE_S: f64 = 1.5e-6;
+    /// The noise ends where the density falls to this share of its initial value.
+    const SPARSE_RATIO: f64 = 0.4;
+    const MARGIN: f64 = 1.3;
+    /// The minimum width in bits: a twentieth of a full-size packet, which hides little.
+    const MIN_NOISE_BITS: f64 = 600.0;
+    /// A tail of noise: the minimum number of probes, the minimum ratio to the density of the next
+    /// stretch, and the maximum number of stretches.
+    const MIN_TAIL_PROBES: f64 = 8.0;
+    const STEEP_RATIO: f64 = 2.5;
+    const MAX_STRETCHES: usize = 10;
+    /// The maximum ratio of noise to queues.
+    const MAX_NOISE_TO_QUEUE: f64 = 0.6;
+    /// The maximum ratio of noise to a full-size packet, as an alternative.
+    const MAX_NOISE_TO_PACKET: f64 = 0.3;
+    const FULL_BITS: f64 = 12_000.0;
+    /// Wider noise without batching is that of a busy host …
+    const BUSY_HOST_S: f64 = 30e-6;
+    /// … and empty shares above this may then be due to it.
+    const MAX_EMPTY_RATIO: f64 = 0.6;
+    /// The maximum plausible clock skew; long queues may look like skew.
+    const USUAL_SKEW: f64 = 5e-4;
+    /// The maximum skew above which the times cannot come from a clock.
+    const MAX_SKEW: f64 = 2e-3;
+    const MIN_STRAIGHTNESS: f64 = 0.97;
+    /// One of our trains' queues drains within this many times its length, if 15 % are free.
+    const DRAIN_FACTOR: f64 = 7.0;
+    const MAX_DRAIN_S: f64 = 0.2;
+    /// The uncertain share of what the noise hides.
+    const HIDDEN_DOUBT: f64 = 0.5;
+}
 
 /// The result of the small probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,9 +80,11 @@ impl EmptyQueueShare {
     /// Delays caused by a busy host look like a few long queues, and its noise hides the many short
     /// ones. On such a host the result is valid only if most probes meet a queue.
     pub fn is_valid(&self, capacity_bps: f64) -> bool {
-        let seen = !self.is_busy_host || self.empty_ratio < MAX_EMPTY_RATIO;
-        seen && self.noise_s <= MAX_NOISE_TO_QUEUE * self.queue_s
-            || self.noise_s <= MAX_NOISE_TO_PACKET * FULL_BITS / capacity_bps
+        let seen = !self.is_busy_host || self.empty_ratio < EmptyQueueTuning::MAX_EMPTY_RATIO;
+        seen && self.noise_s <= EmptyQueueTuning::MAX_NOISE_TO_QUEUE * self.queue_s
+            || self.noise_s
+                <= EmptyQueueTuning::MAX_NOISE_TO_PACKET * EmptyQueueTuning::FULL_BITS
+                    / capacity_bps
     }
 }
 
@@ -86,7 +93,7 @@ impl EmptyQueueShare {
 pub fn find_implausible_skew(readings: &[TrainReading]) -> Option<f64> {
     let points = select_probes(readings, 0.0);
     let count = points.len() as f64;
-    if points.len() < MIN_PROBES {
+    if points.len() < EmptyQueueTuning::MIN_PROBES {
         return None;
     }
     let mean = |of: fn(&ReceivedPacket) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -96,7 +103,9 @@ pub fn find_implausible_skew(readings: &[TrainReading]) -> Option<f64> {
     let delays = sum(&|p| (p.delay_s() - delay).powi(2));
     let both = sum(&|p| (p.sent_s - at) * (p.delay_s() - delay));
     let straight = both * both / (times * delays).max(f64::MIN_POSITIVE);
-    Some(both / times).filter(|slope| slope.abs() > MAX_SKEW && straight > MIN_STRAIGHTNESS)
+    Some(both / times).filter(|slope| {
+        slope.abs() > EmptyQueueTuning::MAX_SKEW && straight > EmptyQueueTuning::MIN_STRAIGHTNESS
+    })
 }
 
 /// Measures how often the queue is empty; `None` with too few probes.
@@ -105,12 +114,12 @@ pub fn measure_empty_queue(
     batching_s: f64,
     capacity_bps: f64,
 ) -> Option<EmptyQueueShare> {
-    let points = select_probes(readings, CLEAR_OF_BATCH * batching_s);
-    if points.len() < MIN_PROBES {
+    let points = select_probes(readings, EmptyQueueTuning::CLEAR_OF_BATCH * batching_s);
+    if points.len() < EmptyQueueTuning::MIN_PROBES {
         return None;
     }
     let delays = subtract_min_delay(&points);
-    let noise = measure_delay_noise(&delays, MIN_NOISE_BITS / capacity_bps);
+    let noise = measure_delay_noise(&delays, EmptyQueueTuning::MIN_NOISE_BITS / capacity_bps);
     let count = delays.len() as f64;
     let busy: Vec<f64> = delays.iter().copied().filter(|d| *d > noise.width_s).collect();
     let queue_s = busy.iter().map(|d| d - noise.width_s).sum::<f64>() / busy.len().max(1) as f64;
@@ -119,7 +128,7 @@ pub fn measure_empty_queue(
     let sampling = compute_block_error(&delays, noise.width_s);
     // The subtraction of the next stretch may have removed probes of an empty queue.
     let removed = (noise.within - noise.excess).max(0.0) / count;
-    let systematic = HIDDEN_DOUBT * (hidden + removed);
+    let systematic = EmptyQueueTuning::HIDDEN_DOUBT * (hidden + removed);
     let ours = || readings.iter().filter(|r| r.purpose == TrainPurpose::Idle);
     let seconds: f64 = ours().map(TrainReading::sent_span_s).sum();
     let bits: f64 = ours().map(|r| r.packets as f64 * r.bits).sum();
@@ -129,7 +138,7 @@ pub fn measure_empty_queue(
         queue_s,
         noise_s: noise.width_s,
         probe_bps: if seconds > 0.0 { bits / seconds } else { 0.0 },
-        is_busy_host: batching_s <= 0.0 && noise.width_s > BUSY_HOST_S,
+        is_busy_host: batching_s <= 0.0 && noise.width_s > EmptyQueueTuning::BUSY_HOST_S,
     })
 }
 
@@ -149,7 +158,10 @@ fn select_probes(readings: &[TrainReading], clear_s: f64) -> Vec<ReceivedPacket>
             continue;
         };
         let queue_s = last.delay_s() - least;
-        drained_s = drained_s.max(train.sent_s[1] + (DRAIN_FACTOR * queue_s).min(MAX_DRAIN_S));
+        drained_s = drained_s.max(
+            train.sent_s[1]
+                + (EmptyQueueTuning::DRAIN_FACTOR * queue_s).min(EmptyQueueTuning::MAX_DRAIN_S),
+        );
     }
     kept
 }
@@ -178,7 +190,8 @@ fn drop_close_probes<'a>(
 
 /// Returns the delays above the line through the minimum delays.
 fn subtract_min_delay(points: &[ReceivedPacket]) -> Vec<f64> {
-    let skew = find_skew_slope(points).clamp(-USUAL_SKEW, USUAL_SKEW);
+    let skew =
+        find_skew_slope(points).clamp(-EmptyQueueTuning::USUAL_SKEW, EmptyQueueTuning::USUAL_SKEW);
     let from = points[0].sent_s;
     let level: Vec<f64> = points.iter().map(|p| p.delay_s() - skew * (p.sent_s - from)).collect();
     let least = level.iter().copied().fold(f64::MAX, f64::min);
@@ -223,19 +236,22 @@ fn measure_delay_noise(delays: &[f64], least_s: f64) -> DelayNoise {
     let density = (dense - first) as f64 / width(first, dense);
     let look = (count / 25).max(10);
     let end = (dense / 2..count.saturating_sub(look))
-        .find(|i| (look as f64 / width(*i, i + look)) < SPARSE_RATIO * density)
+        .find(|i| (look as f64 / width(*i, i + look)) < EmptyQueueTuning::SPARSE_RATIO * density)
         .unwrap_or(count - 1);
     let below = |s: f64| sorted.partition_point(|d| *d <= s) as f64;
     // Too narrow a width loses twice what it cuts off; too wide a one loses little.
-    let mut width_s = (MARGIN * sorted[end]).max(MIN_NOISE_S).max(least_s);
+    let mut width_s =
+        (EmptyQueueTuning::MARGIN * sorted[end]).max(EmptyQueueTuning::MIN_NOISE_S).max(least_s);
     // Noise with a tail falls off steeply; queues do not.
-    for _ in 0..MAX_STRETCHES {
+    for _ in 0..EmptyQueueTuning::MAX_STRETCHES {
         let near = below(2.0 * width_s) - below(width_s);
         let far = (below(4.0 * width_s) - below(2.0 * width_s)) / 2.0;
-        if near < MIN_TAIL_PROBES || near < STEEP_RATIO * far + MIN_TAIL_PROBES / 2.0 {
+        if near < EmptyQueueTuning::MIN_TAIL_PROBES
+            || near < EmptyQueueTuning::STEEP_RATIO * far + EmptyQueueTuning::MIN_TAIL_PROBES / 2.0
+        {
             break;
         }
-        width_s *= MARGIN;
+        width_s *= EmptyQueueTuning::MARGIN;
     }
     let within = below(width_s);
     DelayNoise { width_s, within, excess: within - (below(2.0 * width_s) - within) }
@@ -250,7 +266,7 @@ fn compute_hidden_share(noise_s: f64, queue_s: f64) -> f64 {
 }
 
 fn compute_block_error(delays: &[f64], noise_s: f64) -> f64 {
-    let size = (delays.len() / BLOCKS).max(1);
+    let size = (delays.len() / EmptyQueueTuning::BLOCKS).max(1);
     let shares: Vec<f64> = delays
         .chunks(size)
         .map(|block| block.iter().filter(|d| **d <= noise_s).count() as f64 / block.len() as f64)
@@ -278,7 +294,7 @@ mod tests {
             queue_s: 1e-3,
             noise_s,
             probe_bps: 320_000.0,
-            is_busy_host: noise_s > BUSY_HOST_S,
+            is_busy_host: noise_s > EmptyQueueTuning::BUSY_HOST_S,
         };
         let slow = 50e6;
         assert!(!seen(200e-6, 0.97).is_valid(slow));

@@ -12,24 +12,29 @@ use super::rate_sweep::{self, BoundedValue, SweepPosterior, SweepPrior};
 use super::train_evidence::TrainEvidence;
 use crate::stats::quantile::median;
 
-/// The error of the fluid model itself, as a share of C.
-const MODEL_ERROR: f64 = 0.015;
-/// The same error if cross traffic got between the bursts' packets: C is then less certain.
-const SPARSE_BURST_ERROR: f64 = 0.03;
-/// The difference above which several hops are loaded, in standard errors and as a share of C.
-const MIN_DIFFERENCE_SIGMAS: f64 = 1.6;
-const MIN_DIFFERENCE_RATIO: f64 = 0.08;
-/// A difference too small for the flag, but the interval is then extended to the sweep's value.
-const HINT_RATIO: f64 = 0.06;
-/// The difference in the other direction above which the load changed, in standard errors.
-const MIN_CHANGE_SIGMAS: f64 = 2.5;
-/// Three tenths of a full-size packet in bits: noise that lasts longer hides queues.
-const NOISE_BITS: f64 = 3_600.0;
-const MIN_HIDDEN_SIGMAS: f64 = 2.0;
-/// The minimum number of trains in a sweep.
-const MIN_SWEEP_TRAINS: usize = 8;
-/// The error of the fluid model with several loaded hops, as a share of C.
-const SEVERAL_HOPS_ERROR: f64 = 0.08;
+/// The parameters of the fusion of the two methods.
+struct FusionTuning;
+
+impl FusionTuning {
+    /// The error of the fluid model itself, as a share of C.
+    const MODEL_ERROR: f64 = 0.015;
+    /// The same error if cross traffic got between the bursts' packets: C is then less certain.
+    const SPARSE_BURST_ERROR: f64 = 0.03;
+    /// The difference above which several hops are loaded, in standard errors and as a share of C.
+    const MIN_DIFFERENCE_SIGMAS: f64 = 1.6;
+    const MIN_DIFFERENCE_RATIO: f64 = 0.08;
+    /// A difference too small for the flag, but the interval is then extended to the sweep's value.
+    const HINT_RATIO: f64 = 0.06;
+    /// The difference in the other direction above which the load changed, in standard errors.
+    const MIN_CHANGE_SIGMAS: f64 = 2.5;
+    /// Three tenths of a full-size packet in bits: noise that lasts longer hides queues.
+    const NOISE_BITS: f64 = 3_600.0;
+    const MIN_HIDDEN_SIGMAS: f64 = 2.0;
+    /// The minimum number of trains in a sweep.
+    const MIN_SWEEP_TRAINS: usize = 8;
+    /// The error of the fluid model with several loaded hops, as a share of C.
+    const SEVERAL_HOPS_ERROR: f64 = 0.08;
+}
 
 /// The agreement of the two methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,14 +73,15 @@ pub fn fuse_methods(evidence: &TrainEvidence) -> Option<FusedEstimate> {
         hidden_ratio: dispersion.spread_ratio.min(0.2),
         burst_bits: queue.and_then(|q| compute_burst_bits(q, base_bps)),
     };
-    let swept = evidence.data.len() >= MIN_SWEEP_TRAINS;
+    let swept = evidence.data.len() >= FusionTuning::MIN_SWEEP_TRAINS;
     let data = if swept { evidence.data.as_slice() } else { &[] };
     let posterior = rate_sweep::compute_posterior(data, prior);
     let seconds: f64 = data.iter().map(|d| d.seconds).sum();
     // The trains' own scatter may be low by chance; the bursts seen in the queue are real.
     let sampling =
         prior.burst_bits.filter(|_| swept).map_or(0.0, |bits| (bits * base_bps / seconds).sqrt());
-    let model_ratio = if dispersion.dense { MODEL_ERROR } else { SPARSE_BURST_ERROR };
+    let model_ratio =
+        if dispersion.dense { FusionTuning::MODEL_ERROR } else { FusionTuning::SPARSE_BURST_ERROR };
     let fusion = combine_estimates(&posterior, swept, queue, sampling, model_ratio);
     let bps = fusion.capacity.value;
     let spread_bps = median(data.iter().map(|d| d.seconds))
@@ -138,9 +144,12 @@ fn is_queue_hidden_by_noise(
     capacity: BoundedValue,
 ) -> bool {
     by_sweep.is_some_and(|sweep| {
-        let error = sweep.deviation.hypot(capacity.value * queue.error_ratio.hypot(MODEL_ERROR));
-        queue.noise_s > NOISE_BITS / capacity.value
-            && queue.empty_ratio * capacity.value - sweep.value > MIN_HIDDEN_SIGMAS * error
+        let error = sweep
+            .deviation
+            .hypot(capacity.value * queue.error_ratio.hypot(FusionTuning::MODEL_ERROR));
+        queue.noise_s > FusionTuning::NOISE_BITS / capacity.value
+            && queue.empty_ratio * capacity.value - sweep.value
+                > FusionTuning::MIN_HIDDEN_SIGMAS * error
     })
 }
 
@@ -153,13 +162,15 @@ fn compare_methods(
     let (Some(queue), Some(sweep)) = (by_queue, by_sweep) else {
         return MethodAgreement::Alone;
     };
-    let model = MODEL_ERROR * capacity_bps;
+    let model = FusionTuning::MODEL_ERROR * capacity_bps;
     let scatter = sweep.deviation.max(sampling_bps);
     let error = queue.deviation.hypot(scatter).hypot(model * std::f64::consts::SQRT_2);
     let apart = sweep.value - queue.value;
-    if apart > MIN_DIFFERENCE_SIGMAS * error && apart > MIN_DIFFERENCE_RATIO * capacity_bps {
+    if apart > FusionTuning::MIN_DIFFERENCE_SIGMAS * error
+        && apart > FusionTuning::MIN_DIFFERENCE_RATIO * capacity_bps
+    {
         MethodAgreement::SeveralHops
-    } else if -apart > MIN_CHANGE_SIGMAS * error {
+    } else if -apart > FusionTuning::MIN_CHANGE_SIGMAS * error {
         MethodAgreement::Changed
     } else {
         MethodAgreement::Agree
@@ -187,14 +198,14 @@ fn widen_interval(
 ) -> BoundedValue {
     let capacity_bps = capacity.value;
     let model = match accord {
-        MethodAgreement::SeveralHops => SEVERAL_HOPS_ERROR,
+        MethodAgreement::SeveralHops => FusionTuning::SEVERAL_HOPS_ERROR,
         _ => model_ratio,
     } * capacity_bps;
     let reach = |to: f64| (to - level.value).hypot(1.96 * model);
     let mut low = level.value - reach(level.interval[0]);
     let mut high = level.value + reach(level.interval[1]);
     let hint = by_sweep.zip(by_queue).map_or(0.0, |(sweep, queue)| sweep.value - queue.value);
-    if accord == MethodAgreement::Agree && hint > HINT_RATIO * capacity_bps {
+    if accord == MethodAgreement::Agree && hint > FusionTuning::HINT_RATIO * capacity_bps {
         high = high.max(by_sweep.map_or(high, |sweep| sweep.value));
     }
     if accord == MethodAgreement::Changed {

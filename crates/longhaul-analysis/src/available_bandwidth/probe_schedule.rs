@@ -29,15 +29,20 @@ pub struct PriorPathFacts {
     pub path_mtu_bytes: Option<u32>,
 }
 
-/// The maximum number of burst rounds before the bursts are considered too short.
-const MAX_BURST_ROUNDS: u32 = 5;
-/// The number of sufficiently long bursts needed before the sweep.
-const ENOUGH_BURSTS: usize = 4;
-/// The number of packets in the first bursts.
-const FIRST_BURST: u32 = 17;
-const MIN_BURST_PACKETS: u32 = 8;
-/// A burst may be shorter than requested by this ratio.
-const SHORT_BURST: f64 = 0.8;
+/// The parameters of the schedule.
+struct ProbeScheduleTuning;
+
+impl ProbeScheduleTuning {
+    /// The maximum number of burst rounds before the bursts are considered too short.
+    const MAX_BURST_ROUNDS: u32 = 5;
+    /// The number of sufficiently long bursts needed before the sweep.
+    const ENOUGH_BURSTS: usize = 4;
+    /// The number of packets in the first bursts.
+    const FIRST_BURST: u32 = 17;
+    const MIN_BURST_PACKETS: u32 = 8;
+    /// A burst may be shorter than requested by this ratio.
+    const SHORT_BURST: f64 = 0.8;
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScheduleStage {
@@ -71,7 +76,7 @@ impl ProbeSchedule {
             plan: AvailablePlan { packet_bytes, ..plan.clone() },
             facts,
             seen: Vec::new(),
-            stage: ScheduleStage::Bursts { round: 0, packets: FIRST_BURST },
+            stage: ScheduleStage::Bursts { round: 0, packets: ProbeScheduleTuning::FIRST_BURST },
             next_index: 0,
         }
     }
@@ -120,7 +125,7 @@ impl ProbeSchedule {
                 train_planning::plan_light_mode(&shape, &self.purse)
             }
             ScheduleStage::Bursts { round, packets } => {
-                let count = if round == 0 { 2 } else { ENOUGH_BURSTS as u32 };
+                let count = if round == 0 { 2 } else { ProbeScheduleTuning::ENOUGH_BURSTS as u32 };
                 train_planning::plan_bursts(&shape, &self.purse, count, packets)
             }
             ScheduleStage::Sweep { round: 0 } => {
@@ -167,11 +172,11 @@ impl ProbeSchedule {
         let Some(dispersion) = evidence.dispersion else {
             // Bursts that overran a short queue give no result; nor do those within a few batches.
             let grown = if evidence.lost * 50 > evidence.sent {
-                (packets / 2).max(MIN_BURST_PACKETS)
+                (packets / 2).max(ProbeScheduleTuning::MIN_BURST_PACKETS)
             } else {
                 (packets * 4).min(timing_resolution::MAX_TRAIN_PACKETS)
             };
-            return if round < MAX_BURST_ROUNDS && grown != packets {
+            return if round < ProbeScheduleTuning::MAX_BURST_ROUNDS && grown != packets {
                 ScheduleStage::Bursts { round: round + 1, packets: grown }
             } else {
                 ScheduleStage::Done
@@ -180,16 +185,18 @@ impl ProbeSchedule {
         let bits = f64::from(self.plan.packet_bytes) * 8.0;
         let needed_s = dispersion.min_burst_s();
         let fits = (needed_s * dispersion.capacity_bps / bits).ceil() as u32 + 4;
-        let long_enough = evidence.count_long_bursts(SHORT_BURST * needed_s);
+        let long_enough = evidence.count_long_bursts(ProbeScheduleTuning::SHORT_BURST * needed_s);
         if fits > timing_resolution::MAX_TRAIN_PACKETS {
             return ScheduleStage::Done;
         }
-        if long_enough >= ENOUGH_BURSTS || round >= MAX_BURST_ROUNDS {
+        if long_enough >= ProbeScheduleTuning::ENOUGH_BURSTS
+            || round >= ProbeScheduleTuning::MAX_BURST_ROUNDS
+        {
             return ScheduleStage::Sweep { round: 0 };
         }
         ScheduleStage::Bursts {
             round: round + 1,
-            packets: fits.max(FIRST_BURST).max(packets.min(fits)),
+            packets: fits.max(ProbeScheduleTuning::FIRST_BURST).max(packets.min(fits)),
         }
     }
 

@@ -18,24 +18,29 @@ pub const CAPACITY_RATIOS: [f64; 15] =
     [0.92, 0.95, 0.97, 0.985, 1.0, 1.015, 1.03, 1.05, 1.08, 1.12, 1.18, 1.26, 1.4, 1.6, 1.9];
 /// Sizes in bits of a typical burst of cross traffic, logarithmic.
 const BURST_SIZES_BITS: [f64; 8] = [2e3, 6e3, 15e3, 40e3, 100e3, 240e3, 600e3, 1.6e6];
-/// The uncertainty of the fastest stretches: they are rarely too fast, more often too slow.
-const PRIOR_BELOW: f64 = 0.02;
-const PRIOR_ABOVE: f64 = 0.015;
-/// Deviations beyond this many standard errors count linearly.
-const HUBER_SIGMAS: f64 = 3.0;
-/// The minimum error of the model.
-const MIN_MODEL_ERROR: f64 = 0.004;
-const MODEL_ERROR_RATIO: f64 = 0.015;
-/// About a third of a full-size packet arrives too soon or too late.
-const GRAIN_BITS: f64 = 4e3;
-/// The maximum standard deviation of A over a train, as a share of C.
-const MAX_SWING_RATIO: f64 = 0.45;
-const HINGE_REACH: f64 = 6.0;
-const HINGE_STEPS: usize = 120;
-/// The number of rates of the initial queue: `2^(i/2)` from 1/4.
-const KAPPAS: usize = 17;
-const MIN_KAPPA: f64 = 0.25;
-const INTEGRAL_STEPS: usize = 120;
+/// The parameters of the rate sweep.
+struct RateSweepTuning;
+
+impl RateSweepTuning {
+    /// The uncertainty of the fastest stretches: they are rarely too fast, more often too slow.
+    const PRIOR_BELOW: f64 = 0.02;
+    const PRIOR_ABOVE: f64 = 0.015;
+    /// Deviations beyond this many standard errors count linearly.
+    const HUBER_SIGMAS: f64 = 3.0;
+    /// The minimum error of the model.
+    const MIN_MODEL_ERROR: f64 = 0.004;
+    const MODEL_ERROR_RATIO: f64 = 0.015;
+    /// About a third of a full-size packet arrives too soon or too late.
+    const GRAIN_BITS: f64 = 4e3;
+    /// The maximum standard deviation of A over a train, as a share of C.
+    const MAX_SWING_RATIO: f64 = 0.45;
+    const HINGE_REACH: f64 = 6.0;
+    const HINGE_STEPS: usize = 120;
+    /// The number of rates of the initial queue: `2^(i/2)` from 1/4.
+    const KAPPAS: usize = 17;
+    const MIN_KAPPA: f64 = 0.25;
+    const INTEGRAL_STEPS: usize = 120;
+}
 
 /// The strain of one train, as used by the fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,7 +106,11 @@ pub fn share_at_step(step: usize) -> f64 {
 }
 
 fn compute_log_prior(ratio: f64, prior: SweepPrior) -> f64 {
-    let width = if ratio < 1.0 { PRIOR_BELOW } else { PRIOR_ABOVE.hypot(prior.hidden_ratio) };
+    let width = if ratio < 1.0 {
+        RateSweepTuning::PRIOR_BELOW
+    } else {
+        RateSweepTuning::PRIOR_ABOVE.hypot(prior.hidden_ratio)
+    };
     let z = ratio.ln() / width.hypot(prior.error_ratio);
     // The grid is coarser at its upper end; each cell is weighted by its width.
     let at = CAPACITY_RATIOS.iter().position(|r| *r >= ratio).unwrap_or(0);
@@ -122,17 +131,23 @@ fn compute_log_likelihood(
     burst: f64,
 ) -> f64 {
     let one = |d: &TrainStrain| {
-        let swing = (burst * capacity / d.seconds).sqrt().min(MAX_SWING_RATIO * capacity);
+        let swing =
+            (burst * capacity / d.seconds).sqrt().min(RateSweepTuning::MAX_SWING_RATIO * capacity);
         let unit = swing / capacity;
         let kappa = 2.0 * available / swing;
         let (mean, variance) = table.at((d.rate_bps - available) / swing, kappa);
         // A few packets are not a Brownian motion.
-        let grain = GRAIN_BITS / (capacity * d.seconds);
-        let floor = MIN_MODEL_ERROR + MODEL_ERROR_RATIO * mean * unit + grain;
+        let grain = RateSweepTuning::GRAIN_BITS / (capacity * d.seconds);
+        let floor = RateSweepTuning::MIN_MODEL_ERROR
+            + RateSweepTuning::MODEL_ERROR_RATIO * mean * unit
+            + grain;
         let variance = variance * unit * unit + d.noise * d.noise + floor * floor;
         let z = (d.strain - mean * unit).abs() / variance.sqrt();
-        let cost =
-            if z <= HUBER_SIGMAS { 0.5 * z * z } else { HUBER_SIGMAS * (z - 0.5 * HUBER_SIGMAS) };
+        let cost = if z <= RateSweepTuning::HUBER_SIGMAS {
+            0.5 * z * z
+        } else {
+            RateSweepTuning::HUBER_SIGMAS * (z - 0.5 * RateSweepTuning::HUBER_SIGMAS)
+        };
         -cost - 0.5 * variance.ln()
     };
     data.iter().map(one).sum()
@@ -179,15 +194,16 @@ impl StrainTable {
 
     fn new() -> StrainTable {
         let row = |k: usize| {
-            let kappa = MIN_KAPPA * 2f64.powf(k as f64 / 2.0);
-            (0..=HINGE_STEPS)
+            let kappa = RateSweepTuning::MIN_KAPPA * 2f64.powf(k as f64 / 2.0);
+            (0..=RateSweepTuning::HINGE_STEPS)
                 .map(|i| {
-                    let z = HINGE_REACH * (2.0 * i as f64 / HINGE_STEPS as f64 - 1.0);
+                    let z = RateSweepTuning::HINGE_REACH
+                        * (2.0 * i as f64 / RateSweepTuning::HINGE_STEPS as f64 - 1.0);
                     z + compute_reflection(z, kappa)
                 })
                 .collect()
         };
-        StrainTable { rows: (0..KAPPAS).map(row).collect() }
+        StrainTable { rows: (0..RateSweepTuning::KAPPAS).map(row).collect() }
     }
 
     /// Returns the mean and the variance.
@@ -195,19 +211,22 @@ impl StrainTable {
         let idle = (1.5 * (0.5 - z).max(0.0)).powi(2);
         let first = if z < 0.0 { (1.0 / (kappa * kappa)).min(1.0) } else { 0.0 };
         let variance = 1.0 / (1.0 + idle) + first;
-        if z >= HINGE_REACH {
+        if z >= RateSweepTuning::HINGE_REACH {
             return (z, 1.0);
         }
-        if z <= -HINGE_REACH {
+        if z <= -RateSweepTuning::HINGE_REACH {
             // Both ends of the train meet a queue in equilibrium.
             return ((-0.5 / z - 1.0 / kappa).max(0.0), variance);
         }
-        let row = (2.0 * (kappa / MIN_KAPPA).log2()).clamp(0.0, (KAPPAS - 1) as f64);
+        let row = (2.0 * (kappa / RateSweepTuning::MIN_KAPPA).log2())
+            .clamp(0.0, (RateSweepTuning::KAPPAS - 1) as f64);
         let (below, part) = (row as usize, row.fract());
-        let above = (below + 1).min(KAPPAS - 1);
+        let above = (below + 1).min(RateSweepTuning::KAPPAS - 1);
         let at = |row: usize| {
-            let place = (z / HINGE_REACH + 1.0) * 0.5 * HINGE_STEPS as f64;
-            let cell = (place as usize).min(HINGE_STEPS - 1);
+            let place = (z / RateSweepTuning::HINGE_REACH + 1.0)
+                * 0.5
+                * RateSweepTuning::HINGE_STEPS as f64;
+            let cell = (place as usize).min(RateSweepTuning::HINGE_STEPS - 1);
             let (a, b) = (self.rows[row][cell], self.rows[row][cell + 1]);
             a + (b - a) * (place - cell as f64)
         };
@@ -220,14 +239,14 @@ impl StrainTable {
 /// reduced by the initial queue. Law of the running maximum: Borodin and Salminen 2002, 2.1.1.
 fn compute_reflection(z: f64, kappa: f64) -> f64 {
     let reach = (4.0 - z).max(4.0);
-    let step = reach / INTEGRAL_STEPS as f64;
+    let step = reach / RateSweepTuning::INTEGRAL_STEPS as f64;
     let one = |i: usize| {
         let x = (i as f64 + 0.5) * step;
         let lower = upper_tail(z + x);
         let mirrored = compute_mirrored_tail(z, x);
         (lower + mirrored) * (1.0 - (-kappa * x).exp()) * step
     };
-    (0..INTEGRAL_STEPS).map(one).sum()
+    (0..RateSweepTuning::INTEGRAL_STEPS).map(one).sum()
 }
 
 /// Returns `exp(-2zx) * P(N < z - x)` without overflow.

@@ -12,23 +12,28 @@
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::available::{ProbeTrain, TrainPurpose};
 
-/// The maximum step of the receiver's wall clock within a train.
-const MAX_CLOCK_STEP_NS: u64 = 20_000;
-/// The maximum pause of the sender, as a share of the train.
-const MAX_PAUSE_RATIO: f64 = 0.25;
-/// Trains with fewer packets are not checked for pauses.
-const MIN_PACKETS_FOR_PAUSE: usize = 10;
-/// The maximum loss at which the strain is used.
-const MAX_LOST_RATIO: f64 = 0.02;
-/// The maximum share of reordered packets or decreasing times; above it the clock is wrong.
-const MAX_BACKWARD_RATIO: f64 = 0.1;
-/// The maximum plausible variation of the delay within a train.
-const MAX_DELAY_SPREAD_S: f64 = 10.0;
-/// A gap between arrivals ends a batch if it is at least this long, and this share of the mean gap.
-const MIN_BATCH_GAP_S: f64 = 1.2e-6;
-const BATCH_GAP_RATIO: f64 = 0.15;
-/// The ratio of batches to packets above which the receiver does not batch.
-const UNBATCHED_RATIO: f64 = 0.95;
+/// The parameters of the checks of a train.
+struct TrainReadingTuning;
+
+impl TrainReadingTuning {
+    /// The maximum step of the receiver's wall clock within a train.
+    const MAX_CLOCK_STEP_NS: u64 = 20_000;
+    /// The maximum pause of the sender, as a share of the train.
+    const MAX_PAUSE_RATIO: f64 = 0.25;
+    /// Trains with fewer packets are not checked for pauses.
+    const MIN_PACKETS_FOR_PAUSE: usize = 10;
+    /// The maximum loss at which the strain is used.
+    const MAX_LOST_RATIO: f64 = 0.02;
+    /// The maximum share of reordered packets or decreasing times; above it the clock is wrong.
+    const MAX_BACKWARD_RATIO: f64 = 0.1;
+    /// The maximum plausible variation of the delay within a train.
+    const MAX_DELAY_SPREAD_S: f64 = 10.0;
+    /// A gap between arrivals ends a batch if it is at least this long, and this share of the mean gap.
+    const MIN_BATCH_GAP_S: f64 = 1.2e-6;
+    const BATCH_GAP_RATIO: f64 = 0.15;
+    /// The ratio of batches to packets above which the receiver does not batch.
+    const UNBATCHED_RATIO: f64 = 0.95;
+}
 
 /// The minimum number of batches for a rate.
 pub const MIN_BATCHES: usize = 4;
@@ -83,7 +88,7 @@ pub fn read_train(train: &ProbeTrain, zero: ClockZeros) -> Result<TrainReading, 
     if points.is_empty() {
         return Err(String::from("no packet of it arrived"));
     }
-    if backward as f64 > MAX_BACKWARD_RATIO * points.len() as f64 {
+    if backward as f64 > TrainReadingTuning::MAX_BACKWARD_RATIO * points.len() as f64 {
         return Err(String::from("its receive timestamps go backwards"));
     }
     check_plausible_times(&points)?;
@@ -119,7 +124,10 @@ fn check_train_fields(train: &ProbeTrain) -> Result<(), String> {
     if train.packet_bytes == 0 {
         return Err(String::from("its packet size is zero"));
     }
-    if train.clock_step_ns.is_some_and(|ns| ns.unsigned_abs() > MAX_CLOCK_STEP_NS) {
+    if train
+        .clock_step_ns
+        .is_some_and(|ns| ns.unsigned_abs() > TrainReadingTuning::MAX_CLOCK_STEP_NS)
+    {
         return Err(String::from("the receiver's clock stepped during it"));
     }
     if train.sent_ns.windows(2).any(|w| w[1] < w[0]) {
@@ -156,11 +164,13 @@ fn list_received_packets(train: &ProbeTrain, zero: ClockZeros) -> (Vec<ReceivedP
 fn check_plausible_times(points: &[ReceivedPacket]) -> Result<(), String> {
     let delays = || points.iter().map(ReceivedPacket::delay_s);
     let spread = delays().fold(f64::MIN, f64::max) - delays().fold(f64::MAX, f64::min);
-    if spread > MAX_DELAY_SPREAD_S {
+    if spread > TrainReadingTuning::MAX_DELAY_SPREAD_S {
         return Err(String::from("its delays spread over more than 10 s"));
     }
     let (first, last) = (points[0], points[points.len() - 1]);
-    if points.len() >= MIN_PACKETS_FOR_PAUSE && last.received_s <= first.received_s {
+    if points.len() >= TrainReadingTuning::MIN_PACKETS_FOR_PAUSE
+        && last.received_s <= first.received_s
+    {
         return Err(String::from("its receive timestamps do not advance"));
     }
     Ok(())
@@ -168,13 +178,15 @@ fn check_plausible_times(points: &[ReceivedPacket]) -> Result<(), String> {
 
 /// Checks that paced and back-to-back trains left without a pause.
 fn check_sender_pauses(train: &ProbeTrain, reading: &TrainReading) -> Result<(), String> {
-    if train.purpose == TrainPurpose::Idle || reading.packets < MIN_PACKETS_FOR_PAUSE {
+    if train.purpose == TrainPurpose::Idle
+        || reading.packets < TrainReadingTuning::MIN_PACKETS_FOR_PAUSE
+    {
         return Ok(());
     }
     let widest = train.sent_ns.windows(2).map(|w| ns_to_seconds(w[1] - w[0]));
     let widest = widest.fold(0.0, f64::max);
     let length = reading.sent_span_s().max(reading.received_span_s());
-    if widest > MAX_PAUSE_RATIO * length {
+    if widest > TrainReadingTuning::MAX_PAUSE_RATIO * length {
         return Err(String::from("its sender was delayed during it"));
     }
     Ok(())
@@ -190,7 +202,7 @@ impl TrainReading {
     }
 
     pub fn is_lossy(&self) -> bool {
-        self.lost as f64 > MAX_LOST_RATIO * self.packets as f64
+        self.lost as f64 > TrainReadingTuning::MAX_LOST_RATIO * self.packets as f64
     }
 
     /// The IP rate at which the train left.
@@ -230,7 +242,8 @@ impl TrainReading {
             return;
         }
         let mean_gap = (sound[count - 1].received_s - sound[0].received_s) / (count - 1) as f64;
-        let least = MIN_BATCH_GAP_S.max(BATCH_GAP_RATIO * mean_gap);
+        let least =
+            TrainReadingTuning::MIN_BATCH_GAP_S.max(TrainReadingTuning::BATCH_GAP_RATIO * mean_gap);
         let ends: Vec<usize> = (0..count - 1)
             .filter(|i| sound[i + 1].received_s - sound[*i].received_s >= least)
             .collect();
@@ -239,7 +252,7 @@ impl TrainReading {
             // The train is too short for its batches: none of its times is reliable.
             return;
         }
-        if batches as f64 >= UNBATCHED_RATIO * count as f64 {
+        if batches as f64 >= TrainReadingTuning::UNBATCHED_RATIO * count as f64 {
             self.kept = sound;
             return;
         }

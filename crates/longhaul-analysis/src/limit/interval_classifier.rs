@@ -18,32 +18,37 @@ use super::stream_traits::{
 };
 use longhaul_model::report::v1::observation::ObservedStream;
 
-/// A thread that runs or is runnable for this share of the time is short of CPU.
-const STARVED_RATIO: f64 = 0.85;
-/// A stream is stalled if nothing moved for this long with data outstanding.
-const STALL_US: u64 = 1_000_000;
-/// Unread bytes above this share of the advertised window: the reader is behind.
-const UNREAD_RATIO: f64 = 0.25;
-/// The limit of unread bytes if no window is known: more than a reader leaves between two reads.
-const MUCH_UNREAD_BYTES: u64 = 1 << 18;
-/// The window counts as level while its maximum is below this multiple of its minimum...
-const LEVEL_WINDOW_RATIO: f64 = 1.3;
-/// ... over this many intervals.
-const WINDOW_MEMORY: usize = 10;
-/// A thread that waited for a core for this share of the time is short of CPU, even if it slept for
-/// the rest.
-const WAITING_RATIO: f64 = 0.5;
-/// Slow start multiplies the window by at least this per interval of one round trip.
-const GROWTH_RATIO: f64 = 1.15;
-/// The path is full only while the rate is near its level.
-const NEAR_LEVEL_RATIO: f64 = 0.85;
-/// After a loss in a full queue, the path counts as the limit down to this share of the level.
-const SAG_RATIO: f64 = 0.7;
-/// Goodput above this share of the requested pacing rate counts as paced (headers are paced too).
-const PACED_RATIO: f64 = 0.85;
-/// CUBIC, RFC 9438: the constants C and 1 − β of K.
-const CUBIC_C: f64 = 0.4;
-const CUBIC_DROP: f64 = 0.3;
+/// The parameters of the classification.
+struct ClassifierTuning;
+
+impl ClassifierTuning {
+    /// A thread that runs or is runnable for this share of the time is short of CPU.
+    const STARVED_RATIO: f64 = 0.85;
+    /// A stream is stalled if nothing moved for this long with data outstanding.
+    const STALL_US: u64 = 1_000_000;
+    /// Unread bytes above this share of the advertised window: the reader is behind.
+    const UNREAD_RATIO: f64 = 0.25;
+    /// The limit of unread bytes if no window is known: more than a reader leaves between two reads.
+    const MUCH_UNREAD_BYTES: u64 = 1 << 18;
+    /// The window counts as level while its maximum is below this multiple of its minimum...
+    const LEVEL_WINDOW_RATIO: f64 = 1.3;
+    /// ... over this many intervals.
+    const WINDOW_MEMORY: usize = 10;
+    /// A thread that waited for a core for this share of the time is short of CPU, even if it slept for
+    /// the rest.
+    const WAITING_RATIO: f64 = 0.5;
+    /// Slow start multiplies the window by at least this per interval of one round trip.
+    const GROWTH_RATIO: f64 = 1.15;
+    /// The path is full only while the rate is near its level.
+    const NEAR_LEVEL_RATIO: f64 = 0.85;
+    /// After a loss in a full queue, the path counts as the limit down to this share of the level.
+    const SAG_RATIO: f64 = 0.7;
+    /// Goodput above this share of the requested pacing rate counts as paced (headers are paced too).
+    const PACED_RATIO: f64 = 0.85;
+    /// CUBIC, RFC 9438: the constants C and 1 − β of K.
+    const CUBIC_C: f64 = 0.4;
+    const CUBIC_DROP: f64 = 0.3;
+}
 
 /// One interval with its context.
 struct IntervalContext<'v, 'a> {
@@ -124,7 +129,7 @@ fn match_stalled(view: &IntervalContext) -> Option<IntervalState> {
         && view.now.acked_bytes.is_none_or(|bytes| bytes == 0)
         && view.now.window_limited.is_none_or(|share| share < HALF)
         && view.now.length_us()
-            >= STALL_US.max(view.run.idle_rtt_us.unwrap_or(0).saturating_mul(3));
+            >= ClassifierTuning::STALL_US.max(view.run.idle_rtt_us.unwrap_or(0).saturating_mul(3));
     ((waiting && idle) || by_timeout).then_some(IntervalState::StalledRto)
 }
 
@@ -142,7 +147,7 @@ fn match_sender_app(view: &IntervalContext) -> Option<IntervalState> {
 
 /// The thread almost never sleeps, and the windows it could fill stay unfilled.
 fn match_sender_cpu(view: &IntervalContext) -> Option<IntervalState> {
-    let starved = view.now.sender.demand()? >= STARVED_RATIO;
+    let starved = view.now.sender.demand()? >= ClassifierTuning::STARVED_RATIO;
     let filled = view.now.tcp.is_some_and(|t| {
         t.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * compute_window_room(t) as f64
             && t.unsent_bytes.is_some_and(|unsent| unsent > t.mss_bytes.saturating_mul(2))
@@ -164,12 +169,13 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
     let mss = view.now.tcp.map_or(0, |t| t.mss_bytes);
     let behind = match window {
         Some(window) => {
-            unread > mss.saturating_mul(2) && unread as f64 > UNREAD_RATIO * window as f64
+            unread > mss.saturating_mul(2)
+                && unread as f64 > ClassifierTuning::UNREAD_RATIO * window as f64
         }
-        None => unread > MUCH_UNREAD_BYTES,
+        None => unread > ClassifierTuning::MUCH_UNREAD_BYTES,
     };
-    let starved = reader.demand().is_some_and(|share| share >= STARVED_RATIO)
-        || reader.core_wait.is_some_and(|share| share >= WAITING_RATIO);
+    let starved = reader.demand().is_some_and(|share| share >= ClassifierTuning::STARVED_RATIO)
+        || reader.core_wait.is_some_and(|share| share >= ClassifierTuning::WAITING_RATIO);
     match (behind, starved, is_window_limited(view)) {
         (true, true, _) | (_, true, true) => Some(IntervalState::ReceiverCpu),
         (true, false, _) => Some(IntervalState::ReceiverApp),
@@ -182,11 +188,12 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
 fn match_pacing(view: &IntervalContext) -> Option<IntervalState> {
     let asked = view.run.plan.pacing_bps? as f64;
     let own = view.now.delivered_bytes * 8e6 / view.now.length_us().max(1) as f64;
-    (own >= PACED_RATIO * asked && !view.traits.standing_queue).then_some(IntervalState::Pacing)
+    (own >= ClassifierTuning::PACED_RATIO * asked && !view.traits.standing_queue)
+        .then_some(IntervalState::Pacing)
 }
 
 fn is_near_level(view: &IntervalContext) -> bool {
-    view.rate_bps >= NEAR_LEVEL_RATIO * view.run.level_bps
+    view.rate_bps >= ClassifierTuning::NEAR_LEVEL_RATIO * view.run.level_bps
 }
 
 fn match_full_path(view: &IntervalContext) -> Option<IntervalState> {
@@ -220,12 +227,13 @@ fn match_window_clip(view: &IntervalContext) -> Option<IntervalState> {
 fn is_window_growing(view: &IntervalContext) -> bool {
     let window =
         |i: &SampleInterval| i.tcp.and_then(|t| t.peer_window_bytes).or(i.own_window_bytes);
-    let earlier = view.before.len().saturating_sub(WINDOW_MEMORY);
+    let earlier = view.before.len().saturating_sub(ClassifierTuning::WINDOW_MEMORY);
     let past = view.before[earlier..].iter().filter_map(window).min();
     let growing = past.zip(window(view.now));
     // Growth that the next interval does not continue has ended.
-    growing.is_some_and(|(low, now)| now as f64 > LEVEL_WINDOW_RATIO * low.max(1) as f64)
-        && view.before.last().and_then(window) < window(view.now)
+    growing.is_some_and(|(low, now)| {
+        now as f64 > ClassifierTuning::LEVEL_WINDOW_RATIO * low.max(1) as f64
+    }) && view.before.last().and_then(window) < window(view.now)
 }
 
 fn match_send_buffer_clip(view: &IntervalContext) -> Option<IntervalState> {
@@ -238,7 +246,8 @@ fn match_slow_start(view: &IntervalContext) -> Option<IntervalState> {
     let fresh = tcp.retransmitted_segments == 0 && tcp.ca_state <= 1;
     let below = tcp.ssthresh_bytes.is_none_or(|threshold| tcp.cwnd_bytes < threshold);
     let earlier = view.before.last().and_then(|i| i.tcp).map(|t| t.cwnd_bytes);
-    let grew = earlier.is_none_or(|e| tcp.cwnd_bytes as f64 >= GROWTH_RATIO * e as f64);
+    let grew =
+        earlier.is_none_or(|e| tcp.cwnd_bytes as f64 >= ClassifierTuning::GROWTH_RATIO * e as f64);
     (fresh && below && grew).then_some(IntervalState::SlowStart)
 }
 
@@ -271,7 +280,9 @@ fn classify_loss(view: &IntervalContext, at: usize, plain: IntervalState) -> Int
     let trips = around.filter_map(|i| view.before.get(i).unwrap_or(view.now).rtt_us);
     let queued = trips.max().is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
     match queued {
-        true if view.rate_bps >= SAG_RATIO * view.run.level_bps => IntervalState::Sawtooth,
+        true if view.rate_bps >= ClassifierTuning::SAG_RATIO * view.run.level_bps => {
+            IntervalState::Sawtooth
+        }
         true => IntervalState::Overshot,
         false => plain,
     }
@@ -282,15 +293,15 @@ fn compute_recovery_seconds(until_loss: &[SampleInterval]) -> f64 {
     let windows = until_loss.iter().rev().take(3).filter_map(|i| i.tcp);
     let segments = windows.map(|t| t.cwnd_bytes as f64 / t.mss_bytes.max(1) as f64);
     let greatest = segments.fold(0.0, f64::max);
-    (greatest * CUBIC_DROP / CUBIC_C).cbrt().max(1.0)
+    (greatest * ClassifierTuning::CUBIC_DROP / ClassifierTuning::CUBIC_C).cbrt().max(1.0)
 }
 
 /// Above ssthresh, without loss or queue, and still growing: slow start was left too early.
 fn match_climbing(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp?;
-    let earlier = view.before.len().saturating_sub(WINDOW_MEMORY);
+    let earlier = view.before.len().saturating_sub(ClassifierTuning::WINDOW_MEMORY);
     let past = view.before.get(earlier)?.tcp?.cwnd_bytes;
-    let gains = tcp.cwnd_bytes as f64 > past as f64 * GROWTH_RATIO;
+    let gains = tcp.cwnd_bytes as f64 > past as f64 * ClassifierTuning::GROWTH_RATIO;
     let full = tcp.unacked_bytes as f64 >= 0.7 * tcp.cwnd_bytes as f64;
     (gains && full && !view.run.flat).then_some(IntervalState::Climbing)
 }

@@ -19,16 +19,21 @@ use longhaul_model::report::v1::plan::RunTransport;
 pub const PRIMARY_RATIO: f64 = 0.6;
 /// If two limiters have this share each, both are named.
 pub const SHARED_RATIO: f64 = 0.3;
-/// The minimum share of a limiter that is named.
-const MIN_SHARE: f64 = 0.35;
-/// Without a steady part, this share of ramp states makes the run a ramp.
-const RAMP_RATIO: f64 = 0.3;
-/// Losses that would allow only this share of the mean rate were caused by the run itself.
-const OWN_LOSS_RATIO: f64 = 0.05;
-/// UDP: the requested rate was delivered if this share of it arrived.
-const UDP_DELIVERED_RATIO: f64 = 0.97;
-/// UDP: a loss ratio above this limits the rate.
-const UDP_LOSS_RATIO: f64 = 0.005;
+/// The parameters of the verdict.
+struct VerdictTuning;
+
+impl VerdictTuning {
+    /// The minimum share of a limiter that is named.
+    const MIN_SHARE: f64 = 0.35;
+    /// Without a steady part, this share of ramp states makes the run a ramp.
+    const RAMP_RATIO: f64 = 0.3;
+    /// Losses that would allow only this share of the mean rate were caused by the run itself.
+    const OWN_LOSS_RATIO: f64 = 0.05;
+    /// UDP: the requested rate was delivered if this share of it arrived.
+    const UDP_DELIVERED_RATIO: f64 = 0.97;
+    /// UDP: a loss ratio above this limits the rate.
+    const UDP_LOSS_RATIO: f64 = 0.005;
+}
 
 /// A run of fewer round trips shows only its beginning.
 pub const SHORT_TRIPS: u64 = 20;
@@ -54,7 +59,7 @@ pub fn find_limiter(run: &RunView) -> RunVerdict {
         let confidence_ratio = sureness.max(shares.limiter(Limiter::Ramp));
         return RunVerdict { limiter: Limiter::Ramp, confidence_ratio, shares, second: None };
     }
-    let limiter = if share >= MIN_SHARE { first } else { Limiter::Unknown };
+    let limiter = if share >= VerdictTuning::MIN_SHARE { first } else { Limiter::Unknown };
     let confidence_ratio = match limiter {
         Limiter::Unknown => 0.0,
         _ => share * (1.0 - shares.state(IntervalState::Unknown)),
@@ -86,7 +91,8 @@ fn rate_ramp_confidence(
     let unexplained = shares.limiter(Limiter::Unknown) >= PRIMARY_RATIO;
     let climbs = ramp_detection::is_still_climbing(&run.arrivals);
     let overshot = first == Limiter::Loss && is_self_inflicted_loss(run);
-    (ramping >= RAMP_RATIO || (climbs && unexplained) || overshot).then_some(ramping.max(0.5))
+    (ramping >= VerdictTuning::RAMP_RATIO || (climbs && unexplained) || overshot)
+        .then_some(ramping.max(0.5))
 }
 
 /// Returns true if slow start overran the path and lost a burst from which the run did not recover:
@@ -99,7 +105,9 @@ fn is_self_inflicted_loss(run: &RunView) -> bool {
     });
     let bytes: f64 = streams.iter().map(|s| s.receiver.bytes as f64).sum();
     let mean_bps = bytes * 8e6 / run.observation.elapsed_us.max(1) as f64;
-    bound.is_some_and(|each| each * (streams.len() as f64) < OWN_LOSS_RATIO * mean_bps)
+    bound.is_some_and(|each| {
+        each * (streams.len() as f64) < VerdictTuning::OWN_LOSS_RATIO * mean_bps
+    })
 }
 
 fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerdict {
@@ -108,11 +116,11 @@ fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerd
     let asked = rate_bps as f64;
     let sent = totals.sender_bytes as f64 * 8.0 / seconds;
     let came = totals.receiver_bytes as f64 * 8.0 / seconds;
-    let (limiter, confidence_ratio) = if came >= UDP_DELIVERED_RATIO * asked {
+    let (limiter, confidence_ratio) = if came >= VerdictTuning::UDP_DELIVERED_RATIO * asked {
         (Limiter::Application, 1.0)
-    } else if totals.loss_ratio.is_some_and(|ratio| ratio > UDP_LOSS_RATIO) {
+    } else if totals.loss_ratio.is_some_and(|ratio| ratio > VerdictTuning::UDP_LOSS_RATIO) {
         (Limiter::Loss, 0.8)
-    } else if sent < UDP_DELIVERED_RATIO * asked && is_sender_busy(run) {
+    } else if sent < VerdictTuning::UDP_DELIVERED_RATIO * asked && is_sender_busy(run) {
         (Limiter::CpuSender, 0.8)
     } else {
         (Limiter::Unknown, 0.0)

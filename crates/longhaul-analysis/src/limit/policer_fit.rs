@@ -17,49 +17,54 @@ use super::run_view::RunView;
 use crate::stats::quantile::{median, quantile, sort_finite};
 use crate::stats::robust_scale::{mad_scale, mean_and_deviation};
 
-/// The minimum number of lost segments (Flach: 15 lost and 15 passed).
-const MIN_POLICED_SEGMENTS: f64 = 15.0;
-/// Retransmissions below this share may be random loss and overshoot.
-const MIN_LOSS_RATIO: f64 = 0.0005;
-/// The minimum number of slots with loss: the replay needs a pattern, bursts need a repetition.
-const MIN_REPLAY_SLOTS: usize = 5;
-const MIN_BURST_SLOTS: usize = 2;
-/// The maximum share of losses preceded by a queue (Flach: a fifth).
-const MAX_QUEUED_RATIO: f64 = 0.2;
-/// Maximum shares: loss fills outside the tolerance, pass fills below the loss level (Flach).
-const MAX_LOSS_OUTSIDE: f64 = 0.1;
-const MAX_PASS_BELOW: f64 = 0.03;
-/// Tolerance: two round trips at the rate (Flach), and a quarter of a slot for our coarser time.
-const TOLERANCE_RTTS: f64 = 2.0;
-const TOLERANCE_SLOTS: f64 = 0.25;
-/// With losses in nearly every slot, only a bucket keeps the rate this flat.
-const DENSE_RATIO: f64 = 0.6;
-const DENSE_SCATTER: f64 = 0.04;
-/// Limits for blocks of slots. A bucket evens its rate out, so that four slots scatter a quarter as
-/// much as one (measured: 1.8 % at 11 % loss, 6 % per slot); with random loss it is half as much
-/// (11 %, and 22 % per slot).
-const BLOCK_SLOTS: usize = 4;
-const MIN_BLOCKS: usize = 8;
-const DENSE_BLOCK_SCATTER: f64 = 0.03;
-/// The minimum ratio of goodput to the bound of random loss: random loss gave 1.3, a policer 5.9.
-const MIN_OVER_BOUND: f64 = 2.5;
-const MIN_OVER_BOUND_REPLAY: f64 = 1.5;
-/// Above this ratio, few random losses cannot explain the rate, clustered or not.
-const FAR_OVER_BOUND: f64 = 4.0;
-const MIN_FAR_SLOTS: usize = 3;
-/// If RTTs at losses exceed those elsewhere by this much (and this share of the idle RTT), a short
-/// queue filled before each loss: a link, not a policer.
-const QUEUE_RISE_US: f64 = 500.0;
-const QUEUE_RISE_RATIO: f64 = 0.05;
-/// The minimum number of slots without loss for the comparison.
-const MIN_CALM_SLOTS: usize = 3;
-/// A single overrun: the minimum number of lost segments, and their share of all sent segments.
-const MIN_OVERRUN_SEGMENTS: f64 = 50.0;
-const MIN_OVERRUN_RATIO: f64 = 0.005;
-/// The minimum ratio of variance to mean of the losses per slot; 1 for random loss.
-const MIN_CLUSTERING: f64 = 4.0;
-/// The maximum ratio of fast intervals to the mean: a policed rate has an upper limit.
-const MAX_TOP_RATIO: f64 = 1.6;
+/// The parameters of the policer detection.
+struct PolicerFitTuning;
+
+impl PolicerFitTuning {
+    /// Retransmissions below this share may be random loss and overshoot.
+    const MIN_LOSS_RATIO: f64 = 0.0005;
+    /// The minimum number of slots with loss: the replay needs a pattern, bursts need a repetition.
+    const MIN_REPLAY_SLOTS: usize = 5;
+    const MIN_BURST_SLOTS: usize = 2;
+    /// The maximum share of losses preceded by a queue (Flach: a fifth).
+    const MAX_QUEUED_RATIO: f64 = 0.2;
+    /// Maximum shares: loss fills outside the tolerance, pass fills below the loss level (Flach).
+    const MAX_LOSS_OUTSIDE: f64 = 0.1;
+    const MAX_PASS_BELOW: f64 = 0.03;
+    /// Tolerance: two round trips at the rate (Flach), and a quarter of a slot for our coarser time.
+    const TOLERANCE_RTTS: f64 = 2.0;
+    const TOLERANCE_SLOTS: f64 = 0.25;
+    /// With losses in nearly every slot, only a bucket keeps the rate this flat.
+    const DENSE_RATIO: f64 = 0.6;
+    const DENSE_SCATTER: f64 = 0.04;
+    /// Limits for blocks of slots. A bucket evens its rate out, so that four slots scatter a quarter as
+    /// much as one (measured: 1.8 % at 11 % loss, 6 % per slot); with random loss it is half as much
+    /// (11 %, and 22 % per slot).
+    const BLOCK_SLOTS: usize = 4;
+    const MIN_BLOCKS: usize = 8;
+    const DENSE_BLOCK_SCATTER: f64 = 0.03;
+    /// The minimum ratio of goodput to the bound of random loss: random loss gave 1.3, a policer 5.9.
+    const MIN_OVER_BOUND: f64 = 2.5;
+    const MIN_OVER_BOUND_REPLAY: f64 = 1.5;
+    /// Above this ratio, few random losses cannot explain the rate, clustered or not.
+    const FAR_OVER_BOUND: f64 = 4.0;
+    const MIN_FAR_SLOTS: usize = 3;
+    /// If RTTs at losses exceed those elsewhere by this much (and this share of the idle RTT), a short
+    /// queue filled before each loss: a link, not a policer.
+    const QUEUE_RISE_US: f64 = 500.0;
+    const QUEUE_RISE_RATIO: f64 = 0.05;
+    /// The minimum number of slots without loss for the comparison.
+    const MIN_CALM_SLOTS: usize = 3;
+    /// A single overrun: the minimum number of lost segments, and their share of all sent segments.
+    const MIN_OVERRUN_SEGMENTS: f64 = 50.0;
+    const MIN_OVERRUN_RATIO: f64 = 0.005;
+    /// The minimum ratio of variance to mean of the losses per slot; 1 for random loss.
+    const MIN_CLUSTERING: f64 = 4.0;
+    /// The maximum ratio of fast intervals to the mean: a policed rate has an upper limit.
+    const MAX_TOP_RATIO: f64 = 1.6;
+    /// The minimum number of lost segments (Flach: 15 lost and 15 passed).
+    const MIN_LOST_SEGMENTS: f64 = 15.0;
+}
 
 /// A time slot, all streams together.
 #[derive(Debug, Clone, Copy)]
@@ -85,10 +90,10 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let lost: f64 = slots.iter().map(|s| s.lost).sum();
     let loss_ratio = run.loss_ratio?;
     let queued = losing.iter().filter(|i| slots[**i].queued).count() as f64;
-    let plain = lost >= MIN_POLICED_SEGMENTS
-        && loss_ratio >= MIN_LOSS_RATIO
-        && queued <= MAX_QUEUED_RATIO * losing.len() as f64
-        && losing.len() >= MIN_BURST_SLOTS
+    let plain = lost >= PolicerFitTuning::MIN_LOST_SEGMENTS
+        && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO
+        && queued <= PolicerFitTuning::MAX_QUEUED_RATIO * losing.len() as f64
+        && losing.len() >= PolicerFitTuning::MIN_BURST_SLOTS
         && !run.is_dropped_by_hosts();
     if !plain {
         return None;
@@ -114,7 +119,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         loss_ratio,
         over_bound,
         loss_slots: losing.len(),
-        sparse: (losing.len() as f64) < DENSE_RATIO * held.len() as f64,
+        sparse: (losing.len() as f64) < PolicerFitTuning::DENSE_RATIO * held.len() as f64,
     })
 }
 
@@ -140,9 +145,9 @@ fn has_bucket_pattern(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> b
 /// in flight was lost without a queue, and random loss cannot explain the rate that followed. The
 /// rate found is what TCP had grown back to, and may be below the policer's.
 fn is_single_overrun(after: &[PolicerSlot], lost: f64, random_bps: f64, loss_ratio: f64) -> bool {
-    lost >= MIN_OVERRUN_SEGMENTS
-        && loss_ratio >= MIN_OVERRUN_RATIO
-        && compute_slot_rate(after) >= FAR_OVER_BOUND * random_bps
+    lost >= PolicerFitTuning::MIN_OVERRUN_SEGMENTS
+        && loss_ratio >= PolicerFitTuning::MIN_OVERRUN_RATIO
+        && compute_slot_rate(after) >= PolicerFitTuning::FAR_OVER_BOUND * random_bps
 }
 
 fn compute_random_bound_bps(run: &RunView, loss_ratio: f64) -> Option<f64> {
@@ -154,50 +159,56 @@ fn compute_random_bound_bps(run: &RunView, loss_ratio: f64) -> Option<f64> {
 /// Returns true if nearly every slot has loss and yet the rate is constant.
 fn is_dense_loss(held: &[PolicerSlot]) -> bool {
     let losing = held.iter().filter(|s| s.lost >= 1.0).count();
-    losing >= MIN_REPLAY_SLOTS
-        && losing as f64 >= DENSE_RATIO * held.len() as f64
+    losing >= PolicerFitTuning::MIN_REPLAY_SLOTS
+        && losing as f64 >= PolicerFitTuning::DENSE_RATIO * held.len() as f64
         && (is_level_rate(held) || is_level_in_blocks(held))
 }
 
 fn is_level_rate(held: &[PolicerSlot]) -> bool {
     let rates: Vec<f64> = held.iter().map(|s| s.bytes / s.seconds()).collect();
     let level = median(rates.iter().copied()).unwrap_or(0.0);
-    mad_scale(&rates).is_some_and(|scatter| scatter < DENSE_SCATTER * level)
+    mad_scale(&rates).is_some_and(|scatter| scatter < PolicerFitTuning::DENSE_SCATTER * level)
 }
 
 fn is_level_in_blocks(held: &[PolicerSlot]) -> bool {
-    let rates: Vec<f64> = held.chunks_exact(BLOCK_SLOTS).map(compute_slot_rate).collect();
-    rates.len() >= MIN_BLOCKS
-        && mean_and_deviation(&rates)
-            .is_some_and(|(mean, deviation)| deviation < DENSE_BLOCK_SCATTER * mean)
+    let rates: Vec<f64> =
+        held.chunks_exact(PolicerFitTuning::BLOCK_SLOTS).map(compute_slot_rate).collect();
+    rates.len() >= PolicerFitTuning::MIN_BLOCKS
+        && mean_and_deviation(&rates).is_some_and(|(mean, deviation)| {
+            deviation < PolicerFitTuning::DENSE_BLOCK_SCATTER * mean
+        })
 }
 
 fn matches_replay(run: &RunView, held: &[PolicerSlot], rate_bps: f64, over_bound: f64) -> bool {
     let (on_loss, on_pass) = replay_bucket_fills(held, rate_bps);
-    if on_loss.len() < MIN_REPLAY_SLOTS || on_pass.len() < MIN_REPLAY_SLOTS {
+    if on_loss.len() < PolicerFitTuning::MIN_REPLAY_SLOTS
+        || on_pass.len() < PolicerFitTuning::MIN_REPLAY_SLOTS
+    {
         return false;
     }
     let middle = |fills: &[f64]| median(fills.iter().copied()).unwrap_or(0.0);
     let mean = |fills: &[f64]| fills.iter().sum::<f64>() / fills.len() as f64;
     let trip = rate_bps / 8.0 * run.idle_rtt_us.unwrap_or(0) as f64 / 1e6;
-    let grain = rate_bps / 8.0 * TOLERANCE_SLOTS * held[0].seconds();
+    let grain = rate_bps / 8.0 * PolicerFitTuning::TOLERANCE_SLOTS * held[0].seconds();
     let level = middle(&on_loss);
-    let outside = |f: &&f64| (**f - level).abs() > TOLERANCE_RTTS * trip + grain;
+    let outside = |f: &&f64| (**f - level).abs() > PolicerFitTuning::TOLERANCE_RTTS * trip + grain;
     let below = |f: &&f64| **f < level - 0.75 * trip - grain;
-    over_bound >= MIN_OVER_BOUND_REPLAY
+    over_bound >= PolicerFitTuning::MIN_OVER_BOUND_REPLAY
         && middle(&on_pass) > level
         && mean(&on_pass) > mean(&on_loss)
-        && on_loss.iter().filter(outside).count() as f64 <= MAX_LOSS_OUTSIDE * on_loss.len() as f64
-        && on_pass.iter().filter(below).count() as f64 <= MAX_PASS_BELOW * on_pass.len() as f64
+        && on_loss.iter().filter(outside).count() as f64
+            <= PolicerFitTuning::MAX_LOSS_OUTSIDE * on_loss.len() as f64
+        && on_pass.iter().filter(below).count() as f64
+            <= PolicerFitTuning::MAX_PASS_BELOW * on_pass.len() as f64
 }
 
 /// Few losses, far too few for the rate, always after the bucket was drained, and a limited rate.
 fn is_far_above_random(held: &[PolicerSlot], rate_bps: f64, over_bound: f64) -> bool {
     let (on_loss, on_pass) = replay_bucket_fills(held, rate_bps);
     let mean = |fills: &[f64]| fills.iter().sum::<f64>() / fills.len() as f64;
-    on_loss.len() >= MIN_FAR_SLOTS
+    on_loss.len() >= PolicerFitTuning::MIN_FAR_SLOTS
         && !on_pass.is_empty()
-        && over_bound >= FAR_OVER_BOUND
+        && over_bound >= PolicerFitTuning::FAR_OVER_BOUND
         && mean(&on_pass) > mean(&on_loss)
         && has_rate_limit(held)
 }
@@ -221,9 +232,10 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot]) -> bool {
     };
     let (losing, calm) = (trips(true), trips(false));
     let rise = quantile(&losing, 0.5).zip(quantile(&calm, 0.5)).map(|(l, c)| l - c);
-    let telling = QUEUE_RISE_US.max(QUEUE_RISE_RATIO * run.idle_rtt_us.unwrap_or(0) as f64);
-    losing.len() >= MIN_REPLAY_SLOTS
-        && calm.len() >= MIN_CALM_SLOTS
+    let telling = PolicerFitTuning::QUEUE_RISE_US
+        .max(PolicerFitTuning::QUEUE_RISE_RATIO * run.idle_rtt_us.unwrap_or(0) as f64);
+    losing.len() >= PolicerFitTuning::MIN_REPLAY_SLOTS
+        && calm.len() >= PolicerFitTuning::MIN_CALM_SLOTS
         && rise.is_some_and(|rise| rise >= telling)
 }
 
@@ -231,14 +243,15 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot]) -> bool {
 fn has_rate_limit(held: &[PolicerSlot]) -> bool {
     let rates = sort_finite(held.iter().map(|s| s.bytes / s.seconds()));
     let level = rates.iter().sum::<f64>() / rates.len() as f64;
-    quantile(&rates, 0.95).is_some_and(|top| top <= MAX_TOP_RATIO * level)
+    quantile(&rates, 0.95).is_some_and(|top| top <= PolicerFitTuning::MAX_TOP_RATIO * level)
 }
 
 fn has_loss_bursts(held: &[PolicerSlot], over_bound: f64) -> bool {
     let losses: Vec<f64> = held.iter().map(|s| s.lost).collect();
-    let clumped = mean_and_deviation(&losses)
-        .is_some_and(|(mean, deviation)| deviation * deviation >= MIN_CLUSTERING * mean);
-    over_bound >= MIN_OVER_BOUND && clumped && has_rate_limit(held)
+    let clumped = mean_and_deviation(&losses).is_some_and(|(mean, deviation)| {
+        deviation * deviation >= PolicerFitTuning::MIN_CLUSTERING * mean
+    });
+    over_bound >= PolicerFitTuning::MIN_OVER_BOUND && clumped && has_rate_limit(held)
 }
 
 /// Returns the bytes above the rate before the first loss: the bucket, which was full at the start.

@@ -14,27 +14,32 @@ use crate::stats::quantile::{median, quantile, sort_finite};
 use crate::stats::robust_scale::mad_scale;
 use crate::throughput::arrival_timeline::RunArrivals;
 
-/// Bins are joined until they last this long: shorter ones hold too few packets.
-const BIN_US: u64 = 50_000;
-/// The maximum number of bins; more are joined further, because the search resolves seconds, not
-/// milliseconds, and its cost grows with the bins.
-const MAX_BINS: usize = 4000;
-/// The minimum numbers of bins before and after the knee; at 172 ms a bin lasts one round trip.
-const MIN_BINS_BEFORE: usize = 4;
-const MIN_BINS_AFTER: usize = 8;
-/// The minimum step; a smaller one is a change of load.
-const MIN_STEP_RATIO: f64 = 1.08;
-/// The minimum distance of the two levels, in standard errors.
-const MIN_Z: f64 = 6.0;
-/// The maximum difference between the halves of the second part, which has to be level.
-const MAX_DRIFT_AFTER: f64 = 0.06;
-/// The maximum drift in the first part, on top of half the step.
-const MAX_DRIFT_BEFORE: f64 = 0.05;
-/// The minimum scatter assumed, as a share of the level (bins contain whole packets).
-const MIN_SCATTER: f64 = 0.005;
-/// The ramp ends when the rate first reaches this share of its maximum running median.
-const RAMP_END_RATIO: f64 = 0.9;
-const RAMP_WIDTH: usize = 5;
+/// The parameters of the shaper detection.
+struct ShaperFitTuning;
+
+impl ShaperFitTuning {
+    /// Bins are joined until they last this long: shorter ones hold too few packets.
+    const BIN_US: u64 = 50_000;
+    /// The maximum number of bins; more are joined further, because the search resolves seconds, not
+    /// milliseconds, and its cost grows with the bins.
+    const MAX_BINS: usize = 4000;
+    /// The minimum numbers of bins before and after the knee; at 172 ms a bin lasts one round trip.
+    const MIN_BINS_BEFORE: usize = 4;
+    const MIN_BINS_AFTER: usize = 8;
+    /// The minimum step; a smaller one is a change of load.
+    const MIN_STEP_RATIO: f64 = 1.08;
+    /// The minimum distance of the two levels, in standard errors.
+    const MIN_Z: f64 = 6.0;
+    /// The maximum difference between the halves of the second part, which has to be level.
+    const MAX_DRIFT_AFTER: f64 = 0.06;
+    /// The maximum drift in the first part, on top of half the step.
+    const MAX_DRIFT_BEFORE: f64 = 0.05;
+    /// The minimum scatter assumed, as a share of the level (bins contain whole packets).
+    const MIN_SCATTER: f64 = 0.005;
+    const RAMP_WIDTH: usize = 5;
+    /// The ramp ends when the rate first reaches this share of its maximum running median.
+    const RAMP_RATIO: f64 = 0.9;
+}
 
 pub fn find_shaper(arrivals: &RunArrivals) -> Option<ShaperFit> {
     let bins = join_bins(arrivals);
@@ -70,7 +75,7 @@ struct RateSlot {
 
 fn join_bins(arrivals: &RunArrivals) -> Vec<RateSlot> {
     let total = arrivals.to_us() - arrivals.from_us();
-    let least = BIN_US.max(total / MAX_BINS as u64);
+    let least = ShaperFitTuning::BIN_US.max(total / ShaperFitTuning::MAX_BINS as u64);
     let mut slots = Vec::new();
     let (mut from_us, mut bytes, mut seconds) = (arrivals.from_us(), 0.0, 0.0);
     for bin in &arrivals.bins {
@@ -87,10 +92,10 @@ fn join_bins(arrivals: &RunArrivals) -> Vec<RateSlot> {
 
 fn find_ramp_end(slots: &[RateSlot]) -> Option<usize> {
     let rates: Vec<f64> = slots.iter().map(|s| s.rate_bps).collect();
-    let width = RAMP_WIDTH.min(rates.len().max(1));
+    let width = ShaperFitTuning::RAMP_WIDTH.min(rates.len().max(1));
     let medians = rates.windows(width).filter_map(|w| median(w.iter().copied()));
     let greatest = medians.reduce(f64::max).filter(|m| *m > 0.0)?;
-    rates.iter().position(|r| *r >= RAMP_END_RATIO * greatest)
+    rates.iter().position(|r| *r >= ShaperFitTuning::RAMP_RATIO * greatest)
 }
 
 /// Returns the point at which two constants fit best, with enough bins on both sides.
@@ -104,8 +109,8 @@ fn find_breakpoint(rates: &[f64]) -> Option<usize> {
         let (sum, squares) = (sums[to].0 - sums[from].0, sums[to].1 - sums[from].1);
         squares - sum * sum / (to - from) as f64
     };
-    let last = rates.len().checked_sub(MIN_BINS_AFTER)?;
-    (MIN_BINS_BEFORE..=last)
+    let last = rates.len().checked_sub(ShaperFitTuning::MIN_BINS_AFTER)?;
+    (ShaperFitTuning::MIN_BINS_BEFORE..=last)
         .map(|knee| (knee, error(0, knee) + error(knee, rates.len())))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(knee, _)| knee)
@@ -113,18 +118,18 @@ fn find_breakpoint(rates: &[f64]) -> Option<usize> {
 
 fn is_step_accepted(before: &[f64], after: &[f64]) -> bool {
     let (high, low) = (compute_median_rate(before), compute_median_rate(after));
-    if low <= 0.0 || high / low <= MIN_STEP_RATIO {
+    if low <= 0.0 || high / low <= ShaperFitTuning::MIN_STEP_RATIO {
         return false;
     }
     let error = |part: &[f64], level: f64| {
-        let scatter = mad_scale(part).unwrap_or(0.0).max(MIN_SCATTER * level);
+        let scatter = mad_scale(part).unwrap_or(0.0).max(ShaperFitTuning::MIN_SCATTER * level);
         scatter * scatter / part.len() as f64
     };
     let z = (high - low) / (error(before, high) + error(after, low)).sqrt();
     let step = high / low - 1.0;
-    z > MIN_Z
-        && compute_drift(before) < 0.5 * step + MAX_DRIFT_BEFORE
-        && compute_drift(after) < MAX_DRIFT_AFTER
+    z > ShaperFitTuning::MIN_Z
+        && compute_drift(before) < 0.5 * step + ShaperFitTuning::MAX_DRIFT_BEFORE
+        && compute_drift(after) < ShaperFitTuning::MAX_DRIFT_AFTER
         && compute_lower_tail(before) > high.midpoint(low)
         && compute_upper_tail(after) < high.midpoint(low)
 }

@@ -16,20 +16,25 @@ use longhaul_model::report::v1::observation::{ObservedStream, TcpReading};
 pub const HALF: f64 = 0.5;
 /// Outstanding bytes below this share of both windows are limited by the send buffer.
 pub const BELOW_WINDOW_RATIO: f64 = 0.9;
-/// A congestion window that changed by this factor while the rate did not is not the limit.
-const MOVED_RATIO: f64 = 1.2;
-/// If unsent bytes are below this share of the outstanding ones, the buffer has no reserve.
-const NO_RESERVE_RATIO: f64 = 0.1;
-/// A stream whose send buffer ran dry in this share of its samples has a small buffer.
-const DRY_RATIO: f64 = 0.4;
-/// A requested rate is kept if this share of it is reached.
-const KEPT_RATIO: f64 = 0.9;
-/// A standing queue raises even the lower RTTs of a stream. A quarter, because a window slightly
-/// above the BDP takes a while to build its queue.
-const STANDING_QUANTILE: f64 = 0.25;
-/// The quantile for a queue that almost never empties. The bursts of a small send buffer also
-/// queue, in half of the samples and more, but not in these.
-const EVER_STANDING_QUANTILE: f64 = 0.1;
+/// The parameters of a stream's traits.
+struct StreamTraitsTuning;
+
+impl StreamTraitsTuning {
+    /// A congestion window that changed by this factor while the rate did not is not the limit.
+    const MOVED_RATIO: f64 = 1.2;
+    /// If unsent bytes are below this share of the outstanding ones, the buffer has no reserve.
+    const NO_RESERVE_RATIO: f64 = 0.1;
+    /// A stream whose send buffer ran dry in this share of its samples has a small buffer.
+    const DRY_RATIO: f64 = 0.4;
+    /// A requested rate is kept if this share of it is reached.
+    const KEPT_RATIO: f64 = 0.9;
+    /// A standing queue raises even the lower RTTs of a stream. A quarter, because a window slightly
+    /// above the BDP takes a while to build its queue.
+    const STANDING_QUANTILE: f64 = 0.25;
+    /// The quantile for a queue that almost never empties. The bursts of a small send buffer also
+    /// queue, in half of the samples and more, but not in these.
+    const EVER_STANDING_QUANTILE: f64 = 0.1;
+}
 
 #[derive(Debug, Clone, Copy)]
 pub struct StreamTraits {
@@ -49,12 +54,16 @@ impl StreamTraits {
         stream: &ObservedStream,
         intervals: &[SampleInterval],
     ) -> StreamTraits {
-        let standing_queue = has_standing_queue(run, intervals, STANDING_QUANTILE);
+        let standing_queue =
+            has_standing_queue(run, intervals, StreamTraitsTuning::STANDING_QUANTILE);
         StreamTraits {
             standing_queue,
             window_moved: has_window_moved(run, intervals),
-            small_buffer: !has_standing_queue(run, intervals, EVER_STANDING_QUANTILE)
-                && has_small_send_buffer(run, stream, intervals),
+            small_buffer: !has_standing_queue(
+                run,
+                intervals,
+                StreamTraitsTuning::EVER_STANDING_QUANTILE,
+            ) && has_small_send_buffer(run, stream, intervals),
             requested_rate_state: find_requested_rate_state(run).filter(|_| !standing_queue),
         }
     }
@@ -66,7 +75,9 @@ fn find_requested_rate_state(run: &RunView) -> Option<IntervalState> {
     let whole = (run.arrivals.from_us(), run.arrivals.to_us());
     let (from_us, to_us) = run.steady.map_or(whole, |s| (s.from_us, s.to_us));
     let reached = run.arrivals.rate_between_bps(from_us, to_us);
-    let kept = |asked: Option<u64>| asked.is_some_and(|bps| reached >= KEPT_RATIO * bps as f64);
+    let kept = |asked: Option<u64>| {
+        asked.is_some_and(|bps| reached >= StreamTraitsTuning::KEPT_RATIO * bps as f64)
+    };
     if kept(run.plan.write_rate_bps) {
         return Some(IntervalState::SenderApp);
     }
@@ -83,7 +94,7 @@ fn has_window_moved(run: &RunView, intervals: &[SampleInterval]) -> bool {
     let judged = intervals.iter().filter(|i| run.is_judged(i));
     let windows = sort_finite(judged.filter_map(|i| i.tcp).map(|t| t.cwnd_bytes as f64));
     let ends = quantile(&windows, 0.1).zip(quantile(&windows, 0.9));
-    ends.is_some_and(|(low, high)| high > MOVED_RATIO * low)
+    ends.is_some_and(|(low, high)| high > StreamTraitsTuning::MOVED_RATIO * low)
 }
 
 /// Returns true if a requested send buffer is smaller than the windows, or the buffer ran dry below
@@ -96,7 +107,7 @@ fn has_small_send_buffer(
 ) -> bool {
     let judged = || intervals.iter().filter(|i| run.is_judged(i) && i.tcp.is_some());
     let dry = judged().filter(|i| is_send_buffer_dry(i)).count() as f64;
-    let often = dry >= DRY_RATIO * judged().count() as f64 && dry > 0.0;
+    let often = dry >= StreamTraitsTuning::DRY_RATIO * judged().count() as f64 && dry > 0.0;
     let rooms =
         sort_finite(judged().filter_map(|i| i.tcp).map(|tcp| compute_window_room(tcp) as f64));
     let asked = stream.sender.send_buffer.filter(|b| b.asked_bytes.is_some());
@@ -117,7 +128,8 @@ pub fn is_send_buffer_dry(interval: &SampleInterval) -> bool {
     let Some(tcp) = interval.tcp else {
         return false;
     };
-    let reserve = (NO_RESERVE_RATIO * tcp.unacked_bytes as f64).max(2.0 * tcp.mss_bytes as f64);
+    let reserve = (StreamTraitsTuning::NO_RESERVE_RATIO * tcp.unacked_bytes as f64)
+        .max(2.0 * tcp.mss_bytes as f64);
     let dry = tcp.unsent_bytes.is_some_and(|unsent| unsent as f64 <= reserve);
     let below = (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * compute_window_room(tcp) as f64;
     interval.sender.asleep() >= HALF && dry && below

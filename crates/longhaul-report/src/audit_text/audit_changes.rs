@@ -2,7 +2,6 @@
 
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{RateUnit, count_of, or_absent};
-use crate::text_page::capitalize_first;
 use longhaul_model::report::v1::host::{
     AuditObservation, ChangeEffect, ChangeProof, SettingChange,
 };

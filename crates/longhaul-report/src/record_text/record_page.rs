@@ -2,8 +2,8 @@
 
 use super::{describe_class, list_figures, record_title, write_rule};
 use crate::document::{DocumentTable, ReportDocument};
-use crate::text_page::capitalize_first;
 use longhaul_model::report::v1::{PathReport, RunInfo};
+use longhaul_model::units::capitalize_first;
 use longhaul_record::speed_record::{
     ManifestEntry, RecordLeg, RecordStop, SpeedRecord, format_mark,
 };

@@ -25,16 +25,21 @@ use crate::available_bandwidth::train_reading::{ReceivedPacket, TrainReading};
 use crate::stats::quantile::median;
 use longhaul_model::report::v1::available::TrainPurpose;
 
-/// The minimum number of packets on each side of the knee.
-const MIN_SIDE_PACKETS: usize = 3;
-/// The minimum ratio of the rates; a smaller step is cross traffic.
-const MIN_RATE_STEP: f64 = 1.15;
-/// The minimum F statistic of the two lines against the single one.
-const MIN_F_STATISTIC: f64 = 20.0;
-/// The assumed error of a timestamp.
-const KNEE_STAMP_S: f64 = 0.5e-6;
-/// The maximum number of positions tested as the knee; more points are sampled evenly.
-const MAX_KNEE_POSITIONS: usize = 400;
+/// The parameters of the knee of one train.
+struct KneeTuning;
+
+impl KneeTuning {
+    /// The minimum number of packets on each side of the knee.
+    const MIN_SIDE_PACKETS: usize = 3;
+    /// The minimum ratio of the rates; a smaller step is cross traffic.
+    const MIN_RATE_STEP: f64 = 1.15;
+    /// The minimum F statistic of the two lines against the single one.
+    const MIN_F_STATISTIC: f64 = 20.0;
+    /// The maximum number of positions tested as the knee; more points are sampled evenly.
+    const MAX_KNEE_POSITIONS: usize = 400;
+    /// The assumed error of a timestamp.
+    const STAMP_S: f64 = 0.5e-6;
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateKnee {
@@ -84,21 +89,23 @@ pub fn find_knee_by_arrivals(reading: &TrainReading) -> Option<RateKnee> {
 }
 
 fn find_knee_in(points: &[(f64, f64)], reading: &TrainReading) -> Option<RateKnee> {
-    if points.len() < 2 * MIN_SIDE_PACKETS + 2 {
+    if points.len() < 2 * KneeTuning::MIN_SIDE_PACKETS + 2 {
         return None;
     }
     let whole = fit_line(points);
-    let step = points.len().div_ceil(MAX_KNEE_POSITIONS);
-    let (first, second) = (MIN_SIDE_PACKETS..=points.len() - MIN_SIDE_PACKETS)
+    let step = points.len().div_ceil(KneeTuning::MAX_KNEE_POSITIONS);
+    let (first, second) = (KneeTuning::MIN_SIDE_PACKETS
+        ..=points.len() - KneeTuning::MIN_SIDE_PACKETS)
         .step_by(step)
         .map(|at| (fit_line(&points[..at]), fit_line(&points[at..])))
         .min_by(|a, b| (a.0.error + a.1.error).total_cmp(&(b.0.error + b.1.error)))?;
     let freedom = points.len() as f64 - 4.0;
-    let floor = points.len() as f64 * KNEE_STAMP_S * KNEE_STAMP_S;
+    let floor = points.len() as f64 * KneeTuning::STAMP_S * KneeTuning::STAMP_S;
     let two = (first.error + second.error).max(floor);
     let better = (whole.error - two) / 2.0 / (two / freedom);
-    let slows = first.s_per_byte > 0.0 && second.s_per_byte > MIN_RATE_STEP * first.s_per_byte;
-    if !slows || better < MIN_F_STATISTIC {
+    let slows =
+        first.s_per_byte > 0.0 && second.s_per_byte > KneeTuning::MIN_RATE_STEP * first.s_per_byte;
+    if !slows || better < KneeTuning::MIN_F_STATISTIC {
         return None;
     }
     let at_bytes = (first.start_s - second.start_s) / (second.s_per_byte - first.s_per_byte);
@@ -126,24 +133,30 @@ fn list_arrival_points(kept: &[ReceivedPacket], packet_bytes: f64) -> Vec<(f64, 
     kept.iter().map(of).collect()
 }
 
-/// The rest before a train after which the bucket counts as full again.
-const REPEATED_REST_S: f64 = 0.05;
-/// The minimum gap that ends the first round of long trains.
-const ROUND_GAP_S: f64 = 0.5;
-/// The minimum ratio of peak to sustained rate at which a single knee justifies a repetition.
-const MIN_REPEATED_STEP: f64 = 1.3;
-/// The maximum relative deviation of the long trains' rate from the sustained rate.
-const MAX_RATE_DEVIATION: f64 = 0.1;
-/// The excess is queued if the delay grows by this share of the time, or steps up by this time.
-const MIN_DELAY_STRAIN: f64 = 0.05;
-pub const MIN_QUEUE_WAIT_S: f64 = 5e-3;
+/// The parameters of a knee that repeats.
+pub struct RepeatedKneeTuning;
+
+impl RepeatedKneeTuning {
+    /// The minimum gap that ends the first round of long trains.
+    const ROUND_GAP_S: f64 = 0.5;
+    /// The maximum relative deviation of the long trains' rate from the sustained rate.
+    const MAX_RATE_DEVIATION: f64 = 0.1;
+    /// The excess is queued if the delay grows by this share of the time, or steps up by this time.
+    const MIN_DELAY_STRAIN: f64 = 0.05;
+    pub const MIN_QUEUE_WAIT_S: f64 = 5e-3;
+    /// The minimum ratio of peak to sustained rate at which a single knee justifies a repetition.
+    const MIN_RATE_STEP: f64 = 1.3;
+    /// The rest before a train after which the bucket counts as full again.
+    const RESTED_S: f64 = 0.05;
+}
 
 /// Returns the knee of the first long train if it slowed down for good, as by an empty bucket.
 pub fn find_knee_hint(evidence: &TrainEvidence) -> Option<RateKnee> {
     let trains = list_first_long_trains(evidence);
     let knee = find_knee_by_arrivals(trains.first()?)?;
     let stays = is_rate_sustained(&trains, knee.sustained_bps);
-    (stays && knee.peak_bps > MIN_REPEATED_STEP * knee.sustained_bps).then_some(knee)
+    (stays && knee.peak_bps > RepeatedKneeTuning::MIN_RATE_STEP * knee.sustained_bps)
+        .then_some(knee)
 }
 
 /// Finds a bucket that empties in each train after a rest, and in no other train.
@@ -153,7 +166,7 @@ pub fn find_repeated_knee(evidence: &TrainEvidence) -> Option<TokenBucketEstimat
     let (mut rested, mut late) = (vec![*trains.first()?], Vec::new());
     for pair in trains[look.saturating_sub(1)..].windows(2) {
         let rest_s = pair[1].sent_s[0] - pair[0].sent_s[1];
-        if rest_s >= REPEATED_REST_S {
+        if rest_s >= RepeatedKneeTuning::RESTED_S {
             rested.push(pair[1]);
         } else {
             late.push(pair[1]);
@@ -180,7 +193,9 @@ fn list_long_readings(evidence: &TrainEvidence) -> Vec<&TrainReading> {
 /// Returns the long trains before the repetitions.
 pub fn list_first_long_trains(evidence: &TrainEvidence) -> Vec<&TrainReading> {
     let mut trains = list_long_readings(evidence);
-    let is_rest = |pair: &[&TrainReading]| pair[1].sent_s[0] - pair[0].sent_s[1] >= ROUND_GAP_S;
+    let is_rest = |pair: &[&TrainReading]| {
+        pair[1].sent_s[0] - pair[0].sent_s[1] >= RepeatedKneeTuning::ROUND_GAP_S
+    };
     let last = trains.windows(2).position(is_rest);
     trains.truncate(last.map_or(trains.len(), |last| last + 1));
     trains
@@ -195,7 +210,7 @@ fn is_rate_sustained(look: &[&TrainReading], sustained_bps: f64) -> bool {
         return false;
     };
     let bps = (later.len() - 1) as f64 * first.bits / (to - from).max(1e-9);
-    (bps / sustained_bps - 1.0).abs() < MAX_RATE_DEVIATION
+    (bps / sustained_bps - 1.0).abs() < RepeatedKneeTuning::MAX_RATE_DEVIATION
 }
 
 /// Returns whether packets after the knee were queued.
@@ -211,5 +226,6 @@ fn is_queued_after_knee(reading: &TrainReading, knees: &[RateKnee]) -> bool {
         median(part.iter().map(crate::available_bandwidth::train_reading::ReceivedPacket::delay_s))
     };
     let waited = middle(after).zip(middle(before));
-    strain > MIN_DELAY_STRAIN || waited.is_some_and(|(late, soon)| late - soon > MIN_QUEUE_WAIT_S)
+    strain > RepeatedKneeTuning::MIN_DELAY_STRAIN
+        || waited.is_some_and(|(late, soon)| late - soon > RepeatedKneeTuning::MIN_QUEUE_WAIT_S)
 }

@@ -12,11 +12,16 @@ use crate::limit::shaper_fit;
 use crate::stats::quantile::{median, sort_finite};
 use crate::throughput::arrival_timeline::RunArrivals;
 
-/// The length of a bin, and the minimum number of packets in it.
-const BIN_US: u64 = 50_000;
-const MIN_PACKETS_IN_BIN: f64 = 20.0;
-/// A policer loses at least this share of the excess after the knee.
-const POLICER_PART: f64 = 0.5;
+/// The parameters of the step of the rate within a train.
+struct RateStepTuning;
+
+impl RateStepTuning {
+    /// The length of a bin, and the minimum number of packets in it.
+    const BIN_US: u64 = 50_000;
+    const MIN_PACKETS_IN_BIN: f64 = 20.0;
+    /// A policer loses at least this share of the excess after the knee.
+    const POLICER_PART: f64 = 0.5;
+}
 
 /// Finds a bucket that the long trains emptied.
 pub fn find_rate_step(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
@@ -24,16 +29,18 @@ pub fn find_rate_step(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
     let bits = trains.first()?.bits;
     let arrived = sort_finite(trains.iter().flat_map(|r| r.points.iter().map(|p| p.received_s)));
     let (first_s, last_s) = (*arrived.first()?, *arrived.last()?);
-    let needed_us = MIN_PACKETS_IN_BIN * (last_s - first_s) * 1e6 / arrived.len() as f64;
-    let bin_us = BIN_US.max(needed_us as u64);
+    let needed_us =
+        RateStepTuning::MIN_PACKETS_IN_BIN * (last_s - first_s) * 1e6 / arrived.len() as f64;
+    let bin_us = RateStepTuning::BIN_US.max(needed_us as u64);
     let rates = compute_bin_rates(&arrived, bin_us, bits);
     let found = shaper_fit::find_shaper(&RunArrivals::from_rates(&rates, bin_us))?;
     let knee_s = first_s + found.knee_us as f64 / 1e6;
     let (offered_bps, lost_ratio) = measure_after_knee(&trains, knee_s, bits)?;
     let expected = 1.0 - found.sustained_bps / offered_bps;
     // A shaper whose queue overflows loses as much as a policer, but its packets were queued.
-    let waits = compute_added_delay_s(&trains, knee_s).is_some_and(|s| s > knee::MIN_QUEUE_WAIT_S);
-    let kind = if !waits && lost_ratio > POLICER_PART * expected && expected > 0.0 {
+    let waits = compute_added_delay_s(&trains, knee_s)
+        .is_some_and(|s| s > knee::RepeatedKneeTuning::MIN_QUEUE_WAIT_S);
+    let kind = if !waits && lost_ratio > RateStepTuning::POLICER_PART * expected && expected > 0.0 {
         TokenBucketKind::Policer
     } else {
         TokenBucketKind::Shaper

@@ -16,43 +16,48 @@ pub const SMALL_BYTES: u32 = 100;
 /// The assumed rate of an unknown path: slow, so that the time budget holds.
 pub const UNKNOWN_BPS: f64 = 1e7;
 
-/// The number of trains in the first sweep, and their minimum number.
-const TRAINS: usize = 24;
-const MIN_TRAINS: usize = 10;
-/// The approximate number of packets in a train at the dispersion rate when the budget is tight.
-const SHORTEST_PACKETS: f64 = 25.0;
-const SWEEP_BITS: f64 = 4e6;
-const CAREFUL_SWEEP_BITS: f64 = 24e6;
-const MIN_TRAIN_S: f64 = 1.2e-3;
-/// The number of trains sent one after another without small probes between them.
-const TRAINS_TOGETHER: usize = 3;
-/// Small probes: their duration, their mean gap, and their maximum share of the path's rate.
-const IDLE_S: f64 = 1.2;
-const CAREFUL_IDLE_S: f64 = 3.0;
-const IDLE_GAP_S: f64 = 2e-3;
-const IDLE_LOAD: f64 = 0.03;
-/// Light mode: the number of bursts, and the total time.
-const LIGHT_BURSTS: u32 = 2;
-const LIGHT_S: f64 = 0.9;
-/// The transmission time of a packet above which small probes suffice and trains would disturb.
-const SLOW_PACKET_S: f64 = 0.6e-3;
-/// The rest before the long trains, so that a bucket is full again.
-const REFILL_US: u64 = 2_000_000;
-/// The rate of the long trains as a ratio of the capacity: slightly less than fills the link.
-const LONG_RATIO: f64 = 0.97;
-/// The share of time and bytes for the long trains; the rest is for their repetitions.
-const LONG_PART: f64 = 0.75;
-/// Repetitions: their length beyond the knee, and the time to drain before them.
-const REPETITION_KNEES: f64 = 1.7;
-const MIN_REPETITION_KNEES: f64 = 1.3;
-const MIN_PACKETS_AFTER_KNEE: u32 = 20;
-const FIRST_REPETITION_REST_US: u64 = 1_000_000;
-const MIN_REPETITION_REST_US: u64 = 60_000;
-/// The target error as a share of the capacity, for which more trains are planned.
-const WANTED_ERROR: f64 = 0.02;
-const MAX_MORE_TRAINS: usize = 48;
-/// The maximum number of packets that a server accepts in one request.
-const MAX_LONG_PACKETS: u32 = 150_000;
+/// The parameters of the trains of a round.
+struct TrainPlanTuning;
+
+impl TrainPlanTuning {
+    /// The number of trains in the first sweep, and their minimum number.
+    const TRAINS: usize = 24;
+    const MIN_TRAINS: usize = 10;
+    /// The approximate number of packets in a train at the dispersion rate when the budget is tight.
+    const SHORTEST_PACKETS: f64 = 25.0;
+    const SWEEP_BITS: f64 = 4e6;
+    const CAREFUL_SWEEP_BITS: f64 = 24e6;
+    const MIN_TRAIN_S: f64 = 1.2e-3;
+    /// The number of trains sent one after another without small probes between them.
+    const TRAINS_TOGETHER: usize = 3;
+    /// Small probes: their duration, their mean gap, and their maximum share of the path's rate.
+    const IDLE_S: f64 = 1.2;
+    const CAREFUL_IDLE_S: f64 = 3.0;
+    const IDLE_GAP_S: f64 = 2e-3;
+    const IDLE_LOAD: f64 = 0.03;
+    /// Light mode: the number of bursts, and the total time.
+    const LIGHT_BURSTS: u32 = 2;
+    const LIGHT_S: f64 = 0.9;
+    /// The transmission time of a packet above which small probes suffice and trains would disturb.
+    const SLOW_PACKET_S: f64 = 0.6e-3;
+    /// The rest before the long trains, so that a bucket is full again.
+    const REFILL_US: u64 = 2_000_000;
+    /// The rate of the long trains as a ratio of the capacity: slightly less than fills the link.
+    const LONG_RATIO: f64 = 0.97;
+    /// The share of time and bytes for the long trains; the rest is for their repetitions.
+    const LONG_PART: f64 = 0.75;
+    /// Repetitions: their length beyond the knee, and the time to drain before them.
+    const REPETITION_KNEES: f64 = 1.7;
+    const MIN_REPETITION_KNEES: f64 = 1.3;
+    const MIN_PACKETS_AFTER_KNEE: u32 = 20;
+    const FIRST_REPETITION_REST_US: u64 = 1_000_000;
+    const MIN_REPETITION_REST_US: u64 = 60_000;
+    /// The target error as a share of the capacity, for which more trains are planned.
+    const WANTED_ERROR: f64 = 0.02;
+    const MAX_MORE_TRAINS: usize = 48;
+    /// The maximum number of packets that a server accepts in one request.
+    const MAX_LONG_PACKETS: u32 = 150_000;
+}
 
 /// The parameters from which trains are planned.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +100,7 @@ impl TrainShape {
 
     /// Returns a train that empties a token bucket.
     fn bucket(&self, packets: u32, pause_us: u64) -> TrainPlan {
-        let rate_bps = LONG_RATIO * self.capacity_bps;
+        let rate_bps = TrainPlanTuning::LONG_RATIO * self.capacity_bps;
         let purpose = TrainPurpose::Bucket;
         TrainPlan { purpose, packets, pause_us, ..self.train(rate_bps, 0.0, 0.0) }
     }
@@ -114,8 +119,8 @@ impl TrainShape {
     /// Returns the time for small probes in one round of the mode.
     fn idle_s(&self) -> f64 {
         match self.mode {
-            AvailableMode::Careful => CAREFUL_IDLE_S,
-            _ => IDLE_S,
+            AvailableMode::Careful => TrainPlanTuning::CAREFUL_IDLE_S,
+            _ => TrainPlanTuning::IDLE_S,
         }
     }
 
@@ -128,11 +133,12 @@ impl TrainShape {
 
 /// Plans the single round of light mode.
 pub fn plan_light_mode(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan> {
-    let bursts = LIGHT_BURSTS * timing_resolution::LIGHT_PACKETS * shape.packet_bytes;
+    let bursts =
+        TrainPlanTuning::LIGHT_BURSTS * timing_resolution::LIGHT_PACKETS * shape.packet_bytes;
     let left = purse.bytes.saturating_sub(u64::from(bursts));
     let probes = (left / u64::from(SMALL_BYTES)).min(400) as u32;
-    let seconds = LIGHT_S.min(purse.seconds() - 0.05);
-    let parts = LIGHT_BURSTS + 1;
+    let seconds = TrainPlanTuning::LIGHT_S.min(purse.seconds() - 0.05);
+    let parts = TrainPlanTuning::LIGHT_BURSTS + 1;
     let each = probes / parts;
     let spread = f64::from(each) + 2.0 * f64::from(each).sqrt();
     let gap_s = (seconds / f64::from(parts) - 0.02) / spread;
@@ -166,14 +172,15 @@ pub fn plan_bursts(
 /// Plans small probes with the trains of the first sweep among them.
 pub fn plan_main_sweep(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan> {
     let careful = shape.mode == AvailableMode::Careful;
-    let bits = if careful { CAREFUL_SWEEP_BITS } else { SWEEP_BITS };
+    let bits =
+        if careful { TrainPlanTuning::CAREFUL_SWEEP_BITS } else { TrainPlanTuning::SWEEP_BITS };
     let bits = bits.min(purse.bits(shape.rate_bps) / 2.0);
-    let seconds = compute_train_seconds(shape, bits, TRAINS)
-        .max(SHORTEST_PACKETS * shape.bits() / shape.rate_bps);
+    let seconds = compute_train_seconds(shape, bits, TrainPlanTuning::TRAINS)
+        .max(TrainPlanTuning::SHORTEST_PACKETS * shape.bits() / shape.rate_bps);
     let affordable = (bits / (0.75 * shape.rate_bps * seconds)) as usize;
-    let count = affordable.clamp(MIN_TRAINS, TRAINS);
+    let count = affordable.clamp(TrainPlanTuning::MIN_TRAINS, TrainPlanTuning::TRAINS);
     let mut rng = SplitMix64::new(shape.seed);
-    if !careful && shape.bits() / shape.rate_bps > SLOW_PACKET_S {
+    if !careful && shape.bits() / shape.rate_bps > TrainPlanTuning::SLOW_PACKET_S {
         // Trains and their queues would take most of the time and hide it from the probes.
         return interleave_idle_probes(shape, purse, &[], seconds, f64::MAX, &mut rng);
     }
@@ -194,12 +201,12 @@ pub fn plan_more_trains(
     let high = (available + 0.5 * capacity).max(1.1 * capacity);
     let high = high.min(compute_max_rate(shape)).max(low);
     let middle = low.midpoint(high);
-    let needed = fusion.burst_bits / WANTED_ERROR.powi(2) * middle / capacity;
+    let needed = fusion.burst_bits / TrainPlanTuning::WANTED_ERROR.powi(2) * middle / capacity;
     let bits = needed.min(purse.bits(shape.rate_bps) / 2.0);
     let least = compute_train_seconds(shape, 0.0, 1);
     // Long trains show a sharper knee; too long ones fill queues.
     let long = least.max(0.01 * (1e8 / capacity).clamp(0.2, 2.0));
-    let count = ((bits / middle / long) as usize).clamp(8, MAX_MORE_TRAINS);
+    let count = ((bits / middle / long) as usize).clamp(8, TrainPlanTuning::MAX_MORE_TRAINS);
     let seconds = least.max(bits / middle / count as f64);
     let mut rng = SplitMix64::new(shape.seed);
     let step = (high - low) / count as f64;
@@ -222,19 +229,20 @@ pub fn plan_long_trains(
     purse: &TrainBudget,
     time_us: Option<u64>,
 ) -> Vec<TrainPlan> {
-    let rest_s = REFILL_US as f64 / 1e6 + 0.1;
-    let seconds =
-        (time_us.unwrap_or(0) as f64 / 1e6).min(LONG_PART * (purse.seconds() - rest_s)).max(0.0);
-    let rate_bps = LONG_RATIO * shape.capacity_bps;
-    let most = (LONG_PART * purse.bytes as f64 * 8.0 / shape.bits()) as u32;
+    let rest_s = TrainPlanTuning::REFILL_US as f64 / 1e6 + 0.1;
+    let seconds = (time_us.unwrap_or(0) as f64 / 1e6)
+        .min(TrainPlanTuning::LONG_PART * (purse.seconds() - rest_s))
+        .max(0.0);
+    let rate_bps = TrainPlanTuning::LONG_RATIO * shape.capacity_bps;
+    let most = (TrainPlanTuning::LONG_PART * purse.bytes as f64 * 8.0 / shape.bits()) as u32;
     let packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
     // Fast paths are probed for a shorter time.
-    let mut packets = packets.min(MAX_LONG_PACKETS);
+    let mut packets = packets.min(TrainPlanTuning::MAX_LONG_PACKETS);
     let mut trains = Vec::new();
     while packets > 0 {
         let part = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
         packets -= part;
-        let pause_us = if trains.is_empty() { REFILL_US } else { 0 };
+        let pause_us = if trains.is_empty() { TrainPlanTuning::REFILL_US } else { 0 };
         trains.push(shape.bucket(part, pause_us));
     }
     trains
@@ -247,14 +255,15 @@ pub fn plan_repeated_trains(
     sustained_bps: f64,
 ) -> Vec<TrainPlan> {
     let knee = (knee_bytes * 8.0 / shape.bits()) as u32;
-    let packets = (REPETITION_KNEES * f64::from(knee)) as u32 + MIN_PACKETS_AFTER_KNEE;
+    let packets = (TrainPlanTuning::REPETITION_KNEES * f64::from(knee)) as u32
+        + TrainPlanTuning::MIN_PACKETS_AFTER_KNEE;
     let packets = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
-    if f64::from(packets) < MIN_REPETITION_KNEES * f64::from(knee) {
+    if f64::from(packets) < TrainPlanTuning::MIN_REPETITION_KNEES * f64::from(knee) {
         return Vec::new();
     }
     let pair_s = f64::from(2 * packets) * shape.bits() / sustained_bps;
-    let first_us = FIRST_REPETITION_REST_US;
-    let later_us = (1e6 * pair_s) as u64 + MIN_REPETITION_REST_US;
+    let first_us = TrainPlanTuning::FIRST_REPETITION_REST_US;
+    let later_us = (1e6 * pair_s) as u64 + TrainPlanTuning::MIN_REPETITION_REST_US;
     [first_us, later_us, later_us]
         .into_iter()
         .flat_map(|rest_us| [shape.bucket(packets, rest_us), shape.bucket(packets, 0)])
@@ -263,7 +272,9 @@ pub fn plan_repeated_trains(
 
 fn compute_train_seconds(shape: &TrainShape, bits: f64, count: usize) -> f64 {
     let by_bits = bits / (0.75 * shape.rate_bps * count as f64);
-    MIN_TRAIN_S.max(timing_resolution::TRAIN_BATCHES * shape.batching_s).max(by_bits)
+    TrainPlanTuning::MIN_TRAIN_S
+        .max(timing_resolution::TRAIN_BATCHES * shape.batching_s)
+        .max(by_bits)
 }
 
 fn compute_max_rate(shape: &TrainShape) -> f64 {
@@ -292,7 +303,8 @@ fn interleave_idle_probes(
     idle_s: f64,
     rng: &mut SplitMix64,
 ) -> Vec<TrainPlan> {
-    let gap_s = IDLE_GAP_S.max(f64::from(SMALL_BYTES) * 8.0 / (IDLE_LOAD * shape.rate_bps));
+    let gap_s = TrainPlanTuning::IDLE_GAP_S
+        .max(f64::from(SMALL_BYTES) * 8.0 / (TrainPlanTuning::IDLE_LOAD * shape.rate_bps));
     let cost_s = |rate: f64| {
         let sent = (10.0 * shape.bits() / rate).max(seconds);
         sent + shape.drain_s(rate, sent) + (0.15 * seconds).max(1e-3) + 1e-3
@@ -310,7 +322,11 @@ fn interleave_idle_probes(
         .collect();
     let sweep_s: f64 = rates.iter().map(|r| cost_s(*r)).sum();
     // Long trains leave long queues: fewer, longer periods of small probes.
-    let together = if seconds > 0.02 { 2 * TRAINS_TOGETHER } else { TRAINS_TOGETHER };
+    let together = if seconds > 0.02 {
+        2 * TrainPlanTuning::TRAINS_TOGETHER
+    } else {
+        TrainPlanTuning::TRAINS_TOGETHER
+    };
     let groups = rates.len().div_ceil(together) + 1;
     let idle_s = idle_s.min(0.9 * (left - sweep_s)).max(0.0);
     let each = (idle_s / gap_s / groups as f64) as u32;
@@ -356,6 +372,6 @@ mod tests {
         };
         let trains = plan_long_trains(&shape, &TrainBudget::new(&plan, facts), plan.shaper_time_us);
         let packets: u32 = trains.iter().map(|train| train.packets).sum();
-        assert_eq!(packets, MAX_LONG_PACKETS);
+        assert_eq!(packets, TrainPlanTuning::MAX_LONG_PACKETS);
     }
 }
