@@ -6,7 +6,7 @@
 //! measured quality.
 //!
 //! Source: docs/methods/detection.md. Units: those of the quantity; times in us.
-//! Error: as measured by `cargo xtask bench detect`.
+//! Error: docs/benchmarks.md, "Change detection"; the test `bench/tests/detection` asserts it.
 //! Wrong when: the level drifts instead of stepping, a step lasts fewer than three samples, or less
 //! than half of the values show it (occasional loss).
 
