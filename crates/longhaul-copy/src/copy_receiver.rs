@@ -17,10 +17,10 @@ use std::io;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-/// Time for data that a dead source's kernel still sends: full buffers of some hundred megabytes.
+/// Time for data that a killed source's kernel still sends, which then need not be sent again: full
+/// buffers of some hundred megabytes.
 const LINGER: Duration = Duration::from_secs(2);
 
 struct CopyReceiver {
@@ -28,7 +28,6 @@ struct CopyReceiver {
     common: CopyState,
     files: Vec<Mutex<TargetFileState>>,
     jobs: StageQueue<WriteJob>,
-    receivers: AtomicUsize,
     /// Next block of standard output.
     next_stdout_block: Mutex<u64>,
     stdout_block_done: Condvar,
@@ -60,7 +59,7 @@ pub(crate) fn start_receiving(
 ) -> io::Result<RunningCopy> {
     let writers = if target.location.is_none() { 1 } else { disk_threads() };
     let threads = writers + streams.len();
-    let common = CopyState::new(key, threads)?;
+    let common = CopyState::new(key, threads, LINGER)?;
     let files = target.entries.iter_mut().map(|planned| {
         let writing = TargetFileState::resume(planned, &common);
         Mutex::new(writing)
@@ -68,8 +67,7 @@ pub(crate) fn start_receiving(
     let work = Arc::new(CopyReceiver {
         files: files.collect(),
         common,
-        jobs: StageQueue::new(threads * 2),
-        receivers: AtomicUsize::new(streams.len()),
+        jobs: StageQueue::new(threads * 2, streams.len()),
         next_stdout_block: Mutex::new(0),
         stdout_block_done: Condvar::new(),
         target,
@@ -99,7 +97,7 @@ impl TargetFileState {
             if writing.received.add_block(index, sum) {
                 writing.written += 1;
                 let length = block_length(planned.entry.size_bytes.unwrap_or(0), index);
-                common.held_bytes.add(length);
+                common.counters.held_bytes.add(length);
             }
         }
         writing
@@ -109,12 +107,6 @@ impl TargetFileState {
 impl CopyWork for CopyReceiver {
     fn common(&self) -> &CopyState {
         &self.common
-    }
-
-    /// Returns the time to wait for data that a killed source's kernel still sends, which then need
-    /// not be sent again.
-    fn linger_time(&self) -> Duration {
-        LINGER
     }
 
     /// Sets the folders' times last, because every file created in them changes those.

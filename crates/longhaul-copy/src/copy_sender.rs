@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 /// Files and blocks that the target already has.
 #[derive(Debug, Default)]
@@ -32,7 +32,6 @@ struct CopySender {
     files: Vec<Mutex<SourceFileState>>,
     cursor: Mutex<ReadCursor>,
     ready: StageQueue<SendItem>,
-    readers: AtomicUsize,
 }
 
 /// State of one file at the source.
@@ -76,11 +75,10 @@ pub(crate) fn start_sending(
     let readers = if source.in_order { 1 } else { disk_threads() };
     let threads = readers + streams.len();
     let work = Arc::new(CopySender {
-        common: CopyState::new(key, threads)?,
+        common: CopyState::new(key, threads, Duration::ZERO)?,
         files: source.entries.iter().map(|_| Mutex::default()).collect(),
         cursor: Mutex::default(),
-        ready: StageQueue::new(threads * 2),
-        readers: AtomicUsize::new(readers),
+        ready: StageQueue::new(threads * 2, readers),
         source,
         target_blocks: known,
     });

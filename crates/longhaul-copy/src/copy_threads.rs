@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,12 +29,9 @@ pub(super) fn disk_threads() -> usize {
     cores.clamp(2, 4)
 }
 
-/// Counters and stop flag of one end of a copy.
-#[derive(Debug)]
-pub(super) struct CopyState {
-    pub halt: CopyHalt,
-    pub key: BlockKey,
-    pub free_buffers: StageQueue<BlockBuffer>,
+/// Counters of one end of a copy.
+#[derive(Debug, Default)]
+pub(super) struct CopyCounters {
     pub disk: StageCounters,
     pub network: StageCounters,
     pub hash_time: TimeCounter,
@@ -45,17 +42,27 @@ pub(super) struct CopyState {
     pub tcp: Mutex<Option<CopyTcpTimes>>,
     /// Hash of a single file, once it is complete.
     pub file_digest: Mutex<Option<String>>,
+}
+
+/// Counters, buffers and stop flag of one end of a copy.
+#[derive(Debug)]
+pub(super) struct CopyState {
+    pub halt: CopyHalt,
+    pub key: BlockKey,
+    pub free_buffers: StageQueue<BlockBuffer>,
+    pub counters: CopyCounters,
+    /// The time for which this end continues after its owner has dropped it, unless it failed.
+    linger: Duration,
     begun: Instant,
     cpu_before: Duration,
-    /// Number of running threads, and the totals at the end of the last one.
     running: AtomicUsize,
+    /// Elapsed and CPU time at the end of the last thread.
     ended: Mutex<Option<(Duration, Duration)>>,
-    over: AtomicBool,
 }
 
 impl CopyState {
     /// Creates the state, with block buffers for `threads` threads.
-    pub fn new(key: BlockKey, threads: usize) -> io::Result<CopyState> {
+    pub fn new(key: BlockKey, threads: usize, linger: Duration) -> io::Result<CopyState> {
         let blocks = threads * BLOCKS_PER_THREAD;
         let free = StageQueue::pool(blocks);
         let halt = CopyHalt::default();
@@ -66,26 +73,18 @@ impl CopyState {
             halt,
             key,
             free_buffers: free,
-            disk: StageCounters::default(),
-            network: StageCounters::default(),
-            hash_time: TimeCounter::default(),
-            sync_time: TimeCounter::default(),
-            disk_bytes: ByteCounter::default(),
-            moved_bytes: ByteCounter::default(),
-            held_bytes: ByteCounter::default(),
-            tcp: Mutex::new(None),
-            file_digest: Mutex::new(None),
+            counters: CopyCounters::default(),
+            linger,
             begun: Instant::now(),
             cpu_before: process_cpu_time(),
             running: AtomicUsize::new(0),
             ended: Mutex::new(None),
-            over: AtomicBool::new(false),
         })
     }
 
     /// Keeps the hash of the only file of a copy.
     pub fn set_file_digest(&self, digest: &BlockDigest) {
-        *self.file_digest.lock() = Some(encode_hex(digest));
+        *self.counters.file_digest.lock() = Some(encode_hex(digest));
     }
 
     /// Adds the kernel's statistics of one sending socket.
@@ -94,7 +93,7 @@ impl CopyState {
             return;
         };
         let tcp = info.reading;
-        let mut held = self.tcp.lock();
+        let mut held = self.counters.tcp.lock();
         let sum = held.get_or_insert_with(CopyTcpTimes::default);
         sum.busy_us += tcp.busy_us.unwrap_or(0);
         sum.receive_window_limited_us += tcp.receive_window_limited_us.unwrap_or(0);
@@ -104,27 +103,27 @@ impl CopyState {
 
     /// Returns the status of this end.
     pub fn status(&self) -> CopyEndStatus {
-        let over = self.over.load(Ordering::Acquire);
         let trouble = self.halt.failure();
         let ended = *self.ended.lock();
         let now = || (self.begun.elapsed(), process_cpu_time().saturating_sub(self.cpu_before));
         let (elapsed, cpu) = ended.unwrap_or_else(now);
+        let counters = &self.counters;
         CopyEndStatus {
-            over: over || trouble.is_some(),
+            over: ended.is_some() || trouble.is_some(),
             lost: trouble.as_ref().is_some_and(|trouble| trouble.lost),
             failed: trouble.map(|trouble| trouble.what),
-            moved_bytes: self.moved_bytes.read(),
-            held_bytes: self.held_bytes.read(),
-            blake3: self.file_digest.lock().clone(),
+            moved_bytes: counters.moved_bytes.read(),
+            held_bytes: counters.held_bytes.read(),
+            blake3: counters.file_digest.lock().clone(),
             end: CopyEndCounts {
                 elapsed_us: elapsed.as_micros() as u64,
-                disk_bytes: self.disk_bytes.read(),
-                disk: self.disk.read(),
-                network: self.network.read(),
-                hash_us: self.hash_time.us(),
-                sync_us: self.sync_time.us(),
+                disk_bytes: counters.disk_bytes.read(),
+                disk: counters.disk.read(),
+                network: counters.network.read(),
+                hash_us: counters.hash_time.us(),
+                sync_us: counters.sync_time.us(),
                 cpu_us: Some(cpu.as_micros() as u64),
-                tcp: *self.tcp.lock(),
+                tcp: *counters.tcp.lock(),
             },
         }
     }
@@ -139,10 +138,6 @@ pub(super) trait CopyWork: Send + Sync + 'static {
     fn common(&self) -> &CopyState;
     /// Runs after all threads have ended without a failure.
     fn finish(&self) {}
-    /// Returns how long this end continues after its owner has dropped it, unless it failed.
-    fn linger_time(&self) -> Duration {
-        Duration::ZERO
-    }
 }
 
 /// The work of one thread.
@@ -184,8 +179,8 @@ impl RunningCopy {
 impl Drop for RunningCopy {
     fn drop(&mut self) {
         let (common, begun) = (self.work.common(), Instant::now());
-        let is_done = || common.over.load(Ordering::Acquire) || common.halt.is_set();
-        while !is_done() && begun.elapsed() < self.work.linger_time() {
+        let is_done = || common.ended.lock().is_some() || common.halt.is_set();
+        while !is_done() && begun.elapsed() < common.linger {
             std::thread::sleep(LINGER_POLL_INTERVAL);
         }
         common.halt.stop();
@@ -212,6 +207,5 @@ impl Drop for CopyThreadGuard<'_> {
         }
         let spent = (common.begun.elapsed(), process_cpu_time().saturating_sub(common.cpu_before));
         *common.ended.lock() = Some(spent);
-        common.over.store(true, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! The server side of a copy: data connections from the listener, and a thread that handles the
+//! The server side of a copy: data connections from the listener, and threads that handle the
 //! requests, so that long file operations do not stop the session's heartbeats.
 
 use crate::block_header::BlockKey;
@@ -17,14 +17,11 @@ use longhaul_probe::wire::{
     AnonymousLimits, Base64Bytes, FilesReply, FilesRequest, OpenStreamsReply, OpenStreamsRequest,
     SessionReply, SessionRequest,
 };
-use std::io;
+use parking_lot::Mutex;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-
-/// A request for the thread, with the data connections.
-type FilesTask = (FilesRequest, Vec<TcpStream>);
+use std::thread::JoinHandle;
 
 /// Serves file copies on the port of a measurement server.
 #[derive(Debug)]
@@ -45,18 +42,26 @@ impl ProtocolHandler for FilesHandler {
         server: &'a ServerContext<'a>,
         peer: SessionPeer,
     ) -> Option<Box<dyn RequestHandler + 'a>> {
+        let key = random_bytes()?;
+        let abandoned: Arc<AtomicBool> = Arc::default();
+        let files = ServerFiles::new(
+            self.roots.clone(),
+            peer.anonymous.is_none(),
+            key,
+            Arc::clone(&abandoned),
+        );
         Some(Box::new(FilesSession {
             service: server,
             roots: &self.roots,
             peer: peer.address,
             anonymous: peer.anonymous,
-            key: random_bytes()?,
+            key,
+            files: Arc::new(Mutex::new(files)),
             worker: None,
             connections: None,
-            begin: None,
-            is_waiting: false,
+            is_beginning: false,
             moved_bytes: 0,
-            abandoned: Arc::default(),
+            abandoned,
         }))
     }
 }
@@ -67,20 +72,23 @@ struct FilesSession<'a> {
     peer: SocketAddr,
     anonymous: Option<AnonymousLimits>,
     key: BlockKey,
-    worker: Option<(SyncSender<FilesTask>, Receiver<SessionReply>)>,
+    /// A thread for each request works on them.
+    files: Arc<Mutex<ServerFiles>>,
+    worker: Option<JoinHandle<SessionReply>>,
     connections: Option<CopyConnections<'a>>,
-    /// A request that waits for its connections.
-    begin: Option<FilesRequest>,
-    /// The thread has not answered yet.
-    is_waiting: bool,
+    /// The request to begin waits for its connections.
+    is_beginning: bool,
     moved_bytes: u64,
-    /// Set to tell the thread that its answer is no longer needed.
+    /// Set to tell a thread that its answer is no longer needed.
     abandoned: Arc<AtomicBool>,
 }
 
 impl Drop for FilesSession<'_> {
     fn drop(&mut self) {
         self.abandoned.store(true, Ordering::Relaxed);
+        // Ending a copy takes a while, which the session does not wait for.
+        let files = Arc::clone(&self.files);
+        std::thread::spawn(move || files.lock().end_copy());
     }
 }
 
@@ -103,7 +111,7 @@ impl RequestHandler for FilesSession<'_> {
     }
 
     fn is_pending(&self) -> bool {
-        self.begin.is_some() || self.is_waiting
+        self.is_beginning || self.worker.is_some()
     }
 
     fn start_request(&mut self, request: SessionRequest) -> Option<SessionInput> {
@@ -112,86 +120,50 @@ impl RequestHandler for FilesSession<'_> {
         };
         match *ask {
             FilesRequest::Open(ask) => Some(to_answer_input(self.open(&ask))),
-            begin @ FilesRequest::Begin {} => {
-                self.begin = Some(begin);
+            FilesRequest::Begin {} => {
+                self.is_beginning = true;
                 None
             }
-            other => self.send_task((other, Vec::new())),
+            other => self.start_task(other, Vec::new()),
         }
     }
 
     fn poll(&mut self) -> Option<SessionInput> {
-        if self.begin.is_some() {
-            match self.take_claims() {
+        if self.is_beginning {
+            let claims = self.take_claims();
+            self.is_beginning = matches!(claims, Ok(None));
+            match claims {
                 Ok(None) => return None,
-                Ok(Some(streams)) => {
-                    let begin = self.begin.take()?;
-                    return self.send_task((begin, streams));
-                }
-                Err(why) => {
-                    self.begin = None;
-                    return Some(to_answer_input(Err(why)));
-                }
+                Ok(Some(streams)) => return self.start_task(FilesRequest::Begin {}, streams),
+                Err(why) => return Some(to_answer_input(Err(why))),
             }
         }
-        let (_, answers) = self.worker.as_ref()?;
-        match answers.try_recv() {
-            Ok(answer) => {
-                self.is_waiting = false;
-                if let SessionReply::Files(FilesReply::Status(status)) = &answer {
-                    self.moved_bytes = status.moved_bytes;
-                }
-                Some(SessionInput::Answer(Box::new(answer)))
-            }
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => {
-                Some(SessionInput::Failed("the file thread ended".to_owned()))
-            }
+        let worker = self.worker.take_if(|worker| worker.is_finished())?;
+        let Ok(answer) = worker.join() else {
+            return Some(SessionInput::Failed("the file thread panicked".to_owned()));
+        };
+        if let SessionReply::Files(FilesReply::Status(status)) = &answer {
+            self.moved_bytes = status.moved_bytes;
         }
+        Some(SessionInput::Answer(Box::new(answer)))
     }
 }
 
 impl FilesSession<'_> {
-    fn send_task(&mut self, task: FilesTask) -> Option<SessionInput> {
-        let sent = self.worker().map(|asks| asks.try_send(task).is_ok());
-        match sent {
-            Ok(true) => {
-                self.is_waiting = true;
-                None
+    /// Handles a request in a thread, so that long file operations do not stop the session.
+    fn start_task(&mut self, ask: FilesRequest, streams: Vec<TcpStream>) -> Option<SessionInput> {
+        let files = Arc::clone(&self.files);
+        let work = move || match files.lock().handle_request(ask, streams) {
+            Ok(done) => SessionReply::Files(done),
+            Err(why) => SessionReply::Failed(why),
+        };
+        match std::thread::Builder::new().name("files".to_owned()).spawn(work) {
+            Ok(worker) => self.worker = Some(worker),
+            Err(error) => {
+                return Some(SessionInput::Failed(format!("cannot start a thread: {error}")));
             }
-            Ok(false) => {
-                Some(SessionInput::Failed("the file thread accepts no request".to_owned()))
-            }
-            Err(error) => Some(SessionInput::Failed(format!("cannot start a thread: {error}"))),
         }
-    }
-
-    /// Returns the thread's queue; the first request starts the thread.
-    fn worker(&mut self) -> io::Result<&SyncSender<FilesTask>> {
-        if self.worker.is_none() {
-            let (ask, asks) = sync_channel::<FilesTask>(1);
-            let (answer, answers) = sync_channel(1);
-            let roots = self.roots.to_vec();
-            let gone = Arc::clone(&self.abandoned);
-            let mut far = ServerFiles::new(roots, self.anonymous.is_none(), self.key, gone);
-            // The thread ends with the session, which drops the other end of `asks`.
-            std::thread::Builder::new().name("files".to_owned()).spawn(move || {
-                while let Ok((task, streams)) = asks.recv() {
-                    let done = match far.handle_request(task, streams) {
-                        Ok(done) => SessionReply::Files(done),
-                        Err(why) => SessionReply::Failed(why),
-                    };
-                    if answer.send(done).is_err() {
-                        return;
-                    }
-                }
-            })?;
-            self.worker = Some((ask, answers));
-        }
-        match &self.worker {
-            Some((asks, _)) => Ok(asks),
-            None => Err(io::ErrorKind::NotConnected.into()),
-        }
+        None
     }
 
     /// Sets the number of connections and takes a slot for a bulk run.

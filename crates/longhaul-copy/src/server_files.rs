@@ -103,6 +103,12 @@ impl ServerFiles {
         }
     }
 
+    /// Ends the copy, which may take some seconds, and releases its files.
+    pub fn end_copy(&mut self) {
+        self.run = None;
+        self.target = None;
+    }
+
     fn list_source(&mut self, ask: &SourceRequest) -> Result<FilesReply, String> {
         let (root, path) = self.resolve_root(&ask.path)?;
         let folder = open_root(root)?;

@@ -75,14 +75,15 @@ pub(super) struct StageQueue<T> {
 #[derive(Debug)]
 struct QueueState<T> {
     items: VecDeque<T>,
-    /// True once no more items will be pushed.
-    closed: bool,
+    /// Threads that may still push items.
+    producers: usize,
 }
 
 impl<T> StageQueue<T> {
-    pub fn new(most: usize) -> StageQueue<T> {
+    /// Creates a queue that ends when each of its producers has dropped its guard.
+    pub fn new(most: usize, producers: usize) -> StageQueue<T> {
         StageQueue {
-            state: Mutex::new(QueueState { items: VecDeque::with_capacity(most), closed: false }),
+            state: Mutex::new(QueueState { items: VecDeque::with_capacity(most), producers }),
             filled: Condvar::new(),
             emptied: Condvar::new(),
             most,
@@ -90,9 +91,10 @@ impl<T> StageQueue<T> {
         }
     }
 
-    /// Creates a pool of reusable items: the one used last is still in a core's cache.
+    /// Creates a pool of reusable items, which never ends: the one used last is still in a core's
+    /// cache.
     pub fn pool(most: usize) -> StageQueue<T> {
-        StageQueue { newest_first: true, ..StageQueue::new(most) }
+        StageQueue { newest_first: true, ..StageQueue::new(most, 1) }
     }
 
     /// Waits for space and pushes an item; returns false after a halt.
@@ -124,16 +126,25 @@ impl<T> StageQueue<T> {
                 self.emptied.notify_one();
                 return item;
             }
-            if held.closed {
+            if held.producers == 0 {
                 return None;
             }
             self.filled.wait_for(&mut held, HALT_POLL_INTERVAL);
         }
     }
 
-    pub fn close(&self) {
-        self.state.lock().closed = true;
-        self.filled.notify_all();
+    pub fn producer(&self) -> ProducerGuard<'_, T> {
+        ProducerGuard(self)
+    }
+}
+
+/// One of the producers of a queue, until it is dropped.
+pub(super) struct ProducerGuard<'a, T>(&'a StageQueue<T>);
+
+impl<T> Drop for ProducerGuard<'_, T> {
+    fn drop(&mut self) {
+        self.0.state.lock().producers -= 1;
+        self.0.filled.notify_all();
     }
 }
 
@@ -143,13 +154,13 @@ mod tests {
 
     #[test]
     fn what_was_put_in_comes_out_before_the_end() {
-        let (queue, halt) = (StageQueue::new(2), CopyHalt::default());
+        let (queue, halt) = (StageQueue::new(2, 1), CopyHalt::default());
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                let _producer = queue.producer();
                 for number in 0..100 {
                     assert!(queue.push(number, &halt));
                 }
-                queue.close();
             });
             let mut seen = Vec::new();
             while let Some(number) = queue.pop(&halt) {
@@ -161,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_halt_frees_whoever_waits_and_the_first_reason_stands() {
-        let (queue, halt) = (StageQueue::<u8>::new(1), CopyHalt::default());
+        let (queue, halt) = (StageQueue::<u8>::new(1, 1), CopyHalt::default());
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| queue.pop(&halt));
             halt.fail_lost("gone");

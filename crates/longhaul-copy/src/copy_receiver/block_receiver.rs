@@ -9,7 +9,6 @@ use crate::partial_file::block_length;
 use crate::stage_counters::{StageTimer, time_into};
 use crate::stage_queue::HALT_POLL_INTERVAL;
 use std::net::TcpStream;
-use std::sync::atomic::Ordering;
 
 /// The maximum number of blocks of a stream, so that their list fits into memory.
 const MAX_BLOCKS: u64 = 1 << 32;
@@ -17,12 +16,12 @@ const MAX_BLOCKS: u64 = 1 << 32;
 impl CopyReceiver {
     /// Receives the blocks of one connection.
     pub(super) fn receive_blocks(&self, stream: TcpStream) {
-        let _closing = ReceiverGuard(self);
+        let _producer = self.jobs.producer();
         let halt = &self.common.halt;
         let Ok(mut stream) = DataStream::new(stream, halt) else {
             return halt.fail_lost("a data connection was closed");
         };
-        let watch = self.common.network.start_timer();
+        let watch = self.common.counters.network.start_timer();
         let mut front = [0; BLOCK_HEADER_BYTES];
         loop {
             if !watch.busy(|| stream.receive(&mut front)) {
@@ -89,7 +88,7 @@ impl CopyReceiver {
             if !watch.busy(|| stream.receive(piece)) {
                 return false;
             }
-            time_into(&common.hash_time, || summing.add(piece));
+            time_into(&common.counters.hash_time, || summing.add(piece));
         }
         let sum = summing.sum();
         self.verify_tag(&head, &sum.inner, &tag)
@@ -150,14 +149,3 @@ impl CopyReceiver {
 }
 
 const FORGED: &str = "received a block that the source did not send: it was changed on the path";
-
-/// Closes the job queue when the last connection ends.
-struct ReceiverGuard<'a>(&'a CopyReceiver);
-
-impl Drop for ReceiverGuard<'_> {
-    fn drop(&mut self) {
-        if self.0.receivers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.jobs.close();
-        }
-    }
-}

@@ -14,7 +14,7 @@ use std::sync::Arc;
 impl CopyReceiver {
     /// Runs one of the disk threads.
     pub(super) fn write_jobs(&self) {
-        let watch = self.common.disk.start_timer();
+        let watch = self.common.counters.disk.start_timer();
         let halt = &self.common.halt;
         while let Some(job) = watch.idle(|| self.jobs.pop(halt)) {
             let (file, result) = match job {
@@ -54,8 +54,8 @@ impl CopyReceiver {
             partial.write(head.block, buffer, length)?;
             partial.journal_block(head.block, &sum.inner)?;
         }
-        self.common.disk_bytes.add(head.length);
-        self.common.moved_bytes.add(head.length);
+        self.common.counters.disk_bytes.add(head.length);
+        self.common.counters.moved_bytes.add(head.length);
         self.files[head.file as usize].lock().written += 1;
         Ok(())
     }
@@ -102,7 +102,7 @@ impl CopyReceiver {
             return Err(digest_mismatch());
         }
         partial.set_metadata(&self.target.entries[file as usize].entry, size)?;
-        time_into(&self.common.sync_time, || {
+        time_into(&self.common.counters.sync_time, || {
             partial.commit(folder, self.target.options.overwrite)
         })?;
         self.files[file as usize].lock().open = None;

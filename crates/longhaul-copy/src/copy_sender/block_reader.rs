@@ -18,13 +18,12 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl CopySender {
     /// Runs one of the disk threads.
     pub(super) fn read_files(&self) {
-        let _closing = ReaderGuard(self);
-        let watch = self.common.disk.start_timer();
+        let _producer = self.ready.producer();
+        let watch = self.common.counters.disk.start_timer();
         let halt = &self.common.halt;
         while let Some(job) = self.next_job() {
             let Some(mut buffer) = watch.blocked(|| self.common.free_buffers.pop(halt)) else {
@@ -62,7 +61,8 @@ impl CopySender {
         let length = job.length as usize;
         let offset = job.block * BLOCK_BYTES;
         let mut summing = BlockHasher::new(job.block);
-        let mut add = |piece: &[u8]| time_into(&self.common.hash_time, || summing.add(piece));
+        let mut add =
+            |piece: &[u8]| time_into(&self.common.counters.hash_time, || summing.add(piece));
         let (whole, at_once) = if self.source.direct {
             (align_up(length), align_up(length))
         } else {
@@ -79,7 +79,7 @@ impl CopySender {
             at += wanted as u64;
             left -= wanted;
         }
-        self.common.disk_bytes.add(job.length);
+        self.common.counters.disk_bytes.add(job.length);
         Ok(Some(summing.sum()))
     }
 
@@ -128,7 +128,7 @@ impl CopySender {
             };
             let held = self.target_blocks.held.get(&job.file);
             if held.is_some_and(|held| held.get(&job.block) == Some(&of.inner)) {
-                self.common.held_bytes.add(job.length);
+                self.common.counters.held_bytes.add(job.length);
             } else {
                 ready = spare.take().map(|buffer| SendItem::Block(head, of.inner, buffer));
             }
@@ -167,8 +167,8 @@ impl CopySender {
 
     /// Reads standard input, block by block until its end.
     pub(super) fn read_stream(&self) {
-        let _closing = ReaderGuard(self);
-        let watch = self.common.disk.start_timer();
+        let _producer = self.ready.producer();
+        let watch = self.common.counters.disk.start_timer();
         let halt = &self.common.halt;
         let mut input = match io::stdin().as_fd().try_clone_to_owned() {
             Ok(input) => File::from(input),
@@ -185,12 +185,12 @@ impl CopySender {
                 Err(error) => return halt.fail(format!("cannot read standard input: {error}")),
             };
             if filled > 0 {
-                let of = time_into(&self.common.hash_time, || {
+                let of = time_into(&self.common.counters.hash_time, || {
                     hash_block(block, &buffer.block()[..filled])
                 });
                 sum.add_block(block, of);
                 size += filled as u64;
-                self.common.disk_bytes.add(filled as u64);
+                self.common.counters.disk_bytes.add(filled as u64);
                 let head =
                     BlockHeader { kind: BlockKind::Data, file: 0, block, length: filled as u64 };
                 let ready = SendItem::Block(head, of.inner, buffer);
@@ -204,17 +204,6 @@ impl CopySender {
         }
         let whole = sum.finish(size).unwrap_or_default();
         self.ready.push(self.end_item(0, size, whole), halt);
-    }
-}
-
-/// Closes the send queue when the last disk thread ends.
-struct ReaderGuard<'a>(&'a CopySender);
-
-impl Drop for ReaderGuard<'_> {
-    fn drop(&mut self) {
-        if self.0.readers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.ready.close();
-        }
     }
 }
 

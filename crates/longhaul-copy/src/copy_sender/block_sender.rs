@@ -13,14 +13,14 @@ impl CopySender {
         let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
             return common.halt.fail_lost("a data connection was closed");
         };
-        let watch = common.network.start_timer();
+        let watch = common.counters.network.start_timer();
         while let Some(ready) = watch.idle(|| self.ready.pop(&common.halt)) {
             let moved = match ready {
                 SendItem::Block(head, sum, mut buffer) => {
                     let length = head.length as usize;
                     let front = head.encode(&common.key, &sum);
                     let moved = watch.busy(|| stream.send(buffer.with_header(&front, length)));
-                    common.moved_bytes.add(head.length);
+                    common.counters.moved_bytes.add(head.length);
                     common.free_buffers.push(buffer, &common.halt);
                     moved
                 }
