@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use test_registry::TestRegistry;
 
 /// The options for iperf3 clients.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Iperf3Options {
     /// The authorised users; `None` treats every client as anonymous.
     pub users: Option<AuthorizedUsers>,

@@ -21,8 +21,9 @@ use rsa::traits::PublicKeyParts;
 use rsa::{Oaep, Pkcs1v15Encrypt, RsaPrivateKey};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The default maximum clock difference between client and server, as in iperf3.
@@ -43,10 +44,8 @@ pub enum UsersError {
     Read {
         path: PathBuf,
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
-    #[error("cannot read {path}: it is larger than 1 MiB", path = path.display())]
-    Large { path: PathBuf },
     #[error("{path} contains no private RSA key of 1024 to 8192 bits in PEM without a passphrase", path = path.display())]
     Key { path: PathBuf },
     #[error("{path}, line {line}: expected `user,` and 64 hexadecimal digits", path = path.display())]
@@ -55,11 +54,8 @@ pub enum UsersError {
     Empty { path: PathBuf },
 }
 
-/// The users of this server; cheap to clone.
-#[derive(Clone)]
-pub struct AuthorizedUsers(Arc<UsersInner>);
-
-struct UsersInner {
+/// The users of this server.
+pub struct AuthorizedUsers {
     key: RsaPrivateKey,
     /// SHA-256 of `{user}password`.
     hashes: BTreeMap<String, [u8; 32]>,
@@ -70,25 +66,28 @@ struct UsersInner {
 
 impl fmt::Debug for AuthorizedUsers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Users({})", self.0.hashes.len())
+        write!(f, "Users({})", self.hashes.len())
     }
 }
 
 impl AuthorizedUsers {
     /// Reads a private key in PEM (PKCS #1 or #8) and a users file in iperf3's format.
     pub fn load(key: &Path, users: &Path, skew: Duration) -> Result<AuthorizedUsers, UsersError> {
-        let text = read_limited(key)?;
+        let read = |path: &Path| {
+            read_limited(path).map_err(|source| UsersError::Read { path: path.to_owned(), source })
+        };
+        let text = read(key)?;
         let parsed = RsaPrivateKey::from_pkcs8_pem(&text)
             .ok()
             .or_else(|| RsaPrivateKey::from_pkcs1_pem(&text).ok())
             .filter(|key| KEY_BYTES.contains(&key.size()));
         let path = key.to_owned();
-        Ok(AuthorizedUsers(Arc::new(UsersInner {
+        Ok(AuthorizedUsers {
             key: parsed.ok_or(UsersError::Key { path })?,
-            hashes: parse_users(users, &read_limited(users)?)?,
+            hashes: parse_users(users, &read(users)?)?,
             skew,
             used_tokens: Mutex::default(),
-        })))
+        })
     }
 
     /// # Errors
@@ -109,15 +108,15 @@ impl AuthorizedUsers {
     fn verify_token(&self, token: &str, now: u64) -> Result<(), &'static str> {
         let cipher = STANDARD.decode(token.trim_end());
         let cipher = cipher.map_err(|_| "its token is not base64")?;
-        if cipher.len() != self.0.key.size() {
+        if cipher.len() != self.key.size() {
             return Err("its token is not encrypted for this key");
         }
         let plain = self.decrypt(&cipher).ok_or("its token cannot be decrypted")?;
         let text = String::from_utf8(plain).map_err(|_| "its token is not text")?;
         let (user, password, time) =
             parse_token(&text).ok_or("its token does not have three lines")?;
-        let skew = self.0.skew.as_secs();
-        let known = self.0.hashes.get(user);
+        let skew = self.skew.as_secs();
+        let known = self.hashes.get(user);
         // An unknown user costs the same time as a wrong password.
         let right = equal_constant_time(known.unwrap_or(&[0; 32]), &hash_password(user, password))
             && known.is_some();
@@ -131,7 +130,7 @@ impl AuthorizedUsers {
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        let key = &self.0.key;
+        let key = &self.key;
         // Always tries both, so that the time does not depend on which one fits.
         let new = key.decrypt_blinded(&mut OsRng, Oaep::new::<sha1::Sha1>(), cipher);
         let old = key.decrypt_blinded(&mut OsRng, Pkcs1v15Encrypt, cipher);
@@ -140,7 +139,7 @@ impl AuthorizedUsers {
 
     fn record_token(&self, cipher: &[u8], now: u64, until: u64) -> Result<(), &'static str> {
         let name = sha256_digest(cipher);
-        let mut taken = self.0.used_tokens.lock();
+        let mut taken = self.used_tokens.lock();
         taken.retain(|_, until| *until >= now);
         if taken.contains_key(&name) {
             return Err("its token was used before");
@@ -153,14 +152,14 @@ impl AuthorizedUsers {
     }
 }
 
-fn read_limited(path: &Path) -> Result<String, UsersError> {
-    let failed = |source| UsersError::Read { path: path.to_owned(), source };
-    let length = std::fs::metadata(path).map_err(failed)?.len();
-    if length > MAX_FILE_BYTES {
-        let path = path.to_owned();
-        return Err(UsersError::Large { path });
+/// Reads a file of less than 1 MiB.
+pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+    if text.len() as u64 == MAX_FILE_BYTES {
+        return Err(io::Error::other("it is larger than 1 MiB"));
     }
-    std::fs::read_to_string(path).map_err(failed)
+    Ok(text)
 }
 
 fn parse_users(path: &Path, text: &str) -> Result<BTreeMap<String, [u8; 32]>, UsersError> {

@@ -4,6 +4,7 @@
 //! padding of earlier releases. A token is not bound to its connection; a new one is made for every
 //! attempt, since our own servers accept each only once.
 
+use crate::users::read_limited;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rsa::pkcs1::DecodeRsaPublicKey;
@@ -11,12 +12,8 @@ use rsa::pkcs8::DecodePublicKey;
 use rsa::rand_core::OsRng;
 use rsa::{Oaep, Pkcs1v15Encrypt, RsaPublicKey};
 use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-
-/// The maximum size of a key file.
-const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The padding of a token before encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,7 +69,7 @@ impl LoginCredentials {
     ) -> Result<LoginCredentials, LoginError> {
         let path = key.to_owned();
         let text =
-            read_key_file(key).map_err(|source| LoginError::Read { path: path.clone(), source })?;
+            read_limited(key).map_err(|source| LoginError::Read { path: path.clone(), source })?;
         let parsed = RsaPublicKey::from_public_key_pem(&text)
             .ok()
             .or_else(|| RsaPublicKey::from_pkcs1_pem(&text).ok());
@@ -102,12 +99,6 @@ impl LoginCredentials {
         let cipher = cipher.map_err(|_| LoginError::TooLong)?;
         Ok(STANDARD.encode(cipher))
     }
-}
-
-fn read_key_file(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 #[cfg(test)]

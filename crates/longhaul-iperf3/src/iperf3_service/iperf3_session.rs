@@ -69,49 +69,36 @@ impl<'a> Iperf3Session<'a> {
         cookie: TestCookie,
         arrival: NewConnection<'a>,
     ) {
-        let peer = arrival.peer;
-        match Iperf3Session::new(service, tests, options, cookie, arrival) {
-            Ok(session) => session.drive(),
+        let NewConnection { peer, stream, .. } = arrival;
+        let local = match prepare_control(&stream) {
+            Ok(local) => SocketAddr::new(local.ip(), arrival.port),
             Err(error) => {
                 let why = format!("cannot use its socket: {error}");
-                service.log(ServeEvent::Dismissed { peer, why });
+                return service.log(ServeEvent::Dismissed { peer, why });
             }
-        }
-    }
-
-    fn new(
-        service: &'a ServerContext<'a>,
-        tests: &'a TestRegistry,
-        options: &'a Iperf3Options,
-        cookie: TestCookie,
-        arrival: NewConnection<'a>,
-    ) -> io::Result<Iperf3Session<'a>> {
-        let stream = arrival.stream;
-        stream.set_nodelay(true)?;
-        listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT)?;
-        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        };
         let most = anonymous_limits(service, options);
         let longest = most
             .map_or(Duration::from_micros(MAX_RUN_US), |most| Duration::from_secs(most.seconds));
-        let server = ServerProtocol::new(longest, most.and_then(|most| most.bytes));
-        Ok(Iperf3Session {
+        let session = Iperf3Session {
             service,
             tests,
             options,
             cookie,
-            local: SocketAddr::new(stream.local_addr()?.ip(), arrival.port),
-            peer: arrival.peer,
+            local,
+            peer,
             epoch: Instant::now(),
             idle_rtt: tcp_info::read_tcp_info(&stream).map_or(Duration::ZERO, |info| info.rtt()),
             stream,
-            server,
+            server: ServerProtocol::new(longest, most.and_then(|most| most.bytes)),
             pending: Some(arrival.pending),
             waiting: None,
             granted: None,
             flowing: None,
             moved: 0,
             closed: None,
-        })
+        };
+        session.drive();
     }
 
     fn drive(mut self) {
@@ -175,7 +162,7 @@ impl<'a> Iperf3Session<'a> {
         let Some(awaited) = &mut granted.awaited else {
             return;
         };
-        let before = awaited.arrived();
+        let before = awaited.arrived.len();
         match awaited.poll(&granted.test.plan) {
             Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
             Ok(count) if count >= wanted => self.feed(ServerInput::StreamsOpen),
@@ -237,6 +224,14 @@ impl<'a> Iperf3Session<'a> {
             Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
         }
     }
+}
+
+/// Sets the options of a control connection, and returns its own address.
+fn prepare_control(stream: &TcpStream) -> io::Result<SocketAddr> {
+    stream.set_nodelay(true)?;
+    listening_socket::set_dead_peer_timeout(stream, DEAD_PEER_TIMEOUT)?;
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+    stream.local_addr()
 }
 
 /// Returns the limits of a client that names no user; `None` if there are none.

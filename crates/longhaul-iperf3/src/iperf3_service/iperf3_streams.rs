@@ -27,23 +27,11 @@ pub(super) struct AwaitedStreams<'a> {
     pub turn: Option<UdpTurn<'a>>,
     pub local: SocketAddr,
     pub device: Option<&'a str>,
-    arrived: Vec<(u64, DataSocket)>,
+    /// Number and socket of each stream that has arrived.
+    pub arrived: Vec<(u64, DataSocket)>,
 }
 
-impl<'a> AwaitedStreams<'a> {
-    pub fn new(
-        entry: TestEntry<'a>,
-        turn: Option<UdpTurn<'a>>,
-        local: SocketAddr,
-        device: Option<&'a str>,
-    ) -> AwaitedStreams<'a> {
-        AwaitedStreams { entry, turn, local, device, arrived: Vec::new() }
-    }
-
-    pub fn arrived(&self) -> usize {
-        self.arrived.len()
-    }
-
+impl AwaitedStreams<'_> {
     /// Takes newly arrived streams; returns the number of streams.
     pub fn poll(&mut self, plan: &ThroughputPlan) -> Result<usize, TestFault> {
         while let Ok((number, stream)) = self.entry.joined.try_recv() {

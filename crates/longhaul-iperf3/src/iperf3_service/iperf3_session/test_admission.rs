@@ -37,7 +37,13 @@ impl Iperf3Session<'_> {
         self.announce(&asked, &test.plan);
         let device = self.service.options().device.as_deref();
         self.granted = Some(AdmittedTest {
-            awaited: Some(AwaitedStreams::new(entry, turn, self.local, device)),
+            awaited: Some(AwaitedStreams {
+                entry,
+                turn,
+                local: self.local,
+                device,
+                arrived: Vec::new(),
+            }),
             test,
             _slot: slot,
         });
