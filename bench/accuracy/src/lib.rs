@@ -15,7 +15,6 @@ pub mod narrow_link_accuracy;
 mod prediction_accuracy;
 mod rate_series;
 mod scan_accuracy;
-pub mod synthetic_series;
 
 pub use available_accuracy::evaluate_available;
 

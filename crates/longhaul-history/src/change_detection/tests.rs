@@ -1,13 +1,15 @@
 //! What is always true of the changes found, and the cases that started it all.
 
 mod followed;
+#[path = "../../tests/detection/synthetic_series.rs"]
+mod synthetic_series;
 
 use super::{DetectionOptions, LevelChange, find_level_changes, quantity_scale};
-use longhaul_accuracy::synthetic_series::{CADENCES, draw_series_set};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::SeriesPoint;
 use longhaul_model::splitmix::SplitMix64;
 use proptest::prelude::*;
+use synthetic_series::{CADENCES, draw_series_set};
 
 const HOUR_US: i64 = 3_600_000_000;
 

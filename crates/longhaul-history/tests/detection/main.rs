@@ -1,14 +1,14 @@
 //! Change detection finds the steps of generated throughput series, and little else: the gates of
 //! docs/methods/detection.md.
 
-use longhaul_accuracy::synthetic_series::{
-    CADENCES, SeriesCadence, SyntheticSeries, draw_series_set,
-};
+mod synthetic_series;
+
 use longhaul_history::change_detection::event_tracking::EventTracker;
 use longhaul_history::change_detection::{DetectionOptions, find_level_changes};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
+use synthetic_series::{CADENCES, SeriesCadence, SyntheticSeries, draw_series_set};
 
 const SEED: u64 = 5;
 /// The number of series of each cadence; a quarter has no step.
