@@ -8,9 +8,9 @@ use serde_json::Value;
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
-use xtask::program_runner;
+use xtask::program_runner::{self, ChildGuard};
 
 /// Not the port of the far end that the lab starts.
 const PORT: &str = "5301";
@@ -54,7 +54,7 @@ impl CopyTestbed {
     }
 
     /// Starts a far end that serves `folder`.
-    pub fn serve(&self, folder: &Path) -> Result<CopyServer, String> {
+    pub fn serve(&self, folder: &Path) -> Result<ChildGuard, String> {
         let mut command = bench_lab::command_at_host(self.far, &[&self.longhaul]);
         command
             .args(["serve", "-p", PORT, "--json", "--files"])
@@ -62,7 +62,7 @@ impl CopyTestbed {
             .env("LONGHAUL_TOKEN", TOKEN);
         let mut child = program_runner::spawn_captured(&mut command)?;
         let mut log = BufReader::new(child.stderr.take().ok_or("it has no log")?);
-        let far = CopyServer { child };
+        let far = ChildGuard(child);
         let mut first = String::new();
         log.read_line(&mut first).map_err(|e| format!("cannot read the far end's log: {e}"))?;
         if !first.contains("\"serving\"") {
@@ -91,16 +91,4 @@ impl CopyTestbed {
 pub fn run_for_report(mut command: Command) -> Result<Value, String> {
     let text = program_runner::capture_stdout(command.args(["--no-save", "--json"]), LIMIT)?;
     serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))
-}
-
-/// A far end that is killed when dropped.
-#[derive(Debug)]
-pub struct CopyServer {
-    child: Child,
-}
-
-impl Drop for CopyServer {
-    fn drop(&mut self) {
-        program_runner::kill_child(&mut self.child);
-    }
 }

@@ -17,11 +17,11 @@ pub struct CpuGroup {
 }
 
 impl CpuGroup {
-    /// Creates one of several groups of this program.
-    pub fn named(part: &str) -> Result<Self, String> {
+    /// Creates the group of this program.
+    pub fn new() -> Result<Self, String> {
         let version_1 = Path::new("/sys/fs/cgroup/cpuacct");
         let base = if version_1.is_dir() { version_1 } else { Path::new("/sys/fs/cgroup") };
-        let folder = base.join(format!("longhaul-bench-{}-{part}", std::process::id()));
+        let folder = base.join(format!("longhaul-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder)
             .map_err(|e| format!("cannot make the accounting group {}: {e}", folder.display()))?;
         Ok(CpuGroup { folder })

@@ -55,18 +55,17 @@ pub fn run_in_turn(bed: &TestNetwork, pairs: &[ToolPair], turns: u32) -> Vec<Pai
 
 /// Runs a pair until its window has passed, and ends it.
 fn run_pair(bed: &TestNetwork, pair: &ToolPair) -> Result<WindowReading, String> {
-    let groups = [CpuGroup::named("near")?, CpuGroup::named("far")?];
-    let [near, far] = &groups;
-    let mut server = far.spawn(&bed.far().enter(), &pair.far)?;
+    let group = CpuGroup::new()?;
+    let mut server = group.spawn(&bed.far().enter(), &pair.far)?;
     let client = bench_lab::wait_until_listening(bed.far().pid())
-        .and_then(|()| near.spawn(&bed.near.enter(), &pair.near));
+        .and_then(|()| group.spawn(&bed.near.enter(), &pair.near));
     let reading = client.and_then(|mut client| {
-        let reading = watch_window(&|| bed.payload_bytes(), &groups);
-        near.clear();
+        let reading = watch_window(&|| bed.payload_bytes(), &group);
+        group.clear();
         program_runner::kill_child(&mut client);
         reading
     });
-    far.clear();
+    group.clear();
     program_runner::kill_child(&mut server);
     reading
 }
@@ -75,16 +74,16 @@ fn run_pair(bed: &TestNetwork, pair: &ToolPair) -> Result<WindowReading, String>
 struct WindowCounts {
     at: Instant,
     bytes: u64,
-    groups: [Duration; 2],
+    group: Duration,
     machine: Duration,
 }
 
 impl WindowCounts {
-    fn read(bytes: &dyn Fn() -> Option<u64>, [near, far]: &[CpuGroup; 2]) -> Option<Self> {
+    fn read(bytes: &dyn Fn() -> Option<u64>, group: &CpuGroup) -> Option<Self> {
         Some(WindowCounts {
             at: Instant::now(),
             bytes: bytes()?,
-            groups: [near.cpu()?, far.cpu()?],
+            group: group.cpu()?,
             machine: read_machine_cpu()?,
         })
     }
@@ -93,7 +92,7 @@ impl WindowCounts {
 /// Waits until payload flows and has warmed up, then measures.
 fn watch_window(
     bytes: &dyn Fn() -> Option<u64>,
-    groups: &[CpuGroup; 2],
+    group: &CpuGroup,
 ) -> Result<WindowReading, String> {
     let unreadable = || "counters could not be read".to_owned();
     let idle = bytes().ok_or_else(unreadable)?;
@@ -105,9 +104,9 @@ fn watch_window(
         sleep(Duration::from_millis(10));
     }
     sleep(WARM_UP);
-    let before = WindowCounts::read(bytes, groups).ok_or_else(unreadable)?;
+    let before = WindowCounts::read(bytes, group).ok_or_else(unreadable)?;
     sleep(WINDOW);
-    let after = WindowCounts::read(bytes, groups).ok_or_else(unreadable)?;
+    let after = WindowCounts::read(bytes, group).ok_or_else(unreadable)?;
     compute_reading(&before, &after)
 }
 
@@ -118,7 +117,7 @@ fn compute_reading(before: &WindowCounts, after: &WindowCounts) -> Result<Window
         return Err("payload stopped".to_owned());
     }
     let spent = |before: Duration, after: Duration| after.saturating_sub(before).as_secs_f64();
-    let own: f64 = [0, 1].map(|end| spent(before.groups[end], after.groups[end])).iter().sum();
+    let own = spent(before.group, after.group);
     let foreign = spent(before.machine, after.machine) - own;
     Ok(WindowReading {
         gigabits: payload * 8.0 / seconds / 1e9,
@@ -174,22 +173,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spent_is_told_of_each_group_and_by_payload() {
+    fn what_was_spent_is_told_by_payload() {
         let at = Instant::now();
-        let counts = |s: u64, bytes, own: [u64; 2], machine| WindowCounts {
+        let counts = |s: u64, bytes, own: u64, machine| WindowCounts {
             at: at + Duration::from_secs(s),
             bytes,
-            groups: own.map(Duration::from_millis),
+            group: Duration::from_millis(own),
             machine: Duration::from_millis(machine),
         };
-        let before = counts(0, 0, [0, 0], 0);
-        let reading = compute_reading(&before, &counts(2, 4_000_000_000, [400, 1000], 1500));
+        let before = counts(0, 0, 0, 0);
+        let reading = compute_reading(&before, &counts(2, 4_000_000_000, 1400, 1500));
         let reading = reading.expect("a reading");
         let alike = |cost: f64, known: f64| (cost - known).abs() < 1e-9;
         assert!(alike(reading.cost, 0.35));
         assert!((reading.gigabits - 16.0).abs() < 1e-9 && reading.clean);
-        let busy = compute_reading(&before, &counts(2, 4_000_000_000, [400, 1000], 2000));
+        let busy = compute_reading(&before, &counts(2, 4_000_000_000, 1400, 2000));
         assert!(!busy.expect("a reading").clean);
-        assert!(compute_reading(&before, &counts(2, 0, [0, 0], 0)).is_err());
+        assert!(compute_reading(&before, &counts(2, 0, 0, 0)).is_err());
     }
 }

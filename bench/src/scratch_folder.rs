@@ -1,7 +1,7 @@
 //! Temporary files of one bench, on the disk or in memory, removed when it ends.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,17 +59,9 @@ impl ScratchFolder {
     pub fn fill_file(&self, name: &str, bytes: u64) -> Result<PathBuf, String> {
         let path = self.path(name);
         let failed = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
-        // The kernel's random generator is slow: a repeated piece of an odd length does as well for
-        // disks.
-        let mut piece = vec![0; 7_340_033];
-        File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut piece)).map_err(failed)?;
         let mut file = File::create(&path).map_err(failed)?;
-        let mut left = bytes;
-        while left > 0 {
-            let next = left.min(piece.len() as u64) as usize;
-            file.write_all(&piece[..next]).map_err(failed)?;
-            left -= next as u64;
-        }
+        let random = File::open("/dev/urandom").map_err(failed)?;
+        std::io::copy(&mut random.take(bytes), &mut file).map_err(failed)?;
         file.sync_all().map_err(failed)?;
         drop_from_cache(&path)?;
         Ok(path)

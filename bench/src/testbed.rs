@@ -5,10 +5,10 @@
 //! Nothing needs to be cleaned up.
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use xtask::TaskResult;
-use xtask::program_runner;
+use xtask::program_runner::{self, ChildGuard};
 
 const LIMIT: Duration = Duration::from_secs(10);
 /// The congestion control of all contenders; the machine's default may pace, which halves the rate
@@ -18,7 +18,7 @@ const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control=cubic";
 /// A network namespace and the process that keeps it alive.
 #[derive(Debug)]
 pub struct TestNamespace {
-    holder: Child,
+    holder: ChildGuard,
 }
 
 impl TestNamespace {
@@ -29,7 +29,7 @@ impl TestNamespace {
         let mut holder =
             program_runner::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let entered = holder.stdout.take().map(|mut out| out.read_exact(&mut [0]));
-        let namespace = TestNamespace { holder };
+        let namespace = TestNamespace { holder: ChildGuard(holder) };
         if !matches!(entered, Some(Ok(()))) {
             return Err("`unshare --net` made no namespace; run as root".to_owned());
         }
@@ -43,7 +43,7 @@ impl TestNamespace {
     }
 
     pub fn pid(&self) -> u32 {
-        self.holder.id()
+        self.holder.0.id()
     }
 
     /// Returns the command prefix that runs a command in the namespace.
@@ -65,12 +65,6 @@ impl TestNamespace {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{device}:")))?;
         let mut numbers = line.split_whitespace().map(str::parse::<u64>);
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-    }
-}
-
-impl Drop for TestNamespace {
-    fn drop(&mut self) {
-        program_runner::kill_child(&mut self.holder);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::BenchOutcome;
 use crate::lab_reports::{LabReporter, read_goodput_bps};
 use crate::markdown_table::{MarkdownTable, format_number};
 use crate::narrow_path::NarrowPath;
-use fault_matrix::{FaultCell, pick_quick_cells, read_fault_cells};
+use fault_matrix::{FaultCell, read_fault_cells};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -63,25 +63,23 @@ impl JudgedCell {
 pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<BenchOutcome, String> {
     let mut cells = read_fault_cells()?;
     cells.retain(|cell| cell.case.name.contains(only));
-    Ok(run_cells(&LabReporter::new(longhaul, keep)?, cells))
+    run_cells(longhaul, cells, keep)
 }
 
-/// Runs the quick cells of these cases. All parts of [`fault_matrix::QUICK_PARTS`] take a minute;
-/// the whole matrix takes eight.
-pub fn run_quick_cells(longhaul: &Path, cases: &[&str]) -> Result<BenchOutcome, String> {
-    let mut cells = pick_quick_cells(read_fault_cells()?);
-    cells.retain(|cell| cases.contains(&cell.case.name.as_str()));
-    Ok(run_cells(&LabReporter::new(longhaul, None)?, cells))
-}
-
-fn run_cells(lab: &LabReporter<'_>, cells: Vec<FaultCell>) -> BenchOutcome {
-    let judged: Vec<JudgedCell> = cells.into_iter().map(|cell| judge_cell(lab, cell)).collect();
+/// Runs these cells one after the other.
+pub fn run_cells(
+    longhaul: &Path,
+    cells: Vec<FaultCell>,
+    keep: Option<&Path>,
+) -> Result<BenchOutcome, String> {
+    let lab = LabReporter::new(longhaul, keep)?;
+    let judged: Vec<JudgedCell> = cells.into_iter().map(|cell| judge_cell(&lab, cell)).collect();
     let columns = "case | RTT, ms | expected | reported |  | Mbit/s | expected | caveats";
     let mut table = MarkdownTable::new("Fault matrix", columns);
     for one in &judged {
         table.row(format_row(one));
     }
-    BenchOutcome::new(&[table], check_gates(&judged))
+    Ok(BenchOutcome::new(&[table], check_gates(&judged)))
 }
 
 fn judge_cell(lab: &LabReporter<'_>, cell: FaultCell) -> JudgedCell {

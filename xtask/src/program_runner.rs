@@ -121,6 +121,16 @@ pub fn wait_with_limit(child: &mut Child, limit: Duration) -> Result<ExitStatus,
     }
 }
 
+/// A child that is killed when this is dropped.
+#[derive(Debug)]
+pub struct ChildGuard(pub Child);
+
+impl Drop for ChildGuard {
+    fn drop(&mut self) {
+        kill_child(&mut self.0);
+    }
+}
+
 /// Kills a child that may have ended already.
 pub fn kill_child(child: &mut Child) {
     // Both fail only if the child is gone, which is fine.

@@ -5,6 +5,7 @@
 
 use super::device_counters::HostObserver;
 use crate::bench_lab::{self, BenchLab, HeldProcess};
+use crate::narrow_path::NarrowPath;
 use crate::scratch_folder::ScratchFolder;
 use std::path::Path;
 use std::process::Command;
@@ -28,10 +29,25 @@ pub struct InteropPath {
 }
 
 impl InteropPath {
+    /// Sets up a path of 50 Mbit/s with a queue that never overflows.
     pub fn set_up(longhaul: &Path, rtt_ms: u32) -> Result<InteropPath, String> {
         let window_bytes = compute_window_bytes(rtt_ms);
         let scratch = ScratchFolder::on_disk()?;
-        let file = scratch.write("path.toml", &format_path_file(rtt_ms, window_bytes))?;
+        let receive = format!("4096 131072 {}", 2 * window_bytes);
+        let send = format!("4096 65536 {window_bytes}");
+        let host = [
+            ("net.ipv4.tcp_rmem", receive.as_str()),
+            ("net.ipv4.tcp_wmem", &send),
+            ("net.ipv4.tcp_congestion_control", "cubic"),
+        ];
+        let path = NarrowPath {
+            title: "interop",
+            rtt_ms: rtt_ms.into(),
+            link: &toml::toml! { rate = "50 Mbit/s" queue = "64 MB" },
+            near: &host,
+            far: &host,
+        };
+        let file = scratch.write("path.toml", &path.path_file())?;
         let mut lab = BenchLab::set_up(longhaul, &file.to_string_lossy())?;
         let holder = lab.replace_server()?;
         Ok(InteropPath {
@@ -59,23 +75,7 @@ impl InteropPath {
     }
 }
 
-/// Describes a path of 50 Mbit/s with a queue that never overflows and windows of twice the BDP:
-/// enough to fill it, and little in flight when a test ends.
-fn format_path_file(rtt_ms: u32, window: u64) -> String {
-    let host = format!(
-        "\"net.ipv4.tcp_rmem\" = \"4096 131072 {}\"\n\"net.ipv4.tcp_wmem\" = \"4096 65536 {window}\"\n\
-         \"net.ipv4.tcp_congestion_control\" = \"cubic\"\n",
-        2 * window,
-    );
-    format!(
-        "name = \"interop, {} ms\"\nmtu = 1500\n[near.sysctl]\n{host}[far.sysctl]\n{host}\
-         [[hops]]\nname = \"middle\"\ndelay = \"{} us\"\nrate = \"50 Mbit/s\"\nqueue = \"64 MB\"\n\
-         [[hops]]\nname = \"last\"\nrate = \"50 Mbit/s\"\nqueue = \"64 MB\"\n",
-        rtt_ms,
-        rtt_ms * 500,
-    )
-}
-
+/// Returns twice the BDP: enough to fill the path, and little in flight when a test ends.
 fn compute_window_bytes(rtt_ms: u32) -> u64 {
     let held = f64::from(rtt_ms) / 1e3 * RATE_BPS / 8.0;
     (2.0 * held).max(256e3) as u64

@@ -59,23 +59,20 @@ fn format_table(
 
 /// Formats rows passed of rows tried, with the numbers of the notes.
 fn format_cell(result: &PairResult, notes: &mut Vec<String>) -> String {
-    let mut parts = vec![format!("{}/{}", result.passed(), result.rows.len())];
-    let (count, share) = result.dropped();
-    if count > 0 {
-        parts.push(format!("†{count} ({:.0} %)", 100.0 * share));
+    let mut parts = vec![format!("{}/{}", result.passed().count(), result.rows.len())];
+    let shares = result.passed().map(|row| row.dropped_share).filter(|share| *share > 0.0);
+    let shares: Vec<f64> = shares.collect();
+    if let Some(most) = shares.iter().copied().reduce(f64::max) {
+        parts.push(format!("†{} ({:.0} %)", shares.len(), 100.0 * most));
     }
-    let again = result.passed_again();
+    let again = result.passed().filter(|row| row.is_repeated).count();
     if again > 0 {
         parts.push(format!("↻{again}"));
     }
-    let title = result.pair.title();
-    let numbers: Vec<String> = result
-        .failures()
-        .map(|(row, why)| {
-            notes.push(format!("{title}, `{}`: {why}", row.text));
-            notes.len().to_string()
-        })
-        .collect();
+    let failures = result.describe_failures();
+    let numbers: Vec<String> =
+        (notes.len() + 1..).take(failures.len()).map(|number| number.to_string()).collect();
+    notes.extend(failures);
     if !numbers.is_empty() {
         parts.push(format!("[{}]", numbers.join(", ")));
     }

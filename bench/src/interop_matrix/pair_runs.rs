@@ -6,64 +6,44 @@ use super::interop_path::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
 use super::interop_peer::InteropPeer;
 use super::option_rows::OptionRow;
 use super::{PairOnPath, reported_counts};
-use std::process::Child;
 use std::time::{Duration, Instant};
-use xtask::program_runner;
+use xtask::program_runner::{self, ChildGuard};
 
 /// The time beyond the transfer after which a row counts as hanging.
 const HANG_TIMEOUT: Duration = Duration::from_secs(20);
 const IDLE_PERIOD: Duration = Duration::from_millis(60);
 const IDLE_DEADLINE: Duration = Duration::from_secs(4);
 
-/// The result of a row.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RowOutcome {
-    Passed,
-    /// The sender counted bytes that never left, as a share of those that did.
-    Dropped(f64),
-    /// The counts disagreed at the first attempt and agreed at the second.
-    PassedAgain,
-    Failed(String),
+/// The result of a row: how its counts agreed, or why it failed.
+pub type RowResult = Result<RowAgreement, String>;
+
+/// How the counts of a row agreed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowAgreement {
+    /// The bytes that the sender counted and that never left, as a share of those that did.
+    pub dropped_share: f64,
+    /// The counts disagreed at the first attempt.
+    pub is_repeated: bool,
 }
 
 /// The rows that both ends support.
 #[derive(Debug, Clone)]
 pub struct PairResult {
     pub pair: PairOnPath,
-    pub rows: Vec<(OptionRow, RowOutcome)>,
+    pub rows: Vec<(OptionRow, RowResult)>,
 }
 
 impl PairResult {
-    pub fn passed(&self) -> usize {
-        self.rows.len() - self.failures().count()
-    }
-
-    /// Returns the number of rows in which the sender counted bytes that it dropped, and their
-    /// largest share.
-    pub fn dropped(&self) -> (usize, f64) {
-        let shares = self.rows.iter().filter_map(|(_, result)| match result {
-            RowOutcome::Dropped(share) => Some(*share),
-            _ => None,
-        });
-        shares.fold((0, 0.0), |(count, most), share| (count + 1, share.max(most)))
-    }
-
-    /// Counts the rows whose counts agreed only at the second attempt.
-    pub fn passed_again(&self) -> usize {
-        self.rows.iter().filter(|(_, result)| *result == RowOutcome::PassedAgain).count()
-    }
-
-    pub fn failures(&self) -> impl Iterator<Item = (OptionRow, &str)> {
-        self.rows.iter().filter_map(|(row, result)| match result {
-            RowOutcome::Failed(why) => Some((*row, why.as_str())),
-            _ => None,
-        })
+    pub fn passed(&self) -> impl Iterator<Item = &RowAgreement> {
+        self.rows.iter().filter_map(|(_, result)| result.as_ref().ok())
     }
 
     /// Returns one sentence for each failed row.
     pub fn describe_failures(&self) -> Vec<String> {
         let title = self.pair.title();
-        self.failures().map(|(row, why)| format!("{title}, {}: {why}", row.text)).collect()
+        let failed =
+            self.rows.iter().filter_map(|(row, result)| Some((row, result.as_ref().err()?)));
+        failed.map(|(row, why)| format!("{title}, `{}`: {why}", row.text)).collect()
     }
 }
 
@@ -77,11 +57,9 @@ pub fn run_pair(path: &InteropPath, pair: &PairOnPath, rows: &[&'static str]) ->
         let Some(words) = pair.client.client_command(host, row) else {
             continue;
         };
-        let result = match start_server(&mut server, path, pair) {
-            Ok(()) => run_row(path, pair, row, &words),
-            Err(why) => RowOutcome::Failed(why),
-        };
-        if matches!(result, RowOutcome::Failed(_)) {
+        let result =
+            start_server(&mut server, path, pair).and_then(|()| run_row(path, pair, row, &words));
+        if result.is_err() {
             // The next row starts with a fresh server.
             server = None;
         }
@@ -90,42 +68,31 @@ pub fn run_pair(path: &InteropPath, pair: &PairOnPath, rows: &[&'static str]) ->
     PairResult { pair: pair.clone(), rows: results }
 }
 
-/// A server that ends when the value is dropped.
-struct PeerServer(Child);
-
-impl Drop for PeerServer {
-    fn drop(&mut self) {
-        program_runner::kill_child(&mut self.0);
-    }
-}
-
 fn start_server(
-    server: &mut Option<PeerServer>,
+    server: &mut Option<ChildGuard>,
     path: &InteropPath,
     pair: &PairOnPath,
 ) -> Result<(), String> {
-    let ended = |server: &mut PeerServer| !matches!(server.0.try_wait(), Ok(None));
+    let ended = |server: &mut ChildGuard| !matches!(server.0.try_wait(), Ok(None));
     if server.as_mut().is_none_or(ended) {
         let mut command = path.far(&pair.server.server());
-        *server = Some(PeerServer(program_runner::spawn_silent(&mut command)?));
+        *server = Some(ChildGuard(program_runner::spawn_silent(&mut command)?));
     }
     path.wait_for_listener()
 }
 
 /// Runs a row, twice if the counts disagree: on a busy machine a reader may be late by more than
 /// the tolerance. A hang or an error fails at once.
-fn run_row(path: &InteropPath, pair: &PairOnPath, row: OptionRow, words: &[String]) -> RowOutcome {
+fn run_row(path: &InteropPath, pair: &PairOnPath, row: OptionRow, words: &[String]) -> RowResult {
     let attempt = || attempt_row(path, pair, row, words);
-    let first = match attempt() {
-        Ok(Ok(share)) if share > 0.0 => return RowOutcome::Dropped(share),
-        Ok(Ok(_)) => return RowOutcome::Passed,
-        Ok(Err(why)) => why,
-        Err(why) => return RowOutcome::Failed(why),
+    let first = match attempt()? {
+        Ok(dropped_share) => return Ok(RowAgreement { dropped_share, is_repeated: false }),
+        Err(why) => why,
     };
-    match path.wait_for_listener().and_then(|()| attempt()) {
-        Ok(Ok(_)) => RowOutcome::PassedAgain,
-        Ok(Err(why)) => RowOutcome::Failed(format!("{first}; at a second try {why}")),
-        Err(why) => RowOutcome::Failed(why),
+    path.wait_for_listener()?;
+    match attempt()? {
+        Ok(_) => Ok(RowAgreement { dropped_share: 0.0, is_repeated: true }),
+        Err(why) => Err(format!("{first}; at a second try {why}")),
     }
 }
 

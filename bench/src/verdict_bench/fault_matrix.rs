@@ -8,16 +8,6 @@ use xtask::checkout;
 /// The file of the matrix, relative to the root of the checkout.
 const FILE: &str = "fixtures/verdicts.toml";
 
-/// The maximum RTT of the quick cells: the ramp of longer RTTs takes too long for a test.
-const SHORT_MS: u64 = 40;
-
-/// The cases of the quick cells in parts of about equal duration. Each part is a test.
-pub const QUICK_PARTS: [[&str; 2]; 3] = [
-    ["clean path", "slow reader"],
-    ["small receive buffer", "slow writer"],
-    ["small send buffer", "too short a run"],
-];
-
 /// One case at one RTT.
 #[derive(Debug, Clone)]
 pub struct FaultCell {
@@ -88,14 +78,6 @@ fn parse_fault_cells(text: &str) -> Result<Vec<FaultCell>, toml::de::Error> {
     Ok(file.case.iter().flat_map(of_case).collect())
 }
 
-/// Picks one cell of each strict case and of the clean path, alternating between the short RTTs.
-pub fn pick_quick_cells(mut cells: Vec<FaultCell>) -> Vec<FaultCell> {
-    cells.retain(|cell| (cell.case.strict || cell.case.clean) && cell.rtt_ms <= SHORT_MS);
-    let cases = cells.chunk_by(|a, b| a.case.name == b.case.name);
-    let chosen = cases.enumerate().map(|(turn, of_case)| &of_case[(turn + 1) % of_case.len()]);
-    chosen.cloned().collect()
-}
-
 fn make_cell(case: &MatrixCase, rtt: &MatrixRtt) -> FaultCell {
     let mut link = rtt.link.clone();
     let mut test = Vec::new();
@@ -135,24 +117,6 @@ mod tests {
         let cells = read_fault_cells().expect("the matrix of the checkout");
         assert_eq!(cells.len(), 33);
         assert!(cells.iter().all(|cell| !cell.case.limited_by.is_empty()));
-    }
-
-    #[test]
-    fn in_turn_every_strict_case_and_the_clean_path_come_once() {
-        let cells = read_fault_cells().expect("the matrix of the checkout");
-        let wanted = |cell: &&FaultCell| cell.case.strict || cell.case.clean;
-        let mut cases: Vec<String> =
-            cells.iter().filter(wanted).map(|it| it.case.name.clone()).collect();
-        cases.dedup();
-        let chosen = pick_quick_cells(cells);
-        assert!(chosen.iter().map(|cell| &cell.case.name).eq(&cases));
-        let mut tested = QUICK_PARTS.as_flattened().to_vec();
-        tested.sort_unstable();
-        cases.sort();
-        assert_eq!(tested, cases);
-        for rtt_ms in [2, 40] {
-            assert!(chosen.iter().any(|cell| cell.rtt_ms == rtt_ms));
-        }
     }
 
     #[test]

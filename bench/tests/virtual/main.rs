@@ -12,6 +12,7 @@ mod lab;
 mod lab_report;
 mod load;
 mod path;
+mod quick_cells;
 mod runs;
 mod seeds;
 mod tune;
