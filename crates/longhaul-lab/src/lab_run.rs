@@ -27,7 +27,7 @@ const FAR_PORT: u16 = 5201;
 const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
 const LISTEN_PAUSE: Duration = Duration::from_millis(5);
 const TRUTH_EVERY: Duration = Duration::from_secs(1);
-/// The time that a command may take to end after it was is_requested to.
+/// The time that a command may take to end after it was requested to.
 const END_DEADLINE: Duration = Duration::from_secs(10);
 const FAR_END_DEADLINE: Duration = Duration::from_secs(2);
 /// The number of bytes of a failed far command's output that are shown.
@@ -53,9 +53,6 @@ pub struct LabRunRequest {
 /// # Errors
 /// The path could not be set up, or a command could not be started.
 pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
-    if request.command.is_empty() {
-        return Err(LabError::new(LabErrorKind::Usage, "no command to run on host near"));
-    }
     let signals =
         SignalDescriptor::block_and_open().with_context("cannot take over signal handling")?;
     process_control::adopt_orphans()
@@ -92,9 +89,16 @@ impl LabRun<'_> {
         let token =
             crate::lab_runtime::generate_random_hex().with_context("cannot create a token")?;
         let far_pid = self.start_far(&token)?;
-        let mut near = NamespaceCommand::new(&self.request.command, &self.request.spec.key);
-        near.token(&token);
-        near.far_pid(far_pid);
+        let near = NamespaceCommand {
+            words: &self.request.command,
+            environment: &[
+                ("LONGHAUL_LAB", &self.request.spec.key),
+                ("LONGHAUL_TOKEN", &token),
+                // Enters host far with `nsenter`.
+                ("LONGHAUL_LAB_FAR_PID", &far_pid.to_string()),
+            ],
+            output: None,
+        };
         let near = near.start(self.guarded.lab.host(LabHost::Near))?;
         let pid = near.id();
         self.near = Some(near);
@@ -113,10 +117,11 @@ impl LabRun<'_> {
         let words = [own.into(), "serve".into()];
         let mut output = namespace_command::create_unnamed_file()
             .with_context("cannot create a temporary file")?;
-        let mut far = NamespaceCommand::new(&words, &self.request.spec.key);
-        far.token(token);
-        far.output(&output)?;
-        far.own_session = true;
+        let far = NamespaceCommand {
+            words: &words,
+            environment: &[("LONGHAUL_LAB", &self.request.spec.key), ("LONGHAUL_TOKEN", token)],
+            output: Some(&output),
+        };
         let far = self.far.insert(far.start(self.guarded.lab.host(LabHost::Far))?);
         let deadline = Instant::now() + LISTEN_DEADLINE;
         while !listening_port::is_port_open(far.id(), FAR_PORT) {

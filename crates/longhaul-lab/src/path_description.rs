@@ -109,30 +109,23 @@ fn list_link_lines(number: &str, name: &str, link: &LinkSpec) -> Vec<String> {
 
 /// Lists what a router does besides forwarding.
 fn list_router_notes(hop: &HopSpec) -> Vec<String> {
-    let mut notes = Vec::new();
-    if hop.silent {
-        notes.push("silent: sends no answers".to_owned());
-    }
-    if let Some(limit) = hop.icmp_limit {
-        notes.push(format!("at most {limit} ICMP messages/s"));
-    }
-    if !hop.icmp_delay.is_zero() {
-        notes.push(format!("answers after {}", format_duration(hop.icmp_delay)));
-    }
-    match hop.icmp {
-        IcmpValidity::Honest => {}
-        IcmpValidity::Garbage => notes.push("answers with garbage".to_owned()),
-        IcmpValidity::Forged => notes.push("answers about packets that were not sent".to_owned()),
-    }
-    if !hop.mpls.is_empty() {
-        let labels: Vec<String> = hop.mpls.iter().map(u32::to_string).collect();
-        notes.push(format!("MPLS {}", labels.join(" ")));
-    }
-    if hop.balance > 1 {
-        notes.push(format!("{} parallel routers, balanced by flow", hop.balance));
-    }
-    notes.extend(format_rewrite_note(hop.rewrite));
-    notes
+    let labels: Vec<String> = hop.mpls.iter().map(u32::to_string).collect();
+    let answers = match hop.icmp {
+        IcmpValidity::Honest => None,
+        IcmpValidity::Garbage => Some("answers with garbage"),
+        IcmpValidity::Forged => Some("answers about packets that were not sent"),
+    };
+    let notes = [
+        hop.silent.then(|| "silent: sends no answers".to_owned()),
+        hop.icmp_limit.map(|limit| format!("at most {limit} ICMP messages/s")),
+        (!hop.icmp_delay.is_zero())
+            .then(|| format!("answers after {}", format_duration(hop.icmp_delay))),
+        answers.map(str::to_owned),
+        (!labels.is_empty()).then(|| format!("MPLS {}", labels.join(" "))),
+        (hop.balance > 1).then(|| format!("{} parallel routers, balanced by flow", hop.balance)),
+        format_rewrite_note(hop.rewrite),
+    ];
+    notes.into_iter().flatten().collect()
 }
 
 fn format_rewrite_note(rewrite: OptionRewrite) -> Option<String> {
@@ -151,32 +144,21 @@ fn format_rewrite_note(rewrite: OptionRewrite) -> Option<String> {
 }
 
 fn list_link_notes(link: &LinkSpec) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !link.jitter.is_zero() {
-        notes.push(format!("jitter ±{}", format_duration(link.jitter)));
-    }
-    if link.loss > 0.0 {
-        notes.push(format!("random loss {} %", link.loss * 100.0));
-    }
-    if let Some(reorder) = link.reorder {
-        let late = format_duration(reorder.late_by);
-        notes.push(format!("{} % arrive {late} late", reorder.share * 100.0));
-    }
-    if let Some(policer) = link.policer {
-        notes.push(format!("policer {}, burst {}", policer.rate, policer.burst));
-    }
-    if let Some(shaper) = link.shaper {
-        let (peak, sustained) = (shaper.peak, shaper.sustained);
-        notes.push(format!("shaper peak {peak}, sustained {sustained}, burst {}", shaper.burst));
-    }
-    if let Some(cross) = link.cross {
-        notes.push(format!("cross traffic {}, {}", cross.rate, cross.pattern.name()));
-    }
-    if let Some(mtu) = link.mtu {
-        let hole = if link.mtu_black_hole { ", larger ones are dropped silently" } else { "" };
-        notes.push(format!("MTU {mtu} bytes{hole}"));
-    }
-    notes
+    let hole = if link.mtu_black_hole { ", larger ones are dropped silently" } else { "" };
+    let notes = [
+        (!link.jitter.is_zero()).then(|| format!("jitter ±{}", format_duration(link.jitter))),
+        (link.loss > 0.0).then(|| format!("random loss {} %", link.loss * 100.0)),
+        link.reorder.map(|it| {
+            format!("{} % arrive {} late", it.share * 100.0, format_duration(it.late_by))
+        }),
+        link.policer.map(|it| format!("policer {}, burst {}", it.rate, it.burst)),
+        link.shaper.map(|it| {
+            format!("shaper peak {}, sustained {}, burst {}", it.peak, it.sustained, it.burst)
+        }),
+        link.cross.map(|it| format!("cross traffic {}, {}", it.rate, it.pattern.name())),
+        link.mtu.map(|mtu| format!("MTU {mtu} bytes{hole}")),
+    ];
+    notes.into_iter().flatten().collect()
 }
 
 fn list_event_lines(event: &EventSpec) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Commands that the lab starts at its hosts.
 
-use crate::lab_error::LabError;
+use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
 use crate::lab_runtime::host_namespace::HostNamespace;
 use longhaul_sys::process_control::{self, SpawnOptions};
 use std::ffi::{OsStr, OsString};
@@ -11,47 +11,31 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// A command that has not started yet.
-pub(super) struct NamespaceCommand {
-    command: Command,
-    name: OsString,
-    /// Detaches the command from the terminal's signals.
-    pub own_session: bool,
+/// A command for a host of the lab.
+pub(super) struct NamespaceCommand<'a> {
+    /// Program and arguments.
+    pub words: &'a [OsString],
+    /// Variables besides those of the lab.
+    pub environment: &'a [(&'a str, &'a str)],
+    /// The file for standard output and error of a command without input, in a session of its own.
+    pub output: Option<&'a File>,
 }
 
-impl NamespaceCommand {
-    /// Creates a command from program and arguments; without any it runs the shell.
-    pub(super) fn new(words: &[OsString], path_key: &str) -> NamespaceCommand {
-        let shell = OsString::from("sh");
-        let (program, arguments) = words.split_first().unwrap_or((&shell, &[]));
+impl NamespaceCommand<'_> {
+    pub(super) fn start(&self, host: &HostNamespace) -> Result<Child, LabError> {
+        let [program, arguments @ ..] = self.words else {
+            return Err(LabError::new(LabErrorKind::Usage, "no command to run"));
+        };
+        let tried = format!("cannot start `{}`", program.display());
         let mut command = Command::new(program);
-        command.args(arguments).env("LONGHAUL_LAB", path_key);
+        command.args(arguments).envs(self.environment.iter().copied());
         if let Some(path) = prepend_own_folder() {
             command.env("PATH", path);
         }
-        NamespaceCommand { command, name: program.clone(), own_session: false }
-    }
-
-    pub(super) fn token(&mut self, token: &str) {
-        self.command.env("LONGHAUL_TOKEN", token);
-    }
-
-    /// Tells the command the process of host far, to enter that host with `nsenter`.
-    pub(super) fn far_pid(&mut self, pid: u32) {
-        self.command.env("LONGHAUL_LAB_FAR_PID", pid.to_string());
-    }
-
-    /// Redirects standard output and error to a file, and standard input from /dev/null.
-    pub(super) fn output(&mut self, file: &File) -> Result<(), LabError> {
-        let copy = || file.try_clone();
-        let (out, err) = copy()
-            .and_then(|out| Ok((out, copy()?)))
-            .map_err(|error| LabError::from_io("cannot duplicate a temporary file", error))?;
-        self.command.stdin(Stdio::null()).stdout(out).stderr(err);
-        Ok(())
-    }
-
-    pub(super) fn start(mut self, host: &HostNamespace) -> Result<Child, LabError> {
+        if let Some(file) = self.output {
+            let copy = || file.try_clone().with_context(&tried);
+            command.stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
+        }
         // The command runs even if the current folder has been removed.
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let start = SpawnOptions {
@@ -59,13 +43,12 @@ impl NamespaceCommand {
             net: host.net.as_fd(),
             mount: host.mount.as_ref().map(AsFd::as_fd),
             folder: &folder,
-            own_session: self.own_session,
+            own_session: self.output.is_some(),
         };
-        process_control::spawn_in_namespaces(&mut self.command, &start).map_err(|error| {
-            let found = error.kind() != io::ErrorKind::NotFound;
-            let tried = format!("cannot start `{}`", self.name.display());
+        process_control::spawn_in_namespaces(&mut command, &start).map_err(|error| {
+            let is_found = error.kind() != io::ErrorKind::NotFound;
             let failed = LabError::from_io(tried, error);
-            if found { failed } else { failed.into_usage() }
+            if is_found { failed } else { failed.into_usage() }
         })
     }
 }
