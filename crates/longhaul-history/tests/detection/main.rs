@@ -88,7 +88,9 @@ fn steps_are_confirmed_as_their_values_arrive() {
             wrong += withdrawn.filter(|event| !is_at_step(event)).count();
             let is_confirmed = |mark: &&i64| {
                 let mut near = events.iter().filter(|event| is_near(event, **mark));
-                near.any(|event| event.state == EventState::Confirmed)
+                near.any(|event| {
+                    matches!(event.state, EventState::Confirmed | EventState::Recovered)
+                })
             };
             confirmed += case.changes_us.iter().filter(is_confirmed).count();
         }
