@@ -67,7 +67,8 @@ impl ProtocolHandler for Iperf3Handler {
             Ok(()) => {}
             Err(test_registry::ClaimError::Unknown(stream)) => {
                 let connection = NewConnection { stream, ..connection };
-                Iperf3Session::run(server, &self.tests, options, cookie, connection);
+                let users = options.users.as_ref();
+                Iperf3Session::run(server, &self.tests, users, cookie, connection);
             }
             Err(test_registry::ClaimError::Refused(mut stream, why)) => {
                 let _ = stream.write_all(&[TestState::AccessDenied.byte()]);

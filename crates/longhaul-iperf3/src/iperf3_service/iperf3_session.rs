@@ -4,9 +4,9 @@
 mod test_admission;
 mod test_ending;
 
-use super::Iperf3Options;
 use super::iperf3_streams::{AwaitedStreams, RunningStreams};
 use super::test_registry::TestRegistry;
+use crate::AuthorizedUsers;
 use crate::iperf3_messages::{RequestedTest, TestCookie, TestParameters};
 use crate::server_protocol::{
     ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd,
@@ -42,7 +42,9 @@ struct AdmittedTest<'a> {
 pub(super) struct Iperf3Session<'a> {
     service: &'a ServerContext<'a>,
     tests: &'a TestRegistry,
-    options: &'a Iperf3Options,
+    users: Option<&'a AuthorizedUsers>,
+    /// The limits of a client that names no user; `None` if there are none.
+    limits: Option<AnonymousLimits>,
     cookie: TestCookie,
     stream: TcpStream,
     /// The address that the client connected to.
@@ -65,7 +67,7 @@ impl<'a> Iperf3Session<'a> {
     pub fn run(
         service: &'a ServerContext<'a>,
         tests: &'a TestRegistry,
-        options: &'a Iperf3Options,
+        users: Option<&'a AuthorizedUsers>,
         cookie: TestCookie,
         arrival: NewConnection<'a>,
     ) {
@@ -77,20 +79,21 @@ impl<'a> Iperf3Session<'a> {
                 return service.log(ServeEvent::Dismissed { peer, why });
             }
         };
-        let most = anonymous_limits(service, options);
-        let longest = most
+        let limits = service.options().anonymous.filter(|_| users.is_none());
+        let longest = limits
             .map_or(Duration::from_micros(MAX_RUN_US), |most| Duration::from_secs(most.seconds));
         let session = Iperf3Session {
             service,
             tests,
-            options,
+            users,
+            limits,
             cookie,
             local,
             peer,
             epoch: Instant::now(),
             idle_rtt: tcp_info::read_tcp_info(&stream).map_or(Duration::ZERO, |info| info.rtt()),
             stream,
-            server: ServerProtocol::new(longest, most.and_then(|most| most.bytes)),
+            server: ServerProtocol::new(longest, limits.and_then(|most| most.bytes)),
             pending: Some(arrival.pending),
             waiting: None,
             granted: None,
@@ -116,7 +119,9 @@ impl<'a> Iperf3Session<'a> {
     fn receive(&mut self, bytes: &mut [u8]) {
         let poll = match self.server.step() {
             ServerStep::Admitting | ServerStep::Opening => OPENING_POLL,
-            ServerStep::Running if !self.limits_bytes() => TRANSFER_POLL,
+            ServerStep::Running if self.limits.is_none_or(|most| most.bytes.is_none()) => {
+                TRANSFER_POLL
+            }
             ServerStep::Running | ServerStep::Draining => COUNTING_POLL,
             _ => IDLE_POLL,
         };
@@ -132,11 +137,6 @@ impl<'a> Iperf3Session<'a> {
             Err(error) if is_socket_timeout(&error) => {}
             Err(error) => self.feed(ServerInput::Gone(error.to_string())),
         }
-    }
-
-    /// Returns whether the bytes of the client are limited.
-    fn limits_bytes(&self) -> bool {
-        anonymous_limits(self.service, self.options).is_some_and(|most| most.bytes.is_some())
     }
 
     /// Checks for local events.
@@ -232,12 +232,4 @@ fn prepare_control(stream: &TcpStream) -> io::Result<SocketAddr> {
     listening_socket::set_dead_peer_timeout(stream, DEAD_PEER_TIMEOUT)?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     stream.local_addr()
-}
-
-/// Returns the limits of a client that names no user; `None` if there are none.
-fn anonymous_limits(
-    service: &ServerContext<'_>,
-    options: &Iperf3Options,
-) -> Option<AnonymousLimits> {
-    service.options().anonymous.filter(|_| options.users.is_none())
 }

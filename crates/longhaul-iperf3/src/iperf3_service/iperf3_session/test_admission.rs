@@ -1,7 +1,7 @@
 //! Decides whether a test is admitted.
 
 use super::super::iperf3_streams::AwaitedStreams;
-use super::{AdmittedTest, Iperf3Session, anonymous_limits};
+use super::{AdmittedTest, Iperf3Session};
 use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestParameters};
 use crate::server_protocol::{ServerInput, TestFault};
 use longhaul_model::report::v1::plan::ThroughputPlan;
@@ -26,8 +26,7 @@ impl Iperf3Session<'_> {
         if let Err((trouble, why)) = self.check_permission(&asked, &test.plan) {
             return self.feed(ServerInput::Failed(trouble, why));
         }
-        let most = anonymous_limits(self.service, self.options).map(|most| most.concurrent);
-        let slot = match self.service.take_slot(most) {
+        let slot = match self.service.take_slot(self.limits.map(|most| most.concurrent)) {
             Ok(slot) => slot,
             Err(why) => return self.feed(ServerInput::Busy(why)),
         };
@@ -56,7 +55,7 @@ impl Iperf3Session<'_> {
         self.service.log(ServeEvent::SessionOpened {
             peer: self.peer,
             host: format!("iperf3 {}", sanitize_line(version, MAX_VERSION)),
-            anonymous: self.options.users.is_none(),
+            anonymous: self.users.is_none(),
             what: describe_plan(plan),
         });
     }
@@ -71,9 +70,9 @@ impl Iperf3Session<'_> {
             let most = self.service.options().max_streams;
             return Err((Iperf3Error::Streams, format!("at most {most} streams")));
         }
-        if let Some(users) = &self.options.users {
+        if let Some(users) = self.users {
             users.check(asked.authtoken.as_deref())
-        } else if let Some(strangers) = anonymous_limits(self.service, self.options) {
+        } else if let Some(strangers) = self.limits {
             let refused = |error| (map_anonymous_limit(&error), error.to_string());
             check_anonymous(plan, &strangers).map_err(refused)
         } else {
