@@ -11,6 +11,7 @@ use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
 use crate::lab_runtime::{LabBackend, LabReading, find_timing_caveat, write_whole_file};
 use crate::lab_setup::GuardedLab;
 use crate::path_spec::PathSpec;
+use crate::sysctl_guard::SysctlGuard;
 use longhaul_sys::signal::{ProcessSignal, SignalDescriptor, send_signal};
 use longhaul_sys::{poll, process_control};
 use namespace_command::{NamespaceCommand, shell_exit_code};
@@ -92,7 +93,6 @@ impl LabRun<'_> {
         let near = NamespaceCommand {
             words: &self.request.command,
             environment: &[
-                ("LONGHAUL_LAB", &self.request.spec.key),
                 ("LONGHAUL_TOKEN", &token),
                 // Enters host far with `nsenter`.
                 ("LONGHAUL_LAB_FAR_PID", &far_pid.to_string()),
@@ -119,7 +119,7 @@ impl LabRun<'_> {
             .with_context("cannot create a temporary file")?;
         let far = NamespaceCommand {
             words: &words,
-            environment: &[("LONGHAUL_LAB", &self.request.spec.key), ("LONGHAUL_TOKEN", token)],
+            environment: &[("LONGHAUL_TOKEN", token)],
             output: Some(&output),
         };
         let far = self.far.insert(far.start(self.guarded.lab.host(LabHost::Far))?);
@@ -210,7 +210,8 @@ impl LabRun<'_> {
             let _ = child.kill();
             let _ = child.wait();
         }
-        descendant_processes::kill_descendants(self.guarded.guard_pid());
+        let guard = self.guarded.machine.as_ref().map(SysctlGuard::pid);
+        descendant_processes::kill_descendants(guard);
     }
 }
 

@@ -22,7 +22,8 @@ const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 /// order.
 pub(crate) struct GuardedLab {
     pub lab: RunningLab,
-    machine: Option<SysctlGuard>,
+    /// A child that must outlive all others.
+    pub machine: Option<SysctlGuard>,
     /// Differences from the requested setup.
     pub caveats: Vec<String>,
 }
@@ -48,11 +49,6 @@ impl GuardedLab {
         let mut caveats = self.caveats.clone();
         caveats.extend(find_timing_caveat(reading));
         truth_file::build_truth(spec, self.lab.backend, reading, &caveats)
-    }
-
-    /// Returns the pid of the guard, a child that must outlive all others.
-    pub(crate) fn guard_pid(&self) -> Option<u32> {
-        self.machine.as_ref().map(SysctlGuard::pid)
     }
 }
 

@@ -4,7 +4,6 @@
 //! delivered together. So the first has waited longest, and the last hardly at all. Source:
 //! interrupt moderation of network cards (Prasad, Jain, Dovrolis 2004). Wrong when: a card also
 //! counts packets, or adapts.
-//! cards (Prasad, Jain, Dovrolis 2004). Wrong when: a card also counts packets, or adapts.
 
 use super::Nanos;
 use super::emulated_link::to_virtual_nanos;
