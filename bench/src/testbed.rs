@@ -4,6 +4,7 @@
 //! so that it ends with this program, however it ends. A veth pair disappears with its namespaces.
 //! Nothing needs to be cleaned up.
 
+use crate::interop_matrix::device_counters::read_counters;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -57,14 +58,6 @@ impl TestNamespace {
         let mut command = Command::new(&enter[0]);
         command.args(&enter[1..]).args(words);
         program_runner::capture_stdout(&mut command, LIMIT).map(drop)
-    }
-
-    /// Returns the bytes and packets that `device` has received.
-    fn received(&self, device: &str) -> Option<(u64, u64)> {
-        let text = std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).ok()?;
-        let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{device}:")))?;
-        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
-        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 }
 
@@ -123,7 +116,7 @@ impl TestNetwork {
 
     /// Returns the payload bytes that have arrived at the far end.
     pub fn payload_bytes(&self) -> Option<u64> {
-        let (bytes, packets) = self.far().received(self.device)?;
-        Some(bytes.saturating_sub(packets * self.header_bytes))
+        let received = read_counters(self.far().pid(), self.device)?.received;
+        Some(received.bytes.saturating_sub(received.packets * self.header_bytes))
     }
 }

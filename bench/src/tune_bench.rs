@@ -223,27 +223,25 @@ fn format_mark(found: &EmulatedSearchResult) -> &'static str {
 
 fn check_gates(judged: &[JudgedSearch]) -> Vec<String> {
     let mut missed = Vec::new();
-    let (mut good, mut few) = (0, 0);
-    for one in judged {
-        let name = &one.path.name;
-        let found = match &one.found {
-            Ok(found) => found,
-            Err(why) => {
-                missed.push(format!("{name}: no answer: {why}"));
-                continue;
+    for JudgedSearch { path, found } in judged {
+        let name = &path.name;
+        match found {
+            Err(why) => missed.push(format!("{name}: no answer: {why}")),
+            Ok(found) => {
+                let shares = [found.share_of_best(), found.share_of_default()];
+                let [best, default] = shares.map(|share| 100.0 * share);
+                if shares[0] < ACCEPTABLE {
+                    missed.push(format!("{name}: {best:.1} % of the grid's best; 90 % must be"));
+                }
+                if shares[1] < MIN_DEFAULT_SHARE {
+                    missed.push(format!("{name}: {default:.1} % of the default; at least 97 %"));
+                }
             }
-        };
-        good += usize::from(found.share_of_best() >= GOOD);
-        few += usize::from(found.probes <= FEW_PROBES);
-        let (of_best, of_default) =
-            (100.0 * found.share_of_best(), 100.0 * found.share_of_default());
-        if found.share_of_best() < ACCEPTABLE {
-            missed.push(format!("{name}: {of_best:.1} % of the grid's best; all must reach 90 %"));
-        }
-        if found.share_of_default() < MIN_DEFAULT_SHARE {
-            missed.push(format!("{name}: {of_default:.1} % of the default; at least 97 %"));
         }
     }
+    let found = || judged.iter().filter_map(|one| one.found.as_ref().ok());
+    let good = found().filter(|it| it.share_of_best() >= GOOD).count();
+    let few = found().filter(|it| it.probes <= FEW_PROBES).count();
     let all = judged.len();
     let is_below = |count: usize, share: f64| (count as f64) < share * all as f64 - 1e-9;
     if is_below(good, GOOD_MIN) {

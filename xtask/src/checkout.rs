@@ -30,7 +30,8 @@ impl SourceFile {
 
     /// Reports whether this is test code: a test file, or a file in a test folder.
     pub fn is_test(&self) -> bool {
-        self.path.contains("/tests/") || self.path.ends_with("tests.rs")
+        let folders = ["tests", "benches", "examples", "fuzz_targets"];
+        self.path.split('/').any(|part| folders.contains(&part)) || self.path.ends_with("tests.rs")
     }
 }
 

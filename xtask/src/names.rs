@@ -101,7 +101,7 @@ impl CodeCensus {
         let mut census = CodeCensus::default();
         for (file, visitor) in files.iter().zip(parsed) {
             census.count_comments(&file.text);
-            if !is_test_file(&file.path, &test_modules) {
+            if !is_test_file(file, &test_modules) {
                 census.add_file(file, visitor);
             }
         }
@@ -156,26 +156,21 @@ impl CodeCensus {
             .collect();
         let one_word_types = types.iter().filter(|name| words_in_type(name) == 1).count();
         let one_word_functions = functions.iter().filter(|name| !name.contains('_')).count();
+        let measure = |name, count: usize, of: usize, max_percent| NameMeasure {
+            name,
+            percent: 100.0 * count as f64 / of.max(1) as f64,
+            max_percent,
+        };
         let riddles = "doc comments that begin with a question word";
         let one_word = "free functions with a name of one word";
+        let same_files = shared(&basenames);
         vec![
-            NameMeasure::new("type names of one word", one_word_types, types.len(), 30.0),
-            NameMeasure::new("types that share their name", shared(&types), types.len(), 20.0),
-            NameMeasure::new(one_word, one_word_functions, functions.len(), 25.0),
-            NameMeasure::new(riddles, self.riddles, self.doc_paragraphs, 4.0),
-            NameMeasure::new(
-                "files that share their name",
-                shared(&basenames),
-                basenames.len(),
-                15.0,
-            ),
+            measure("type names of one word", one_word_types, types.len(), 30.0),
+            measure("types that share their name", shared(&types), types.len(), 20.0),
+            measure(one_word, one_word_functions, functions.len(), 25.0),
+            measure(riddles, self.riddles, self.doc_paragraphs, 4.0),
+            measure("files that share their name", same_files, basenames.len(), 15.0),
         ]
-    }
-}
-
-impl NameMeasure {
-    fn new(name: &'static str, count: usize, of: usize, max_percent: f64) -> NameMeasure {
-        NameMeasure { name, percent: 100.0 * count as f64 / of.max(1) as f64, max_percent }
     }
 }
 
@@ -198,11 +193,9 @@ fn crate_name(path: &str) -> String {
     inner.split('/').next().unwrap_or(inner).to_owned()
 }
 
-fn is_test_file(path: &str, test_modules: &BTreeSet<String>) -> bool {
-    let folders = ["tests", "benches", "examples", "fuzz_targets"];
-    let stem = path.trim_end_matches(".rs");
-    path.split('/').any(|part| folders.contains(&part))
-        || path.ends_with("tests.rs")
+fn is_test_file(file: &SourceFile, test_modules: &BTreeSet<String>) -> bool {
+    let stem = file.path.trim_end_matches(".rs");
+    file.is_test()
         || test_modules.iter().any(|module| {
             let rest = stem.strip_prefix(module.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PERIOD: Duration = Duration::from_millis(5);
 /// The lab's device of each host.
-const DEVICE: &str = "wan0:";
+const DEVICE: &str = "wan0";
 /// The state byte of iperf3's protocol with which the client ends the test.
 const TEST_END: u8 = 4;
 
@@ -75,7 +75,7 @@ impl HostObserver {
 
     /// Returns the current counters.
     pub fn now(&self) -> Result<DeviceCounters, String> {
-        read_counters(self.pid)
+        read_counters(self.pid, DEVICE)
             .ok_or_else(|| format!("device wan0 of process {} is gone", self.pid))
     }
 
@@ -106,7 +106,7 @@ fn record_counters(pid: u32, mut ring: PacketRing, shared: &Arc<Mutex<RecordedCo
         });
         let mut recorded = shared.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.ends.extend(ends);
-        if let (Ok(now), Some(carried)) = (now, read_counters(pid)) {
+        if let (Ok(now), Some(carried)) = (now, read_counters(pid, DEVICE)) {
             recorded.readings.push((now, carried));
         }
         drop(recorded);
@@ -114,9 +114,11 @@ fn record_counters(pid: u32, mut ring: PacketRing, shared: &Arc<Mutex<RecordedCo
     }
 }
 
-fn read_counters(pid: u32) -> Option<DeviceCounters> {
+/// Reads the counters of a device of the host of process `pid`.
+pub fn read_counters(pid: u32, device: &str) -> Option<DeviceCounters> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
-    let line = text.lines().find_map(|line| line.trim().strip_prefix(DEVICE))?;
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, line) = lines.into_iter().find(|(name, _)| name.trim() == device)?;
     let fields: Vec<u64> = line.split_whitespace().filter_map(|field| field.parse().ok()).collect();
     let traffic =
         |at: usize| Some(DeviceTraffic { bytes: *fields.get(at)?, packets: *fields.get(at + 1)? });

@@ -37,7 +37,7 @@ pub struct InteropPeer {
     /// The name in the table.
     pub name: String,
     /// The version that it reports.
-    #[serde(default)]
+    #[serde(skip)]
     pub version: String,
     /// The name of its program; absent for longhaul.
     #[serde(rename = "program")]
@@ -61,16 +61,16 @@ impl InteropPeer {
     /// possible.
     pub fn list(longhaul: &Path, install: bool) -> Result<Vec<InteropPeer>, String> {
         let folder = match std::env::var_os("LONGHAUL_PEERS") {
-            Some(named) => PathBuf::from(named),
-            None => program_runner::target_folder()?.join("peers"),
+            Some(named) => Ok(PathBuf::from(named)),
+            None => program_runner::target_folder().map(|folder| folder.join("peers")),
         };
         if install {
             let script = checkout::find_root().join("bench/install-peers.sh");
-            program_runner::show_and_run(Command::new(script).arg(&folder))?;
+            program_runner::show_and_run(Command::new(script).arg(folder.clone()?))?;
         }
         let mut all = Vec::new();
         for mut peer in read_peers()? {
-            let Some(program) = peer.find_program(longhaul, &folder) else {
+            let Some(program) = peer.find_program(longhaul, folder.as_deref().ok()) else {
                 if peer.is_debian_iperf3() {
                     return Err(
                         "there is no iperf3 here; install it: apt-get install iperf3".into()
@@ -79,20 +79,18 @@ impl InteropPeer {
                 eprintln!("{} is left out: it is not installed", peer.name);
                 continue;
             };
+            peer.version = read_version(&program)?;
             peer.program = program;
-            if peer.version.is_empty() {
-                peer.version = read_version(&peer.program)?;
-            }
             all.push(peer);
         }
         Ok(all)
     }
 
-    fn find_program(&self, longhaul: &Path, folder: &Path) -> Option<PathBuf> {
+    fn find_program(&self, longhaul: &Path, folder: Option<&Path>) -> Option<PathBuf> {
         let Some(name) = &self.program_name else {
             return Some(longhaul.to_owned());
         };
-        let installed = Some(folder.join(name)).filter(|file| file.is_file());
+        let installed = folder.map(|folder| folder.join(name)).filter(|file| file.is_file());
         installed.or_else(|| program_runner::find_program(name))
     }
 
