@@ -8,10 +8,12 @@ mod published_port;
 
 use crate::emulation_engine::LabHost;
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
-use crate::lab_runtime::{LabBackend, LabReading, find_timing_caveat, write_whole_file};
-use crate::lab_setup::GuardedLab;
+use crate::lab_runtime::{
+    LabBackend, LabReading, RunningLab, find_timing_caveat, write_whole_file,
+};
 use crate::path_spec::PathSpec;
 use crate::sysctl_guard::SysctlGuard;
+use crate::{lab_privileges, machine_settings, truth_file};
 use longhaul_sys::signal::{ProcessSignal, SignalDescriptor, send_signal};
 use longhaul_sys::{poll, process_control};
 use namespace_command::{NamespaceCommand, shell_exit_code};
@@ -60,24 +62,36 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
         .with_context("cannot become the parent of orphaned commands")?;
     let ports = request.publish.iter().map(|port| published_port::bind_port(*port));
     let published: Vec<_> = ports.collect::<Result<_, LabError>>()?;
-    let guarded = GuardedLab::new(&request.spec, request.backend)?;
-    for caveat in &guarded.caveats {
+    // A user namespace and the guards need a process with one thread; the engine comes after them.
+    let mut caveats = Vec::new();
+    let machine = machine_settings::set_machine_sysctls(&request.spec, &mut caveats)?;
+    let congestion = machine_settings::allow_congestion_controls(&request.spec, &mut caveats);
+    lab_privileges::acquire_privileges()?;
+    let mut lab = RunningLab::set_up(&request.spec, request.backend)?;
+    drop(congestion);
+    caveats.append(&mut lab.caveats);
+    for caveat in &caveats {
         eprintln!("caveat: {caveat}");
     }
     for listener in published {
-        let net = guarded.lab.host(LabHost::Near).net.try_clone();
+        let net = lab.host(LabHost::Near).net.try_clone();
         net.and_then(|net| published_port::forward_connections(listener, net))
             .with_context("cannot start the thread of a published port")?;
     }
-    let mut run = LabRun { request, guarded, signals, far: None, near: None };
+    let mut run = LabRun { request, lab, machine, caveats, signals, far: None, near: None };
     let code = run.execute();
     run.end_commands();
     code
 }
 
+/// A path that has been set up, and its commands. Fields are dropped in this order.
 struct LabRun<'a> {
     request: &'a LabRunRequest,
-    guarded: GuardedLab,
+    lab: RunningLab,
+    /// A child that must outlive all others.
+    machine: Option<SysctlGuard>,
+    /// Differences from the requested setup.
+    caveats: Vec<String>,
     signals: SignalDescriptor,
     far: Option<Child>,
     near: Option<Child>,
@@ -86,7 +100,7 @@ struct LabRun<'a> {
 impl LabRun<'_> {
     fn execute(&mut self) -> Result<i32, LabError> {
         // Write first, so that an unwritable file is reported before the run, not after it.
-        self.write_truth(&self.guarded.lab.read_state()?).map_err(LabError::into_usage)?;
+        self.write_truth(&self.lab.read_state()?).map_err(LabError::into_usage)?;
         let token =
             crate::lab_runtime::generate_random_hex().with_context("cannot create a token")?;
         let far_pid = self.start_far(&token)?;
@@ -99,11 +113,11 @@ impl LabRun<'_> {
             ],
             output: None,
         };
-        let near = near.start(self.guarded.lab.host(LabHost::Near))?;
+        let near = near.start(self.lab.host(LabHost::Near))?;
         let pid = near.id();
         self.near = Some(near);
         let code = self.supervise(pid)?;
-        let reading = self.guarded.lab.read_state()?;
+        let reading = self.lab.read_state()?;
         if let Some(caveat) = find_timing_caveat(&reading) {
             eprintln!("caveat: {caveat}");
         }
@@ -122,7 +136,7 @@ impl LabRun<'_> {
             environment: &[("LONGHAUL_TOKEN", token)],
             output: Some(&output),
         };
-        let far = self.far.insert(far.start(self.guarded.lab.host(LabHost::Far))?);
+        let far = self.far.insert(far.start(self.lab.host(LabHost::Far))?);
         let deadline = Instant::now() + LISTEN_DEADLINE;
         while !listening_port::is_port_open(far.id(), FAR_PORT) {
             let ended = far.try_wait().with_context("cannot wait for the far command")?;
@@ -152,7 +166,7 @@ impl LabRun<'_> {
             let truth_at = self.request.truth.is_some().then_some(next_truth);
             let wake_at = [truth_at, kill_at].into_iter().flatten().min();
             let timeout = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
-            let polled = [ended.as_fd(), self.guarded.lab.ended(), self.signals.as_fd()];
+            let polled = [ended.as_fd(), self.lab.ended(), self.signals.as_fd()];
             let [has_ended, engine_ended, _] = poll::wait_readable(polled, timeout)
                 .with_context("cannot wait for the near command")?;
             if has_ended {
@@ -178,7 +192,7 @@ impl LabRun<'_> {
             }
             if self.request.truth.is_some() && now >= next_truth {
                 next_truth = now + TRUTH_EVERY;
-                let reading = self.guarded.lab.read_state()?;
+                let reading = self.lab.read_state()?;
                 self.write_truth(&reading)?;
             }
         }
@@ -191,7 +205,10 @@ impl LabRun<'_> {
         let Some(path) = &self.request.truth else {
             return Ok(());
         };
-        let truth = self.guarded.build_truth(&self.request.spec, reading);
+        let mut caveats = self.caveats.clone();
+        caveats.extend(find_timing_caveat(reading));
+        let truth =
+            truth_file::build_truth(&self.request.spec, self.lab.backend, reading, &caveats);
         write_whole_file(path, &format!("{truth:#}\n"))
             .with_context(format!("cannot write the ground truth to {}", path.display()))
     }
@@ -210,7 +227,7 @@ impl LabRun<'_> {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let guard = self.guarded.machine.as_ref().map(SysctlGuard::pid);
+        let guard = self.machine.as_ref().map(SysctlGuard::pid);
         descendant_processes::kill_descendants(guard);
     }
 }

@@ -18,7 +18,7 @@ pub mod lab_error;
 mod lab_privileges;
 pub mod lab_run;
 pub mod lab_runtime;
-mod lab_setup;
+mod machine_settings;
 pub mod path_catalogue;
 pub mod path_description;
 pub mod path_file;

@@ -1,58 +1,18 @@
-//! Sets up everything that a path needs from the machine, and undoes it in reverse order.
-//!
-//! Steps that need a process with one thread come first (user namespace, guards), then the hosts
-//! and the engine.
+//! The settings that a path needs from the machine. A difference from what it asks is a caveat.
 
 use crate::lab_error::{LabError, LabErrorKind};
 use crate::lab_privileges;
-use crate::lab_runtime::{
-    LabBackend, LabReading, RunningLab, find_timing_caveat, namespace_sysctl,
-};
+use crate::lab_runtime::namespace_sysctl;
 use crate::path_spec::PathSpec;
 use crate::sysctl_guard::{self, SysctlGuard};
-use crate::truth_file;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
 const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
 const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 
-/// A path that has been set up, with the machine's settings for it. Fields are dropped in this
-/// order.
-pub(crate) struct GuardedLab {
-    pub lab: RunningLab,
-    /// A child that must outlive all others.
-    pub machine: Option<SysctlGuard>,
-    /// Differences from the requested setup.
-    pub caveats: Vec<String>,
-}
-
-impl GuardedLab {
-    /// Sets up the path. The process must have only one thread.
-    pub(crate) fn new(
-        spec: &PathSpec,
-        backend: Option<LabBackend>,
-    ) -> Result<GuardedLab, LabError> {
-        let mut caveats = Vec::new();
-        let machine = set_machine_sysctls(spec, &mut caveats)?;
-        let congestion = allow_congestion_controls(spec, &mut caveats);
-        lab_privileges::acquire_privileges()?;
-        let mut lab = RunningLab::set_up(spec, backend)?;
-        drop(congestion);
-        caveats.append(&mut lab.caveats);
-        Ok(GuardedLab { lab, machine, caveats })
-    }
-
-    /// Returns the truth file of the path, which is in the state `reading`.
-    pub(crate) fn build_truth(&self, spec: &PathSpec, reading: &LabReading) -> Value {
-        let mut caveats = self.caveats.clone();
-        caveats.extend(find_timing_caveat(reading));
-        truth_file::build_truth(spec, self.lab.backend, reading, &caveats)
-    }
-}
-
-fn set_machine_sysctls(
+/// Gives the machine the settings that the path asks of it, until the guard is dropped.
+pub(crate) fn set_machine_sysctls(
     spec: &PathSpec,
     caveats: &mut Vec<String>,
 ) -> Result<Option<SysctlGuard>, LabError> {
@@ -102,7 +62,10 @@ fn format_missing_sysctls(wanted: &BTreeMap<String, String>) -> String {
 /// Allows the path's congestion controls while the hosts are created. A namespace can only be given
 /// a congestion control that the machine allows to all users; it keeps it when the machine's list
 /// is restored.
-fn allow_congestion_controls(spec: &PathSpec, caveats: &mut Vec<String>) -> Option<SysctlGuard> {
+pub(crate) fn allow_congestion_controls(
+    spec: &PathSpec,
+    caveats: &mut Vec<String>,
+) -> Option<SysctlGuard> {
     let words = |name| namespace_sysctl::read_sysctl(name).unwrap_or_default();
     let (available, allowed) = (words(AVAILABLE), words(ALLOWED));
     let has = |list: &str, wanted: &str| list.split(' ').any(|word| word == wanted);
