@@ -143,13 +143,9 @@ fn read_throughput(one: &mut ImportedResult, value: &Value, result: &Value) {
 fn infer_protocol(one: &mut ImportedResult, spec: &Value) {
     let sender = one.observation.sender.unwrap_or_default();
     let udp = sender.datagrams.is_some() || sender.lost_datagrams.is_some();
-    let word = match (spec["udp"] == true || udp, spec.is_object()) {
-        (true, _) => "udp",
-        (false, true) => "tcp",
-        (false, false) if sender.retransmitted_packets.is_some() => "tcp",
-        (false, false) => return,
-    };
-    one.observation.protocol = Some(word.to_owned());
+    let tcp = spec.is_object() || sender.retransmitted_packets.is_some();
+    let word = if spec["udp"] == true || udp { Some("udp") } else { tcp.then_some("tcp") };
+    one.observation.protocol = word.map(str::to_owned);
 }
 
 fn read_stream_id(value: &Value) -> Option<String> {
@@ -205,12 +201,11 @@ fn read_intervals(one: &mut ImportedResult, all: &Value, by_iperf: bool) {
         let streams = value["streams"].as_array().filter(|it| !it.is_empty());
         let whole = std::slice::from_ref(&value["summary"]);
         for stream in streams.map_or(whole, Vec::as_slice) {
-            let (started, seen) =
-                (read_scaled_number(&stream["start"], 1e6), read_transfer(stream, by_iperf));
-            let Some((started_us, seen)) = started.zip(seen) else {
+            let Some(seen) = read_transfer(stream, by_iperf) else {
                 continue;
             };
-            let Some(duration_us) = seen.duration_us else {
+            let started = read_scaled_number(&stream["start"], 1e6);
+            let Some((started_us, duration_us)) = started.zip(seen.duration_us) else {
                 continue;
             };
             // pScheduler's parser of iperf stores the congestion window under this name.

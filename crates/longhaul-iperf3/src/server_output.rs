@@ -18,7 +18,7 @@ pub(crate) fn format_server_output(
     idle_rtt: Option<Duration>,
 ) -> String {
     let mut text = format!("longhaul {}\n", env!("CARGO_PKG_VERSION"));
-    let streams = list_streams(test, collected);
+    let streams = list_streams(collected);
     for sends in [false, true] {
         let rows = streams.iter().filter(|place| place.sends == sends).map(|place| place.row);
         let bytes: Vec<u64> = rows.map(|row| span.counted_bytes(row)).collect();

@@ -96,8 +96,8 @@ pub enum ServerAction {
     Run,
     /// The client has ended the test; answer `Drained`.
     Stop,
-    /// Take the client's results; answer `Ready`.
-    Collect(Box<TestResults>),
+    /// The client's results have arrived; answer `Ready`.
+    Collect,
     Close(ServerTestEnd),
 }
 
@@ -373,10 +373,10 @@ impl ServerProtocol {
         match self.bodies.next(bytes) {
             Ok(None) => return false,
             Ok(Some(body)) if self.step == ServerStep::Parameters => self.read_parameters(&body),
-            Ok(Some(body)) => match decode_body(&body) {
-                Ok(results) => {
+            Ok(Some(body)) => match decode_body::<TestResults>(&body) {
+                Ok(_) => {
                     self.step = ServerStep::Collecting;
-                    self.actions.push(ServerAction::Collect(Box::new(results)));
+                    self.actions.push(ServerAction::Collect);
                 }
                 Err(error) => self.refuse(trouble, error.to_string()),
             },

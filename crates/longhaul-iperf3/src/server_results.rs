@@ -9,33 +9,19 @@ use longhaul_probe::session_driver::SessionResults;
 
 /// A stream and its position among all streams of the test.
 pub(crate) struct StreamPosition<'a> {
-    pub id: i64,
     pub sends: bool,
     pub end: &'a StreamEnd,
-    /// The stream's index in the readings.
+    /// The stream's index in the order of opening and in the readings.
     pub row: usize,
 }
 
-/// Returns the streams of a test in the order in which the client opened them.
-pub(crate) fn list_streams<'a>(
-    test: &RequestedTest,
-    collected: &'a SessionResults,
-) -> Vec<StreamPosition<'a>> {
-    let receives = streams_of(collected.receiver.as_ref());
-    let sends = streams_of(collected.sender.as_ref());
-    let receiving = receives.iter().enumerate().map(|(index, end)| StreamPosition {
-        id: stream_id(index),
-        sends: false,
-        end,
-        row: index,
-    });
-    let sending = sends.iter().enumerate().map(|(index, end)| StreamPosition {
-        id: stream_id(test.first_sending() + index),
-        sends: true,
-        end,
-        row: receives.len() + index,
-    });
-    receiving.chain(sending).collect()
+/// Returns the streams of a test in the order in which the client opened them: first those on which
+/// it sends.
+pub(crate) fn list_streams(collected: &SessionResults) -> Vec<StreamPosition<'_>> {
+    let receiving = streams_of(collected.receiver.as_ref()).iter().map(|end| (end, false));
+    let sending = streams_of(collected.sender.as_ref()).iter().map(|end| (end, true));
+    let streams = receiving.chain(sending).enumerate();
+    streams.map(|(row, (end, sends))| StreamPosition { sends, end, row }).collect()
 }
 
 pub(crate) fn streams_of(end: Option<&EngineResult>) -> &[StreamEnd] {
@@ -52,7 +38,7 @@ pub(crate) fn build_server_results(
         (RunDirection::Forward, _) => -1,
         (_, udp) => i64::from(!udp),
     };
-    let streams = list_streams(test, collected);
+    let streams = list_streams(collected);
     let streams = streams.iter().map(|place| build_stream_results(test, place, span)).collect();
     build_results(collected, span.end.at.as_secs_f64(), sender_has_retransmits, streams)
 }
@@ -101,7 +87,7 @@ fn build_stream_results(
     let datagrams = test.is_udp();
     let counted = |count: u64| if datagrams { whole(count) } else { 0 };
     StreamResults {
-        id: place.id,
+        id: stream_id(row),
         bytes: whole(span.counted_bytes(row)),
         retransmits: count_retransmits(test, place, span),
         jitter: at_end.jitter_ns.unwrap_or(0) as f64 / 1e9,

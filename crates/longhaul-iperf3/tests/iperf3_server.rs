@@ -62,7 +62,7 @@ impl Stage {
                 ServerAction::Admit(_) => self.asked.push("admit"),
                 ServerAction::Run => self.asked.push("run"),
                 ServerAction::Stop => self.asked.push("stop"),
-                ServerAction::Collect(_) => self.asked.push("collect"),
+                ServerAction::Collect => self.asked.push("collect"),
                 ServerAction::Close(closed) => {
                     assert_eq!(self.closed.replace(closed), None, "closed twice");
                 }

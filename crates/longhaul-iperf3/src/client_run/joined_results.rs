@@ -37,26 +37,18 @@ pub(super) fn join_ends(
     far: &TestResults,
 ) -> Result<ThroughputObservation, String> {
     let streams = known.plan.streams as usize;
-    let all = match known.plan.direction {
-        RunDirection::Both => 2 * streams,
-        RunDirection::Forward | RunDirection::Reverse => streams,
-    };
+    let all = if known.plan.direction == RunDirection::Both { 2 * streams } else { streams };
     let told = far.by_index(all).map_err(|fault: ResultsFault| fault.to_string())?;
-    let (forward, reverse) = match known.plan.direction {
-        RunDirection::Forward => (told, Vec::new()),
-        RunDirection::Reverse => (Vec::new(), told),
-        RunDirection::Both => (told[..streams].to_vec(), told[streams..].to_vec()),
-    };
     let one_way = |sends: bool, own: Option<EngineResult>, told: &[&StreamResults]| {
         let own = own.ok_or("no result from the engine of this end")?;
         join_direction(known, sends, own, far, told)
     };
     match known.plan.direction {
-        RunDirection::Forward => one_way(true, collected.sender, &forward),
-        RunDirection::Reverse => one_way(false, collected.receiver, &reverse),
+        RunDirection::Forward => one_way(true, collected.sender, &told),
+        RunDirection::Reverse => one_way(false, collected.receiver, &told),
         RunDirection::Both => Ok(ThroughputObservation {
-            reverse: Some(Box::new(one_way(false, collected.receiver, &reverse)?)),
-            ..one_way(true, collected.sender, &forward)?
+            reverse: Some(Box::new(one_way(false, collected.receiver, &told[streams..])?)),
+            ..one_way(true, collected.sender, &told[..streams])?
         }),
     }
 }

@@ -204,7 +204,7 @@ impl<'a> Iperf3Session<'a> {
                     flowing.stop();
                 }
             }
-            ServerAction::Collect(_) => {
+            ServerAction::Collect => {
                 let results = self.results();
                 self.feed(ServerInput::Ready(Box::new(results)));
             }
@@ -213,15 +213,13 @@ impl<'a> Iperf3Session<'a> {
     }
 
     fn start(&mut self) {
-        let Some(granted) = &mut self.granted else {
-            return;
-        };
-        let Some(awaited) = granted.awaited.take() else {
-            return;
-        };
-        match RunningStreams::start(awaited, &granted.test, self.idle_rtt) {
-            Ok(flowing) => self.flowing = Some(flowing),
-            Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
+        if let Some(granted) = &mut self.granted
+            && let Some(awaited) = granted.awaited.take()
+        {
+            match RunningStreams::start(awaited, &granted.test, self.idle_rtt) {
+                Ok(flowing) => self.flowing = Some(flowing),
+                Err((trouble, why)) => self.feed(ServerInput::Failed(trouble, why)),
+            }
         }
     }
 }
