@@ -1,9 +1,7 @@
 //! Creates missing tables.
 //!
-//! The statements in `schema/` are for a single server. For a cluster and for the server of 2018
-//! they are rewritten here, line by line.
+//! The statements in `schema/` have words in braces that are filled in for a cluster.
 
-use crate::connection_options::SqlDialect;
 use crate::database_client::DatabaseClient;
 use crate::table_rows::SchemaStepRow;
 use clickhouse::sql::Identifier;
@@ -29,7 +27,7 @@ pub fn prepare_schema(client: &DatabaseClient) -> Result<(), StoreError> {
         answer.collect().await
     })?;
     let version = String::from_utf8_lossy(&version).trim().to_owned();
-    if client.options.dialect == SqlDialect::Current && !is_supported(&version) {
+    if client.options.adapt_sql.is_none() && !is_supported(&version) {
         return Err(old_server_error(client, &version));
     }
     let done = read_schema_step(client)?;
@@ -108,10 +106,10 @@ fn apply_schema_step(client: &DatabaseClient, step: u32, text: &str) -> Result<(
     let writer = StatementRewriter {
         database: &client.options.database,
         cluster: client.options.cluster.as_deref(),
-        dialect: client.options.dialect,
     };
     for statement in writer.statements(text) {
-        let statement = &statement;
+        let statement =
+            &client.options.adapt_sql.map_or(statement.clone(), |adapt| adapt(&statement));
         client.request("create the tables", |at| async move {
             at.query_raw(statement).execute().await
         })?;
@@ -120,136 +118,60 @@ fn apply_schema_step(client: &DatabaseClient, step: u32, text: &str) -> Result<(
     client.insert::<SchemaStepRow>("store the schema step", "schema_step", &row)
 }
 
-/// Rewrites statements for the cluster and dialect in use.
+/// Fills in the statements for one server or a cluster.
 struct StatementRewriter<'a> {
     database: &'a str,
     cluster: Option<&'a str>,
-    dialect: SqlDialect,
 }
 
 impl StatementRewriter<'_> {
     fn statements(&self, text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        let mut shard = "";
         for paragraph in text.split("\n\n") {
-            let of_comment = |line: &&str| line.starts_with("--");
-            let key = paragraph.lines().find_map(|it| it.strip_prefix("-- shard: "));
-            shard = key.unwrap_or(shard);
-            let lines: Vec<&str> = paragraph.lines().filter(|it| !of_comment(it)).collect();
+            let (comments, lines): (Vec<&str>, Vec<&str>) =
+                paragraph.lines().partition(|line| line.starts_with("--"));
+            let statement = lines.join("\n");
+            let named = statement.strip_prefix("CREATE TABLE IF NOT EXISTS ");
+            let table = named.and_then(|rest| rest.split('{').next()).unwrap_or_default();
             if !lines.is_empty() {
-                self.rewrite(&lines.join("\n"), shard, &mut found);
+                found.push(self.fill_in(statement.trim_end_matches(';'), table));
             }
+            let shard = comments.iter().find_map(|line| line.strip_prefix("-- shard: "));
+            found.extend(self.cluster.zip(shard).map(|(cluster, key)| {
+                let (database, cluster) =
+                    (quote_identifier(self.database), quote_identifier(cluster));
+                format!(
+                    "CREATE TABLE IF NOT EXISTS {table} ON CLUSTER {cluster} \
+                     AS {database}.{table}_local \
+                     ENGINE = Distributed({cluster}, {database}, {table}_local, {key})"
+                )
+            }));
         }
         found
     }
 
-    fn rewrite(&self, statement: &str, shard: &str, found: &mut Vec<String>) {
-        let statement = statement.trim_end_matches([';', '\n']);
-        let mut statement = statement
-            .replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ")
-            .replace("MATERIALIZED VIEW ", "MATERIALIZED VIEW IF NOT EXISTS ");
-        if self.dialect == SqlDialect::Legacy2018 {
-            statement = strip_newer_syntax(&statement);
-        }
-        let Some(cluster) = self.cluster else {
-            found.push(statement);
-            return;
-        };
-        match created_table(&statement) {
-            Some(table) => {
-                found.push(self.replicated(&statement, &table, cluster));
-                found.push(self.distributed(&table, cluster, shard));
-            }
-            None => found.push(self.view(&statement, cluster)),
-        }
-    }
-
-    fn replicated(&self, statement: &str, table: &str, cluster: &str) -> String {
+    /// Replaces the words in braces.
+    fn fill_in(&self, statement: &str, table: &str) -> String {
+        let cluster = quote_identifier(self.cluster.unwrap_or_default());
         let database = self.database.replace(['\\', '\''], "_");
-        let path = format!("/clickhouse/tables/{{shard}}/{database}/{table}");
-        let engine = |kind: &str| format!("Replicated{kind}MergeTree('{path}', '{{replica}}'");
-        let mut lines = Vec::new();
-        for line in statement.lines() {
-            let line = line.replace(
-                &format!("IF NOT EXISTS {table} ("),
-                &format!("IF NOT EXISTS {table}_local ON CLUSTER {} (", quote_identifier(cluster)),
-            );
-            lines.push(match line.strip_prefix(") ENGINE = ") {
-                Some(plain) => format!(") ENGINE = {}", add_replica_path(plain, engine)),
-                None => line,
-            });
-        }
-        lines.join("\n")
-    }
-
-    fn distributed(&self, table: &str, cluster: &str, shard: &str) -> String {
-        let (database, cluster) = (quote_identifier(self.database), quote_identifier(cluster));
-        let key =
-            if shard.contains("Hash") { shard.to_owned() } else { format!("cityHash64({shard})") };
-        format!(
-            "CREATE TABLE IF NOT EXISTS {table} ON CLUSTER {cluster} \
-             AS {database}.{table}_local \
-             ENGINE = Distributed({cluster}, {database}, {table}_local, {key})"
-        )
-    }
-
-    /// Rewrites a view to name the local tables of its own server in full, because other servers
-    /// run it outside of the database.
-    fn view(&self, statement: &str, cluster: &str) -> String {
-        let database = quote_identifier(self.database);
-        let mut before = "";
-        let words = statement.split_inclusive([' ', '\n']).map(|word| {
-            let (name, end) = word.split_at(word.trim_end().len());
-            let written = match before {
-                "TO" | "FROM" => format!("{database}.{name}_local{end}"),
-                "EXISTS" => format!("{name} ON CLUSTER {}{end}", quote_identifier(cluster)),
-                _ => word.to_owned(),
-            };
-            before = name;
-            written
-        });
-        words.collect()
+        let path = format!("'/clickhouse/tables/{{shard}}/{database}/{table}', '{{replica}}'");
+        let words = [
+            ("{on_cluster}", format!(" ON CLUSTER {cluster}")),
+            ("{local}", "_local".to_owned()),
+            ("{database}", format!("{}.", quote_identifier(self.database))),
+            ("{replicated}", "Replicated".to_owned()),
+            ("{path, }", format!("{path}, ")),
+            ("{path}", path),
+        ];
+        words.iter().fold(statement.to_owned(), |statement, (word, text)| {
+            statement.replace(word, self.cluster.map_or("", |_| text))
+        })
     }
 }
 
 /// Quotes an identifier.
 pub fn quote_identifier(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
-}
-
-/// Inserts the replica path before the arguments of an engine such as
-/// `ReplacingMergeTree(version)`.
-fn add_replica_path(plain: &str, engine: impl Fn(&str) -> String) -> String {
-    let (kind, rest) = plain.split_once("MergeTree").unwrap_or((plain, ""));
-    match rest.strip_prefix('(') {
-        Some(arguments) => format!("{}, {arguments}", engine(kind)),
-        None => format!("{}){rest}", engine(kind)),
-    }
-}
-
-fn created_table(statement: &str) -> Option<String> {
-    let rest = statement.strip_prefix("CREATE TABLE IF NOT EXISTS ")?;
-    Some(rest.split_whitespace().next()?.to_owned())
-}
-
-/// Removes syntax that is newer than 2018.
-fn strip_newer_syntax(statement: &str) -> String {
-    let known = |line: &&str| {
-        let line = line.trim_start();
-        !["INDEX ", "TTL ", "SETTINGS "].iter().any(|it| line.starts_with(it))
-    };
-    let lines: Vec<String> = statement.lines().filter(known).map(strip_column_codec).collect();
-    // Removes the comma before a dropped index.
-    lines.join("\n").replace(",\n)", "\n)")
-}
-
-fn strip_column_codec(line: &str) -> String {
-    let line = line.replace("LowCardinality(String)", "String");
-    let Some((column, codec)) = line.split_once(" CODEC(") else {
-        return line;
-    };
-    let comma = if codec.ends_with(',') { "," } else { "" };
-    format!("{column}{comma}")
 }
 
 #[cfg(test)]
@@ -266,22 +188,22 @@ mod tests {
         }
     }
 
-    fn written(cluster: Option<&str>, dialect: SqlDialect) -> Vec<String> {
-        let writer = StatementRewriter { database: "fleet", cluster, dialect };
+    fn written(cluster: Option<&str>) -> Vec<String> {
+        let writer = StatementRewriter { database: "fleet", cluster };
         writer.statements(SCHEMA_STEPS[0])
     }
 
     #[test]
     fn without_a_cluster_statements_go_as_they_stand() {
-        let plain = written(None, SqlDialect::Current);
+        let plain = written(None);
         assert_eq!(plain.len(), 11);
         assert!(plain[0].starts_with("CREATE TABLE IF NOT EXISTS pair ("));
-        assert!(plain.iter().all(|it| !it.contains("--") && !it.contains(';')));
+        assert!(plain.iter().all(|it| !it.contains(['{', ';']) && !it.contains("--")));
     }
 
     #[test]
     fn a_cluster_gets_replicas_under_distributed_tables() {
-        let all = written(Some("fleet"), SqlDialect::Current);
+        let all = written(Some("fleet"));
         assert_eq!(all.len(), 20);
         let report = all.iter().find(|it| it.contains(" report_local ")).unwrap();
         assert!(report.contains("report_local ON CLUSTER `fleet` ("));
@@ -296,14 +218,5 @@ mod tests {
         let view = all.iter().find(|it| it.contains("VIEW")).unwrap();
         assert!(view.contains("newest_of_value ON CLUSTER `fleet` TO `fleet`.newest_local AS\n"));
         assert!(view.contains("FROM `fleet`.value_local\n"));
-    }
-
-    #[test]
-    fn the_dialect_of_2018_has_plain_columns() {
-        for statement in written(Some("fleet"), SqlDialect::Legacy2018) {
-            for later in ["CODEC", "LowCardinality", "TTL", "SETTINGS", "INDEX", ",\n)"] {
-                assert!(!statement.contains(later), "{later}: {statement}");
-            }
-        }
     }
 }

@@ -15,18 +15,9 @@ pub struct ClickHouseOptions {
     /// A cluster from the servers' configuration: tables are created on all of its servers,
     /// replicated, and distributed over its shards. None: a single server.
     pub cluster: Option<String>,
-    pub dialect: SqlDialect,
-}
-
-/// The SQL features that the server has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SqlDialect {
-    /// ClickHouse [`crate::clickhouse_schema::MIN_VERSION`] or later.
-    Current,
-    /// The server of 2018 that Debian packages: without codecs, data skipping indices, TTL and
-    /// lightweight deletes. Only for cluster tests, because its columns and retention differ from
-    /// production.
-    Legacy2018,
+    /// Rewrites the statements that create tables, for tests of a cluster with servers that are too
+    /// old for anything else.
+    pub adapt_sql: Option<fn(&str) -> String>,
 }
 
 impl Default for ClickHouseOptions {
@@ -37,7 +28,7 @@ impl Default for ClickHouseOptions {
             user: String::from("default"),
             password: None,
             cluster: None,
-            dialect: SqlDialect::Current,
+            adapt_sql: None,
         }
     }
 }
@@ -50,7 +41,6 @@ impl fmt::Debug for ClickHouseOptions {
             .field("database", &self.database)
             .field("user", &self.user)
             .field("cluster", &self.cluster)
-            .field("dialect", &self.dialect)
             .finish_non_exhaustive()
     }
 }

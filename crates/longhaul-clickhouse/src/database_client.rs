@@ -32,16 +32,14 @@ pub struct DatabaseClient {
 
 impl DatabaseClient {
     pub fn new(options: ClickHouseOptions) -> Result<DatabaseClient, StoreError> {
-        let refuse = |what: &str, why| StoreError::Refused { what: what.to_owned(), why };
-        if options.urls.is_empty() {
-            return Err(refuse("a database without a URL", "configure at least one"));
-        }
-        let doors = options.urls.iter().enumerate().map(|(number, url)| {
+        if let Some(index) = options.urls.iter().position(|url| url.contains('@')) {
             // The URL may hold a password, so it is not repeated.
-            let name = || format!("URL {} of the database", number + 1);
-            DatabaseEndpoint::new(url, &options).map_err(|why| refuse(&name(), why))
-        });
-        let doors = doors.collect::<Result<Vec<DatabaseEndpoint>, StoreError>>()?;
+            let what = format!("URL {} of the database", index + 1);
+            let why = "set the user and the password with their own settings";
+            return Err(StoreError::Refused { what, why });
+        }
+        let doors = options.urls.iter().map(|url| DatabaseEndpoint::new(url, &options));
+        let doors: Vec<DatabaseEndpoint> = doors.collect();
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| {
             let place = describe_location(&options, &doors[0]);
@@ -116,7 +114,7 @@ impl DatabaseClient {
         loop {
             let number = (first + attempt) % self.endpoints.len();
             let endpoint = &self.endpoints[number];
-            let trouble = match self.attempt(endpoint, deadline, work(endpoint)) {
+            let trouble = match self.attempt(deadline, work(endpoint)) {
                 Ok(done) => {
                     self.current_endpoint.set(number);
                     return Ok(done);
@@ -139,18 +137,13 @@ impl DatabaseClient {
 
     fn attempt<T>(
         &self,
-        endpoint: &DatabaseEndpoint,
         deadline: Duration,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, RequestError> {
-        endpoint
-            .check_reachable()
-            .map_err(|error| RequestError::Unreachable(format!("cannot connect: {error}")))?;
         let runtime = self.runtime.as_ref();
         let runtime =
             runtime.ok_or_else(|| RequestError::Other(String::from("the client is closed")))?;
         let answer = runtime.block_on(async { tokio::time::timeout(deadline, work).await });
-        endpoint.record_answer(matches!(answer, Ok(Ok(_))));
         match answer {
             Ok(done) => done.map_err(|error| RequestError::from_driver(&error, &self.options)),
             Err(_) => Err(RequestError::TimedOut(deadline.as_secs())),

@@ -13,7 +13,7 @@ use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{
-    self, AgentDelivery, IncomingRun, IngestResult, PlannedEntry, PlannedOutcome,
+    self, AgentDelivery, IncomingRun, IngestResult, PlannedOutcome, PlannedRun,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -41,7 +41,7 @@ pub fn insert_pairs(
     delivery: &AgentDelivery,
 ) -> Result<(), StoreError> {
     let of_runs = delivery.runs.iter().flat_map(pairs_of);
-    let of_plans = delivery.planned.iter().filter_map(|row| row.planned.pair.as_ref());
+    let of_plans = delivery.planned.iter().filter_map(|row| row.pair.as_ref());
     let of_events = delivery.events.iter().map(|event| &event.pair);
     let all = of_runs.chain(of_plans).chain(of_events);
     let new: BTreeSet<&HostPair> = all.filter(|pair| !known.contains(*pair)).collect();
@@ -63,23 +63,22 @@ fn pairs_of(run: &IncomingRun) -> impl Iterator<Item = &HostPair> {
 ///
 /// An outcome is another row of the same key with a higher version. Two writers that settle the
 /// same run in any order therefore produce the same result.
-pub fn insert_planned(client: &DatabaseClient, rows: &[PlannedEntry]) -> Result<(), StoreError> {
+pub fn insert_planned(client: &DatabaseClient, rows: &[PlannedRun]) -> Result<(), StoreError> {
     let rows: Vec<PlannedInsertRow> = rows.iter().map(build_planned_row).collect();
     client.insert::<PlannedInsertRow<'_>>("store planned runs", "planned", &rows)
 }
 
-fn build_planned_row(row: &PlannedEntry) -> PlannedInsertRow<'_> {
-    let PlannedEntry { planned, outcome } = row;
-    let (state, told) = match outcome {
+fn build_planned_row(row: &PlannedRun) -> PlannedInsertRow<'_> {
+    let (state, told) = match &row.outcome {
         None => (WAITING, ""),
         Some(PlannedOutcome::Missed { reason }) => (MISSED, reason.as_str()),
         Some(PlannedOutcome::Done { run_id }) => (DONE, run_id.as_str()),
     };
-    let pair = planned.pair.as_ref();
+    let pair = row.pair.as_ref();
     PlannedInsertRow {
-        id: &planned.id,
-        due_us: planned.due_us,
-        measurement: &planned.measurement,
+        id: &row.id,
+        due_us: row.due_us,
+        measurement: &row.measurement,
         sender: pair.map_or(NO_NAME, |pair| &pair.from),
         receiver: pair.map_or(NO_NAME, |pair| &pair.to),
         state,

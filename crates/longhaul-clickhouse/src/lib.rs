@@ -24,7 +24,7 @@ mod request_error;
 mod row_version;
 mod table_rows;
 
-pub use connection_options::{ClickHouseOptions, SqlDialect};
+pub use connection_options::ClickHouseOptions;
 
 use database_client::{DatabaseClient, RETENTION_STEP_TIMEOUT};
 use longhaul_model::report::v1::series::HostPair;

@@ -3,18 +3,16 @@
 use crate::history_cases::{MIDNIGHT_US, geneva};
 use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink};
 use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_store::history_store::{
-    AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun,
-};
+use longhaul_store::history_store::{AgentDelivery, IncomingRun, PlannedOutcome, PlannedRun};
 
-pub fn planned(id: &str, outcome: Option<PlannedOutcome>) -> PlannedEntry {
-    let planned = PlannedRun {
+pub fn planned(id: &str, outcome: Option<PlannedOutcome>) -> PlannedRun {
+    PlannedRun {
         id: id.to_owned(),
         due_us: MIDNIGHT_US,
         measurement: String::from("light"),
         pair: Some(geneva()),
-    };
-    PlannedEntry { planned, outcome }
+        outcome,
+    }
 }
 
 pub fn missed(reason: &str) -> PlannedOutcome {
@@ -25,7 +23,7 @@ pub fn of_runs(runs: Vec<IncomingRun>) -> AgentDelivery {
     AgentDelivery { runs, ..AgentDelivery::default() }
 }
 
-pub fn of_plan(row: PlannedEntry) -> AgentDelivery {
+pub fn of_plan(row: PlannedRun) -> AgentDelivery {
     AgentDelivery { planned: vec![row], ..AgentDelivery::default() }
 }
 

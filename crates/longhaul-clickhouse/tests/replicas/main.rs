@@ -7,13 +7,13 @@
 mod fleet;
 
 use fleet::{Fleet, PASSWORD, ask, wait_for};
-use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink, SqlDialect};
+use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ThroughputReport};
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{
-    AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, SeriesReading,
+    AgentDelivery, IncomingRun, PlannedOutcome, PlannedRun, SeriesReading,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -58,15 +58,16 @@ fn planned(number: i64) -> PlannedRun {
         due_us: MIDNIGHT_US + number * MINUTE_US,
         measurement: String::from("bulk"),
         pair: Some(pair()),
+        outcome: None,
     }
 }
 
 /// As an agent does: says it again until it is heard. Returns how often that was.
 fn store(archive: &mut ClickHouseSink, batch: i64) -> u32 {
     let numbers = batch * RUNS..(batch + 1) * RUNS;
-    let done = |number: i64| PlannedEntry {
-        planned: planned(number),
+    let done = |number: i64| PlannedRun {
         outcome: Some(PlannedOutcome::Done { run_id: run(number).run.id }),
+        ..planned(number)
     };
     let delivery = AgentDelivery {
         planned: numbers.clone().map(done).collect(),
@@ -163,7 +164,7 @@ fn strangers_are_turned_away(fleet: &Fleet) {
     let text = format!("{} {:?}", told(&error), error);
     assert!(!text.contains("battery-staple") && !text.contains(PASSWORD), "{text}");
     assert!(error.hint().is_some_and(|it| it.contains("password_file")), "{text}");
-    let modern = ClickHouseOptions { dialect: SqlDialect::Current, ..fleet.options(&[0]) };
+    let modern = ClickHouseOptions { adapt_sql: None, ..fleet.options(&[0]) };
     let Err(error) = ClickHouseSink::open(modern) else { panic!("a server of 2018 is taken") };
     let text = told(&error);
     assert!(text.contains("18.16") && text.contains("24.8"), "{text}");
@@ -174,7 +175,7 @@ fn settles_as_ever(archive: &mut ClickHouseSink, options: &ClickHouseOptions) {
     let last = planned(BATCHES * RUNS - 1);
     let sql = format!("SELECT state FROM planned FINAL WHERE id = '{}'", last.id);
     let reason = String::from("late");
-    let late = PlannedEntry { planned: last, outcome: Some(PlannedOutcome::Missed { reason }) };
+    let late = PlannedRun { outcome: Some(PlannedOutcome::Missed { reason }), ..last };
     let delivery = AgentDelivery { planned: vec![late], ..AgentDelivery::default() };
     archive.receive(&delivery).expect("settled");
     assert_eq!(ask(options, &sql).as_deref(), Some("2"));
