@@ -4,7 +4,7 @@
 //! other for up to [`LOCK_WAIT`].
 
 use crate::archive_schema;
-use crate::sqlite::name_ids::NameIds;
+use crate::history_store::IncomingRun;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{
@@ -39,7 +39,6 @@ pub struct Archive {
     pub(crate) path: PathBuf,
     /// Records writes in the outbox as well.
     pub(crate) fills_outbox: bool,
-    pub(crate) name_ids: NameIds,
 }
 
 /// The result of an append.
@@ -88,14 +87,13 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl RunEntry {
-    /// Returns the row of a report, without its parts.
-    pub fn from_report(report: &AnyReport, pair: Option<HostPair>) -> RunEntry {
-        let run = report.run();
-        let derived = report.list_columns();
+    /// Returns the row of a run with its first pair, and without its parts.
+    pub fn from_run(incoming: &IncomingRun) -> RunEntry {
+        let IncomingRun { run, list_columns: derived, .. } = incoming;
         RunEntry {
             id: run.id.clone(),
             started_at: run.started_at.clone(),
-            kind: report.kind().word().to_owned(),
+            kind: incoming.kind.word().to_owned(),
             initiator_host: run.initiator.host.clone(),
             responder_host: run.responder.host.clone(),
             responder_address: run.responder.address.clone(),
@@ -104,7 +102,7 @@ impl RunEntry {
             limited_by: derived.limited_by.map(str::to_owned),
             analysis_version: derived.analysis_version,
             parts: 0,
-            pair,
+            pair: incoming.pairs.first().cloned(),
         }
     }
 }
@@ -179,12 +177,7 @@ impl Archive {
             set_pragmas(&connection).map_err(sql)?;
             archive_schema::apply_missing_steps(&mut connection, path)?;
         }
-        Ok(Archive {
-            connection,
-            path: path.to_owned(),
-            fills_outbox: false,
-            name_ids: NameIds::default(),
-        })
+        Ok(Archive { connection, path: path.to_owned(), fills_outbox: false })
     }
 
     /// Stores a finished run. Storing the same report twice has no effect; a different report under

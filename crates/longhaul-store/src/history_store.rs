@@ -118,21 +118,24 @@ pub struct IngestResult {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentDelivery {
     pub runs: Vec<IncomingRun>,
-    pub planned: Vec<PlannedEntry>,
+    pub planned: Vec<PlannedRun>,
     /// In their latest state.
     pub events: Vec<ChangeEvent>,
 }
 
-/// A run that is due.
+/// A run that came due or was requested.
 #[skip_serializing_none]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedRow))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedRun {
     pub id: String,
     pub due_us: i64,
-    /// Name of the measurement in the agent's file.
+    /// Name of the measurement in the watch file.
     pub measurement: String,
-    /// None for a measurement of a single host.
+    /// Absent if the run concerns one host.
     pub pair: Option<HostPair>,
+    /// Absent while the run has not ended.
+    pub outcome: Option<PlannedOutcome>,
 }
 
 /// The outcome of a planned run.
@@ -143,13 +146,6 @@ pub enum PlannedOutcome {
     Done { run_id: String },
     // The reason is one of a small set of words, so that it can be counted.
     Missed { reason: String },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedEntry {
-    pub planned: PlannedRun,
-    /// None: still waiting.
-    pub outcome: Option<PlannedOutcome>,
 }
 
 /// The state of a planned run.
@@ -234,24 +230,14 @@ pub struct EventFilter {
 /// The retention times; `Duration::MAX` keeps data forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// Single values, rounded up to the hour.
-    pub values: Duration,
-    /// Closed hours; at least as long as `values`.
+    /// Reports of watched runs, planned runs with an outcome, and single values, which are rounded
+    /// up to the hour.
+    pub runs: Duration,
+    /// Closed hours; at least as long as `runs`.
     pub hours: Duration,
-    /// Reports of watched runs.
-    pub reports: Duration,
-    /// Planned runs and their outcomes.
-    pub planned: Duration,
 }
 
 impl RetentionPolicy {
-    pub const FOR_EVER: RetentionPolicy = RetentionPolicy {
-        values: Duration::MAX,
-        hours: Duration::MAX,
-        reports: Duration::MAX,
-        planned: Duration::MAX,
-    };
-
     /// Returns the time before which data is expired.
     pub fn cutoff_us(now_us: i64, keep: Duration) -> i64 {
         let keep_us = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
@@ -263,8 +249,6 @@ impl RetentionPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetentionResult {
     pub values: u64,
-    /// Hours that were closed: only their bucket is kept.
-    pub closed_hours: u64,
     /// Closed hours that were deleted.
     pub hours: u64,
     pub reports: u64,

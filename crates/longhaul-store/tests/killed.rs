@@ -19,7 +19,7 @@ use std::time::Duration;
 const FIXTURE: &str = include_str!("../../../fixtures/reports/path-balanced-v6.json");
 const KILLS: u64 = 50;
 const KEEP: RetentionPolicy =
-    RetentionPolicy { values: Duration::from_secs(3600), ..RetentionPolicy::FOR_EVER };
+    RetentionPolicy { runs: Duration::from_secs(3600), hours: Duration::MAX };
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -74,6 +74,7 @@ fn write_for_ever(file: &Path, first: u64) -> ! {
                 due_us: run.at_us,
                 measurement: "light".to_owned(),
                 pair: Some(pair()),
+                outcome: None,
             })
             .collect();
         archive.add_planned(&planned).expect("plan");
@@ -131,7 +132,7 @@ fn holds_batches_up_to(file: &Path, next: u64) {
     let runs = archive.runs(&filter).expect("runs").len() as u64;
     assert!([said, with_one_more].contains(&runs), "{said}: {runs}");
     let counts = archive.planned_counts(TimeRange::ALL).expect("counts");
-    let to_send = archive.backlog(0).expect("outbox").items;
+    let to_send = archive.backlog().expect("outbox").items;
     assert_eq!(to_send, runs + counts.planned, "what is stored is in the outbox");
     assert_eq!(counts.done, runs, "what is stored is settled");
     let series =

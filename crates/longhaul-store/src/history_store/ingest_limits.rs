@@ -70,6 +70,7 @@ pub fn check_planned(planned: &[PlannedRun]) -> Result<(), StoreError> {
             let what = format!("planned run {}", it.id);
             return Err(refused_error(&what, "its time is before 1970 or after 2199"));
         }
+        it.outcome.as_ref().map_or(Ok(()), check_outcome)?;
         it.pair.as_ref().map_or(Ok(()), check_pair)
     })
 }

@@ -4,30 +4,10 @@ use longhaul_model::report::v1::series::{SeriesBucket, SeriesPoint};
 
 pub const HOUR_US: i64 = 3_600_000_000;
 
-const SECOND_US: i64 = 1_000_000;
-const DAY_US: i64 = 24 * HOUR_US;
-
-/// Bucket lengths that divide hours, days and weeks evenly.
-const SPANS_US: [i64; 19] = [
-    SECOND_US,
-    5 * SECOND_US,
-    10 * SECOND_US,
-    30 * SECOND_US,
-    60 * SECOND_US,
-    120 * SECOND_US,
-    300 * SECOND_US,
-    600 * SECOND_US,
-    900 * SECOND_US,
-    1800 * SECOND_US,
-    HOUR_US,
-    2 * HOUR_US,
-    3 * HOUR_US,
-    6 * HOUR_US,
-    12 * HOUR_US,
-    DAY_US,
-    2 * DAY_US,
-    7 * DAY_US,
-    28 * DAY_US,
+/// Bucket lengths in seconds that divide hours, days and weeks evenly.
+const SPANS_S: [i64; 19] = [
+    1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
+    172_800, 604_800, 2_419_200,
 ];
 
 /// Returns the shortest bucket length that covers `first_us` to `last_us` with at most `at_most`
@@ -38,9 +18,9 @@ pub fn choose_span_us(first_us: i64, last_us: i64, at_most: u32) -> i64 {
         let (first, last) = (first_us.div_euclid(span), last_us.div_euclid(span));
         last.saturating_sub(first).saturating_add(1)
     };
-    let longest = SPANS_US[SPANS_US.len() - 1];
-    let longer = std::iter::successors(Some(longest), |span| span.checked_mul(2));
-    let mut spans = SPANS_US.into_iter().chain(longer);
+    let spans = SPANS_S.map(|span| span * 1_000_000);
+    let longer = std::iter::successors(spans.last().copied(), |span| span.checked_mul(2));
+    let mut spans = spans.into_iter().chain(longer);
     spans.find(|&span| buckets(span) <= at_most).unwrap_or(i64::MAX)
 }
 
@@ -151,9 +131,9 @@ mod tests {
 
     #[test]
     fn a_year_in_a_thousand_points_is_by_half_days() {
-        assert_eq!(choose_span_us(0, 365 * DAY_US, 1000), 12 * HOUR_US);
-        assert_eq!(choose_span_us(0, 365 * DAY_US, 8761), HOUR_US);
-        assert_eq!(choose_span_us(0, 59 * SECOND_US, 60), SECOND_US);
+        assert_eq!(choose_span_us(0, 365 * 24 * HOUR_US, 1000), 12 * HOUR_US);
+        assert_eq!(choose_span_us(0, 365 * 24 * HOUR_US, 8761), HOUR_US);
+        assert_eq!(choose_span_us(0, 59_000_000, 60), 1_000_000);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::name_ids;
 use super::outbox::OutboxWriter;
+use crate::archive::Archive;
 use crate::history_store::{self, EventFilter};
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
@@ -38,28 +39,29 @@ pub fn read_event_json(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Opt
         .optional()
 }
 
-pub fn list_event_json(
-    from: &Transaction<'_>,
-    filter: &EventFilter,
-) -> rusqlite::Result<Vec<String>> {
-    from.prepare_cached(
-        "SELECT event FROM event \
-         WHERE end_us >= ?1 AND begin_us < ?2 AND (?3 IS NULL OR pair = \
-             (SELECT id FROM pair WHERE sender = ?3 AND receiver = ?4)) \
-         AND (?5 IS NULL OR state = ?5) ORDER BY end_us DESC, id DESC LIMIT ?6",
-    )?
-    .query_map(
-        params![
+impl Archive {
+    /// Returns events, the latest change first.
+    pub fn events(&self, filter: &EventFilter) -> Result<Vec<ChangeEvent>, StoreError> {
+        let values = params![
             filter.range.begin_us,
             filter.range.end_us,
             filter.pair.as_ref().map(|pair| &pair.from),
             filter.pair.as_ref().map(|pair| &pair.to),
             filter.state.map(EventState::word),
             filter.limit
-        ],
-        |row| row.get(0),
-    )?
-    .collect()
+        ];
+        let texts: Vec<String> = self.read("list the events", |from| {
+            from.prepare_cached(
+                "SELECT event FROM event \
+                 WHERE end_us >= ?1 AND begin_us < ?2 AND (?3 IS NULL OR pair = \
+                     (SELECT id FROM pair WHERE sender = ?3 AND receiver = ?4)) \
+                 AND (?5 IS NULL OR state = ?5) ORDER BY end_us DESC, id DESC LIMIT ?6",
+            )?
+            .query_map(values, |row| row.get(0))?
+            .collect()
+        })?;
+        texts.iter().map(|text| parse_event(text)).collect()
+    }
 }
 
 pub fn parse_event(text: &str) -> Result<ChangeEvent, StoreError> {

@@ -7,7 +7,7 @@
 
 use super::{event_table, planned_table};
 use crate::archive::Archive;
-use crate::history_store::{IncomingRun, PlannedEntry};
+use crate::history_store::{IncomingRun, PlannedRun};
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::series::HostPair;
@@ -88,7 +88,7 @@ pub struct OutboxEntry {
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutboxItem {
     Run(OutgoingRun),
-    Planned(PlannedEntry),
+    Planned(PlannedRun),
     Event(Box<ChangeEvent>),
 }
 
@@ -119,13 +119,10 @@ pub struct RefusedEntry {
     pub why: String,
 }
 
-/// The number and size of waiting items.
+/// The number of items in the outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutboxBacklog {
     pub items: u64,
-    pub bytes: u64,
-    /// Size of those that retention would have deleted.
-    pub held_bytes: u64,
     /// Items that the receiver rejected.
     pub set_aside: u64,
 }
@@ -179,35 +176,15 @@ impl Archive {
         })
     }
 
-    /// Returns the size of the outbox; `before_us` is the cutoff of retention.
-    pub fn backlog(&self, before_us: i64) -> Result<OutboxBacklog, StoreError> {
+    /// Returns the number of waiting items.
+    pub fn backlog(&self) -> Result<OutboxBacklog, StoreError> {
         self.read("count the outbox", |from| {
-            let set_aside =
-                from.query_row("SELECT count(*) FROM set_aside", [], |row| row.get(0))?;
-            from.prepare_cached(
-                "SELECT count(*), coalesce(sum(bytes), 0), \
-                 coalesce(sum(bytes) FILTER (WHERE at_us < ?1), 0) FROM outbox",
-            )?
-            .query_row([before_us], |row| {
-                Ok(OutboxBacklog {
-                    items: row.get(0)?,
-                    bytes: row.get(1)?,
-                    held_bytes: row.get(2)?,
-                    set_aside,
-                })
+            let count = "SELECT (SELECT count(*) FROM outbox), (SELECT count(*) FROM set_aside)";
+            from.query_row(count, [], |row| {
+                Ok(OutboxBacklog { items: row.get(0)?, set_aside: row.get(1)? })
             })
         })
     }
-}
-
-/// A row of the outbox.
-struct OutboxRow {
-    place: i64,
-    kind: i64,
-    id: String,
-    at_us: i64,
-    bytes: u64,
-    near: Option<String>,
 }
 
 fn read_next_batch(
@@ -218,49 +195,40 @@ fn read_next_batch(
     let mut statement = from.prepare_cached(
         "SELECT place, kind, id, at_us, bytes, near FROM outbox ORDER BY place LIMIT ?1",
     )?;
-    let rows = statement.query_map([limit], |row| {
-        Ok(OutboxRow {
-            place: row.get(0)?,
-            kind: row.get(1)?,
-            id: row.get(2)?,
-            at_us: row.get(3)?,
-            bytes: row.get(4)?,
-            near: row.get(5)?,
-        })
-    })?;
+    let mut rows = statement.query([limit])?;
     let mut outgoing: Option<OutgoingBatch> = None;
     let mut weight = 0;
-    for row in rows {
-        let row = row?;
-        weight += row.bytes;
+    while let Some(row) = rows.next()? {
+        weight += row.get::<_, u64>(4)?;
         if outgoing.is_some() && weight > bytes {
             break;
         }
-        let place = row.place;
+        let (place, id): (i64, String) = (row.get(0)?, row.get(2)?);
         let so_far =
             outgoing.get_or_insert_with(|| OutgoingBatch { up_to: place, items: Vec::new() });
         so_far.up_to = place;
         // An item that another process has deleted cannot be sent.
-        let item = read_item(from, row)?.map(|item| OutboxEntry { place, item });
-        so_far.items.extend(item);
+        let item = match row.get(1)? {
+            RUN => read_run(from, &id, row.get(3)?, row.get(5)?)?.map(OutboxItem::Run),
+            PLANNED => planned_table::find_planned(from, &id)?.map(OutboxItem::Planned),
+            _ => event_table::read_event_json(from, &id)?
+                .and_then(|text| event_table::parse_event(&text).ok())
+                .map(|event| OutboxItem::Event(Box::new(event))),
+        };
+        so_far.items.extend(item.map(|item| OutboxEntry { place, item }));
     }
     Ok(outgoing)
 }
 
-fn read_item(from: &Transaction<'_>, row: OutboxRow) -> rusqlite::Result<Option<OutboxItem>> {
-    Ok(match row.kind {
-        RUN => read_run(from, row)?.map(OutboxItem::Run),
-        PLANNED => planned_table::find_planned(from, &row.id)?.map(OutboxItem::Planned),
-        _ => event_table::read_event_json(from, &row.id)?
-            .and_then(|text| event_table::parse_event(&text).ok())
-            .map(|event| OutboxItem::Event(Box::new(event))),
-    })
-}
-
-fn read_run(from: &Transaction<'_>, row: OutboxRow) -> rusqlite::Result<Option<OutgoingRun>> {
+fn read_run(
+    from: &Transaction<'_>,
+    id: &str,
+    at_us: i64,
+    near: Option<String>,
+) -> rusqlite::Result<Option<OutgoingRun>> {
     let report: Option<String> = from
         .prepare_cached("SELECT report FROM run WHERE id = ?1")?
-        .query_row([&row.id], |row| row.get(0))
+        .query_row([id], |row| row.get(0))
         .optional()?;
     let Some(report) = report else {
         return Ok(None);
@@ -271,7 +239,7 @@ fn read_run(from: &Transaction<'_>, row: OutboxRow) -> rusqlite::Result<Option<O
             "SELECT sender, receiver FROM pair JOIN watched_run ON watched_run.pair = pair.id \
              WHERE at_us = ?1 AND run = ?2 ORDER BY sender, receiver",
         )?
-        .query_map((row.at_us, &row.id), |row| Ok(HostPair { from: row.get(0)?, to: row.get(1)? }))?
+        .query_map((at_us, id), |row| Ok(HostPair { from: row.get(0)?, to: row.get(1)? }))?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Some(OutgoingRun { pairs, near: row.near, report }))
+    Ok(Some(OutgoingRun { pairs, near, report }))
 }

@@ -1,11 +1,13 @@
 //! Planned runs and their outcomes.
 
-use super::name_ids::NameIds;
+use super::name_ids;
 use super::outbox::OutboxWriter;
+use crate::archive::Archive;
 use crate::history_store::{
-    MissedRunCount, PlannedEntry, PlannedOutcome, PlannedRun, PlannedRunCounts, PlannedRunFilter,
+    MissedRunCount, PlannedOutcome, PlannedRun, PlannedRunCounts, PlannedRunFilter,
     PlannedRunState, TimeRange,
 };
+use crate::store_error::StoreError;
 use longhaul_model::report::v1::series::HostPair;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
@@ -21,7 +23,6 @@ pub fn insert_planned(
     to: &Transaction<'_>,
     planned: &[PlannedRun],
     outbox: OutboxWriter,
-    names: &mut NameIds,
 ) -> rusqlite::Result<u64> {
     let mut new = 0;
     let mut insert = to.prepare_cached(
@@ -29,10 +30,8 @@ pub fn insert_planned(
          ON CONFLICT (id) DO NOTHING",
     )?;
     for it in planned {
-        let pair = match &it.pair {
-            Some(pair) => Some(names.pair_id(to, pair)?),
-            None => None,
-        };
+        let pair = it.pair.as_ref().map(|pair| name_ids::find_or_insert_pair(to, pair));
+        let pair = pair.transpose()?;
         if insert.execute(params![it.id, it.due_us, it.measurement, pair])? > 0 {
             new += 1;
             outbox.planned(to, &it.id)?;
@@ -65,80 +64,98 @@ pub fn record_outcome(
     to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?.exists([id])
 }
 
-/// Returns planned runs by due time; `order` is `ASC` or `DESC`.
-pub fn list_planned(
-    from: &Transaction<'_>,
-    filter: &PlannedRunFilter,
-    order: &str,
-) -> rusqlite::Result<Vec<PlannedEntry>> {
-    let state = filter.state.map(|state| match state {
-        PlannedRunState::Waiting => WAITING,
-        PlannedRunState::Done => DONE,
-        PlannedRunState::Missed => MISSED,
-    });
-    from.prepare_cached(&format!(
-        "{SELECT} WHERE due_us >= ?1 AND due_us < ?2 \
-         AND (?3 IS NULL OR sender = ?3 AND receiver = ?4) AND (?5 IS NULL OR state = ?5) \
-         ORDER BY due_us {order}, planned.id {order} LIMIT ?6"
-    ))?
-    .query_map(
-        params![
+impl Archive {
+    /// Returns planned runs, sorted by due time, earliest first.
+    pub fn planned(&self, filter: &PlannedRunFilter) -> Result<Vec<PlannedRun>, StoreError> {
+        self.list_planned(filter, "ASC")
+    }
+
+    /// Returns planned runs, sorted by due time, latest first.
+    pub fn latest_planned(&self, filter: &PlannedRunFilter) -> Result<Vec<PlannedRun>, StoreError> {
+        self.list_planned(filter, "DESC")
+    }
+
+    fn list_planned(
+        &self,
+        filter: &PlannedRunFilter,
+        order: &str,
+    ) -> Result<Vec<PlannedRun>, StoreError> {
+        let state = filter.state.map(|state| match state {
+            PlannedRunState::Waiting => WAITING,
+            PlannedRunState::Done => DONE,
+            PlannedRunState::Missed => MISSED,
+        });
+        let query = format!(
+            "{SELECT} WHERE due_us >= ?1 AND due_us < ?2 \
+             AND (?3 IS NULL OR sender = ?3 AND receiver = ?4) AND (?5 IS NULL OR state = ?5) \
+             ORDER BY due_us {order}, planned.id {order} LIMIT ?6"
+        );
+        let values = params![
             filter.range.begin_us,
             filter.range.end_us,
             filter.pair.as_ref().map(|pair| &pair.from),
             filter.pair.as_ref().map(|pair| &pair.to),
             state,
             filter.limit
-        ],
-        read_planned_row,
-    )?
-    .collect()
+        ];
+        self.read("list planned runs", |from| {
+            from.prepare_cached(&query)?.query_map(values, read_planned_row)?.collect()
+        })
+    }
+
+    /// Returns the latest due time of a planned run.
+    pub fn last_planned_us(&self) -> Result<Option<i64>, StoreError> {
+        self.read("find the last planned run", |from| {
+            from.query_row("SELECT max(due_us) FROM planned", [], |row| row.get(0))
+        })
+    }
+
+    /// Returns the number of runs due in a range, by outcome. The counts add up to the total.
+    pub fn planned_counts(&self, range: TimeRange) -> Result<PlannedRunCounts, StoreError> {
+        self.read("count planned runs", |from| {
+            let mut counts = PlannedRunCounts::default();
+            let mut statement = from.prepare_cached(
+                "SELECT state, CASE WHEN state = 2 THEN reason END AS why, count(*) AS runs \
+                 FROM planned WHERE due_us >= ?1 AND due_us < ?2 GROUP BY state, why \
+                 ORDER BY runs DESC, why",
+            )?;
+            let mut rows = statement.query((range.begin_us, range.end_us))?;
+            while let Some(row) = rows.next()? {
+                let runs: u64 = row.get(2)?;
+                counts.planned += runs;
+                match row.get(0)? {
+                    DONE => counts.done += runs,
+                    MISSED => {
+                        counts.missed += runs;
+                        counts.reasons.push(MissedRunCount { reason: row.get(1)?, runs });
+                    }
+                    _ => counts.waiting += runs,
+                }
+            }
+            Ok(counts)
+        })
+    }
 }
 
 /// Returns the planned run with exactly this id.
-pub fn find_planned(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<PlannedEntry>> {
+pub fn find_planned(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<PlannedRun>> {
     from.prepare_cached(&format!("{SELECT} WHERE planned.id = ?1"))?
         .query_row([id], read_planned_row)
         .optional()
 }
 
-fn read_planned_row(row: &Row<'_>) -> rusqlite::Result<PlannedEntry> {
+fn read_planned_row(row: &Row<'_>) -> rusqlite::Result<PlannedRun> {
     let ends: (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
     let outcome = match row.get(3)? {
         DONE => Some(PlannedOutcome::Done { run_id: row.get(4)? }),
         MISSED => Some(PlannedOutcome::Missed { reason: row.get(5)? }),
         _ => None,
     };
-    Ok(PlannedEntry {
-        planned: PlannedRun {
-            id: row.get(0)?,
-            due_us: row.get(1)?,
-            measurement: row.get(2)?,
-            pair: ends.0.zip(ends.1).map(|(from, to)| HostPair { from, to }),
-        },
+    Ok(PlannedRun {
+        id: row.get(0)?,
+        due_us: row.get(1)?,
+        measurement: row.get(2)?,
+        pair: ends.0.zip(ends.1).map(|(from, to)| HostPair { from, to }),
         outcome,
     })
-}
-
-pub fn count_planned(
-    from: &Transaction<'_>,
-    range: TimeRange,
-) -> rusqlite::Result<PlannedRunCounts> {
-    let bounds = (range.begin_us, range.end_us);
-    let of_state = |state: i64| -> rusqlite::Result<u64> {
-        from.prepare_cached(
-            "SELECT count(*) FROM planned WHERE due_us >= ?1 AND due_us < ?2 AND state = ?3",
-        )?
-        .query_row((bounds.0, bounds.1, state), |row| row.get(0))
-    };
-    let reasons = from
-        .prepare_cached(
-            "SELECT reason, count(*) AS runs FROM planned \
-             WHERE due_us >= ?1 AND due_us < ?2 AND state = 2 \
-             GROUP BY reason ORDER BY runs DESC, reason",
-        )?
-        .query_map(bounds, |row| Ok(MissedRunCount { reason: row.get(0)?, runs: row.get(1)? }))?
-        .collect::<rusqlite::Result<_>>()?;
-    let (done, missed, waiting) = (of_state(DONE)?, of_state(MISSED)?, of_state(WAITING)?);
-    Ok(PlannedRunCounts { planned: done + missed + waiting, done, missed, waiting, reasons })
 }

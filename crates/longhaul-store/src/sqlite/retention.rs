@@ -6,7 +6,6 @@ use crate::history_store::time_buckets::HOUR_US;
 use crate::history_store::{RetentionPolicy, RetentionResult};
 use crate::store_error::StoreError;
 use rusqlite::Transaction;
-use std::time::Duration;
 
 /// The number of rows changed in one step, which bounds the time that other writers wait.
 const STEP_ROWS: u64 = 20_000;
@@ -14,62 +13,62 @@ const STEP_ROWS: u64 = 20_000;
 /// Smaller, because reports are larger.
 const STEP_REPORTS: u64 = 200;
 
-/// Closes expired hours: aggregates them and deletes their values.
-pub fn expire_values(
-    archive: &mut Archive,
-    now_us: i64,
-    keep: Duration,
-    removed: &mut RetentionResult,
-) -> Result<(), StoreError> {
-    let doing = "remove old values";
-    let hour = RetentionPolicy::cutoff_us(now_us, keep).div_euclid(HOUR_US);
-    while archive
-        .write("count old hours", |to| hourly_series::count_hours_before(to, hour, STEP_ROWS))?
-        > 0
-    {}
-    let mut after = 0;
+impl Archive {
+    /// Deletes data older than `keep`. Hours of deleted values become part of the hourly series,
+    /// which is kept for `hours`. Events are kept, and so are runs that are not watched, such as one
+    /// that a person started.
+    ///
+    /// Works in steps, each of them consistent, so that others can write in between. The next call
+    /// completes what an error interrupted.
+    pub fn retain(
+        &mut self,
+        now_us: i64,
+        keep: &RetentionPolicy,
+    ) -> Result<RetentionResult, StoreError> {
+        let before_us = RetentionPolicy::cutoff_us(now_us, keep.runs);
+        let hours_before_us = RetentionPolicy::cutoff_us(now_us, keep.hours.max(keep.runs));
+        Ok(RetentionResult {
+            values: expire_values(self, before_us)?,
+            hours: expire_hours(self, hours_before_us)?,
+            reports: expire_reports(self, before_us)?,
+            planned: expire_planned(self, before_us)?,
+        })
+    }
+}
+
+/// Deletes the values before this time, by whole hours, whose buckets are stored. Returns the
+/// number of values.
+fn expire_values(archive: &mut Archive, before_us: i64) -> Result<u64, StoreError> {
+    let end_us = before_us.div_euclid(HOUR_US) * HOUR_US;
+    let (mut values, mut series) = (0, 0);
     loop {
-        let step = archive.write(doing, |to| close_some_hours(to, hour, after))?;
-        removed.values += step.values;
-        removed.closed_hours += step.hours;
-        match step.last_series {
-            Some(series) => after = series,
-            None => return Ok(()),
+        let step =
+            archive.write("remove old values", |to| close_some_hours(to, end_us, &mut series))?;
+        if step == 0 {
+            return Ok(values);
         }
+        values += step;
     }
 }
 
-#[derive(Default)]
-struct CloseStep {
-    values: u64,
-    hours: u64,
-    /// The last series that was completed; none: all of them.
-    last_series: Option<i64>,
-}
-
-/// Continues after the series `after`. A series with more values than one step allows is continued
-/// by the next step.
-fn close_some_hours(to: &Transaction<'_>, hour: i64, after: i64) -> rusqlite::Result<CloseStep> {
-    let mut step = CloseStep::default();
-    let series: Vec<i64> = to
-        .prepare_cached("SELECT id FROM series WHERE id > ?1 ORDER BY id")?
-        .query_map([after], |row| row.get(0))?
+/// Closes hours, beginning with those of `series`, which becomes the series to continue with.
+/// Returns the number of deleted values.
+fn close_some_hours(to: &Transaction<'_>, end_us: i64, series: &mut i64) -> rusqlite::Result<u64> {
+    let left: Vec<i64> = to
+        .prepare_cached("SELECT id FROM series WHERE id >= ?1 ORDER BY id")?
+        .query_map([*series], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut done = after;
-    for id in series {
-        let end_us = hour.saturating_mul(HOUR_US);
+    let mut values = 0;
+    for id in left {
+        *series = id;
         while let Some(first_us) = find_oldest_before(to, id, end_us)? {
-            if step.values >= STEP_ROWS {
-                step.last_series = Some(done);
-                return Ok(step);
+            values += hourly_series::close_hour(to, id, first_us.div_euclid(HOUR_US))?;
+            if values >= STEP_ROWS {
+                return Ok(values);
             }
-            let first = first_us.div_euclid(HOUR_US);
-            step.values += close_hour(to, id, first)?;
-            step.hours += 1;
         }
-        done = id;
     }
-    Ok(step)
+    Ok(values)
 }
 
 fn find_oldest_before(
@@ -79,18 +78,6 @@ fn find_oldest_before(
 ) -> rusqlite::Result<Option<i64>> {
     to.prepare_cached("SELECT min(at_us) FROM value WHERE series = ?1 AND at_us < ?2")?
         .query_row((series, end_us), |row| row.get(0))
-}
-
-/// Deletes the values of one hour and returns their number.
-fn close_hour(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> {
-    // Another process may have added values since the hours were aggregated.
-    hourly_series::recount_hour(to, series, hour)?;
-    let values = to
-        .prepare_cached("DELETE FROM value WHERE series = ?1 AND at_us >= ?2 AND at_us < ?3")?
-        .execute((series, hour * HOUR_US, (hour + 1) * HOUR_US))?;
-    to.prepare_cached("UPDATE hour SET state = 2 WHERE series = ?1 AND hour = ?2")?
-        .execute((series, hour))?;
-    Ok(values as u64)
 }
 
 /// Repeats a step until it deletes nothing. Returns the number of deleted rows.
@@ -109,8 +96,8 @@ fn repeat_step(
 }
 
 /// Deletes closed hours and returns their number.
-pub fn expire_hours(archive: &mut Archive, now_us: i64, keep: Duration) -> Result<u64, StoreError> {
-    let hour = RetentionPolicy::cutoff_us(now_us, keep).div_euclid(HOUR_US);
+fn expire_hours(archive: &mut Archive, before_us: i64) -> Result<u64, StoreError> {
+    let hour = before_us.div_euclid(HOUR_US);
     repeat_step(archive, "remove old hours", |to| {
         to.prepare_cached(
             "DELETE FROM hour WHERE (series, hour) IN (SELECT series, hour FROM hour \
@@ -122,14 +109,9 @@ pub fn expire_hours(archive: &mut Archive, now_us: i64, keep: Duration) -> Resul
 
 /// Deletes expired reports of watched runs that are not waiting in the outbox, and returns their
 /// number.
-pub fn expire_reports(
-    archive: &mut Archive,
-    now_us: i64,
-    keep: Duration,
-) -> Result<u64, StoreError> {
-    let before = RetentionPolicy::cutoff_us(now_us, keep);
+fn expire_reports(archive: &mut Archive, before_us: i64) -> Result<u64, StoreError> {
     let mut reports = 0;
-    repeat_step(archive, "remove old reports", |to| delete_reports(to, before, &mut reports))?;
+    repeat_step(archive, "remove old reports", |to| delete_reports(to, before_us, &mut reports))?;
     Ok(reports)
 }
 
@@ -159,18 +141,13 @@ fn delete_reports(to: &Transaction<'_>, before: i64, reports: &mut u64) -> rusql
 
 /// Deletes expired planned runs that have an outcome and returns their number; those without one
 /// are kept.
-pub fn expire_planned(
-    archive: &mut Archive,
-    now_us: i64,
-    keep: Duration,
-) -> Result<u64, StoreError> {
-    let before = RetentionPolicy::cutoff_us(now_us, keep);
+fn expire_planned(archive: &mut Archive, before_us: i64) -> Result<u64, StoreError> {
     repeat_step(archive, "remove old planned runs", |to| {
         to.prepare_cached(
             "DELETE FROM planned WHERE rowid IN (SELECT rowid FROM planned \
              WHERE due_us < ?1 AND state <> 0 AND NOT EXISTS \
              (SELECT 1 FROM outbox WHERE kind = 1 AND id = planned.id) LIMIT ?2)",
         )?
-        .execute((before, STEP_ROWS))
+        .execute((before_us, STEP_ROWS))
     })
 }

@@ -1,7 +1,7 @@
 //! Inserts runs and their values, in any order, and any number of times.
 
 use super::hourly_series;
-use super::name_ids::{NO_PAIR, NameIds};
+use super::name_ids::{self, NO_PAIR};
 use super::outbox::OutboxWriter;
 use super::planned_table;
 use crate::archive::insert_run;
@@ -31,7 +31,6 @@ pub fn ingest_runs(
     to: &Transaction<'_>,
     runs: &[IncomingRun],
     outbox: OutboxWriter,
-    names: &mut NameIds,
 ) -> rusqlite::Result<IngestResult> {
     let mut landed = IngestResult::default();
     let mut values = Vec::new();
@@ -42,7 +41,7 @@ pub fn ingest_runs(
                     InsertOutcome::NowWatched => landed.newly_watched += 1,
                     _ => landed.new += 1,
                 }
-                insert_watched_run(to, run, names, &mut values)?;
+                insert_watched_run(to, run, &mut values)?;
                 outbox.run(to, run)?;
             }
             InsertOutcome::Already => landed.already_stored += 1,
@@ -60,7 +59,6 @@ pub fn ingest_runs(
     // Sorted like the table, so that neighbouring values share a cached page.
     values.sort_by_key(|value| (value.series, value.at_us));
     landed.late_values = store_values(to, &values)?;
-    hourly_series::count_recent_hours(to, &values)?;
     Ok(landed)
 }
 
@@ -103,20 +101,19 @@ fn is_same_report(stored: &str, other: &str) -> bool {
 fn insert_watched_run(
     to: &Transaction<'_>,
     run: &IncomingRun,
-    names: &mut NameIds,
     values: &mut Vec<SeriesValue>,
 ) -> rusqlite::Result<()> {
     let mut pairs = BTreeSet::new();
     for reading in &run.readings {
-        pairs.insert(names.pair_id(to, &reading.pair)?);
+        pairs.insert(name_ids::find_or_insert_pair(to, &reading.pair)?);
         values.push(SeriesValue {
-            series: names.series_id(to, &reading.pair, reading.quantity)?,
+            series: name_ids::find_or_insert_series(to, &reading.pair, reading.quantity)?,
             at_us: reading.point.at_us,
             value: reading.point.value,
         });
     }
     for pair in &run.pairs {
-        pairs.insert(names.pair_id(to, pair)?);
+        pairs.insert(name_ids::find_or_insert_pair(to, pair)?);
     }
     if pairs.is_empty() {
         pairs.insert(NO_PAIR);
@@ -130,15 +127,13 @@ fn insert_watched_run(
 
 /// Inserts sorted values and returns the number of late ones.
 fn store_values(to: &Transaction<'_>, values: &[SeriesValue]) -> rusqlite::Result<u64> {
-    let mut hours = hourly_series::HourCursor::default();
     let mut newest: HashMap<i64, SeriesValue> = HashMap::new();
     let mut late = 0;
     let mut insert = to.prepare_cached("INSERT OR IGNORE INTO value VALUES (?1, ?2, ?3)")?;
     for value in values {
-        if hours.is_closed(to, value)? {
+        if hourly_series::is_hour_closed(to, value.series, value.at_us)? {
             late += 1;
         } else if insert.execute((value.series, value.at_us, value.value))? > 0 {
-            hours.mark(to, value)?;
             // Values ascend, so the last one of a series is its latest.
             newest.insert(value.series, *value);
         }
@@ -149,6 +144,7 @@ fn store_values(to: &Transaction<'_>, values: &[SeriesValue]) -> rusqlite::Resul
     )?;
     for value in newest.values() {
         note.execute((value.series, value.at_us, value.value))?;
+        hourly_series::update_weekly_median(to, value.series)?;
     }
     Ok(late)
 }

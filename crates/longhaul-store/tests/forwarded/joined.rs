@@ -38,7 +38,7 @@ fn a_run_that_was_filed_by_itself_becomes_watched_once() {
     assert_eq!((values(&archive), of_pair(&archive)), (1, 1));
     assert_eq!(archive.planned_counts(TimeRange::ALL).unwrap().done, 1);
     // The plan, now done, and the run: each once.
-    assert_eq!(archive.backlog(0).unwrap().items, 2);
+    assert_eq!(archive.backlog().unwrap().items, 2);
     // Its own process says it again.
     let again = place.open().append(&report("a")).unwrap();
     assert_eq!(again, longhaul_store::AppendOutcome::AlreadyStored);
@@ -93,7 +93,7 @@ fn retention_takes_joined_runs_with_their_parts_and_no_others() {
         archive.append(&report(id)).unwrap();
     }
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
-    let keep = RetentionPolicy { reports: Duration::from_secs(1), ..RetentionPolicy::FOR_EVER };
+    let keep = RetentionPolicy { runs: Duration::from_secs(1), hours: Duration::MAX };
     let removed = archive.retain(MIDNIGHT_US + 2_000_000, &keep).unwrap();
     assert_eq!(removed.reports, 2);
     let left = archive.list(10).unwrap();

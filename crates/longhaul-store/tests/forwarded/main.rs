@@ -45,5 +45,6 @@ fn planned(id: &str) -> PlannedRun {
         due_us: MIDNIGHT_US,
         measurement: "light".to_owned(),
         pair: Some(pair()),
+        outcome: None,
     }
 }

@@ -6,7 +6,7 @@ use crate::temporary_archive::TemporaryArchive;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{
-    AgentDelivery, IncomingRun, PlannedEntry, PlannedOutcome, PlannedRun, TimeRange,
+    AgentDelivery, IncomingRun, PlannedOutcome, PlannedRun, TimeRange,
 };
 
 const NAMES: [&str; 7] = [
@@ -97,6 +97,7 @@ fn an_event_or_plan_beyond_the_limits_is_refused() {
         due_us: MIDNIGHT_US,
         measurement: "x".repeat(256),
         pair: None,
+        outcome: None,
     };
     is_refused(archive.add_planned(&[planned.clone()]), "too long");
     planned.measurement = String::from("light");
@@ -116,8 +117,9 @@ fn what_another_agent_sends_may_come_twice_and_out_of_order() {
         due_us: MIDNIGHT_US,
         measurement: "light".to_owned(),
         pair: Some(geneva()),
+        outcome: None,
     };
-    let row = |outcome| PlannedEntry { planned: planned.clone(), outcome };
+    let row = |outcome| PlannedRun { outcome, ..planned.clone() };
     let done = PlannedOutcome::Done { run_id: "a".to_owned() };
     let newer = AgentDelivery {
         runs: vec![run("a", MIDNIGHT_US, 1.0)],

@@ -128,6 +128,7 @@ fn due(number: i64) -> PlannedRun {
         due_us: MIDNIGHT_US + number * HOUR_US,
         measurement: "light".to_owned(),
         pair: (number % 2 == 0).then(geneva),
+        outcome: None,
     }
 }
 
@@ -176,7 +177,8 @@ fn planned_runs_end_as_done_or_missed_and_add_up() {
 
 fn planned_rows_tell_outcomes(archive: &Archive) {
     let rows = archive.planned(&ANY_PLANNED).unwrap();
-    let numbers: Vec<PlannedRun> = rows.iter().map(|row| row.planned.clone()).collect();
+    let numbers: Vec<PlannedRun> =
+        rows.iter().map(|row| PlannedRun { outcome: None, ..row.clone() }).collect();
     assert_eq!(numbers, (0..10).map(due).collect::<Vec<_>>());
     assert_eq!(rows[0].outcome, Some(done("r0")));
     assert_eq!(rows[1].outcome, Some(done("r1")));
@@ -190,11 +192,11 @@ fn planned_rows_tell_outcomes(archive: &Archive) {
         limit: 5,
     };
     let waiting = archive.planned(&part).unwrap();
-    let waiting: Vec<&str> = waiting.iter().map(|row| row.planned.id.as_str()).collect();
+    let waiting: Vec<&str> = waiting.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(waiting, ["planned-6", "planned-8"]);
     let done = PlannedRunFilter { state: Some(PlannedRunState::Done), limit: 2, ..ANY_PLANNED };
     let latest = archive.latest_planned(&done).unwrap();
-    let latest: Vec<&str> = latest.iter().map(|row| row.planned.id.as_str()).collect();
+    let latest: Vec<&str> = latest.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(latest, ["planned-5", "planned-1"]);
 }
 
