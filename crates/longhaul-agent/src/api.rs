@@ -38,21 +38,17 @@ mod shape;
 mod tests;
 
 use crate::agent::shared_state::SharedState;
-use axum::body::Bytes;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{Semaphore, watch};
 
 /// State shared by all handlers.
 struct ApiState {
     state: Arc<SharedState>,
     archive: archive_pool::ArchivePool,
     access: access_control::AccessControl,
-    traces: route_handlers::TraceCache,
-    /// Updates as text, for all listeners.
-    update_texts: broadcast::Sender<Bytes>,
     listeners: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 }
@@ -61,9 +57,7 @@ impl ApiState {
     fn new(state: Arc<SharedState>, own: SocketAddr, stop: watch::Receiver<bool>) -> Arc<ApiState> {
         Arc::new(ApiState {
             archive: archive_pool::ArchivePool::new(Arc::clone(&state.open_archive)),
-            access: access_control::AccessControl::new(Arc::clone(&state), own),
-            traces: route_handlers::TraceCache::default(),
-            update_texts: broadcast::Sender::new(live_updates::MAX_LAG),
+            access: access_control::AccessControl { state: Arc::clone(&state), own_address: own },
             listeners: Arc::new(Semaphore::new(live_updates::MAX_LISTENERS)),
             stop,
             state,
@@ -79,15 +73,6 @@ pub async fn serve_api(
 ) -> io::Result<()> {
     let tls_config = api_tls::TlsAcceptorCache::new(Arc::clone(&state))?;
     let shared = ApiState::new(state, listener.local_addr()?, stop.clone());
-    let broadcaster =
-        tokio::spawn(live_updates::broadcast_updates(Arc::clone(&shared), stop.clone()));
-    let ended = http_server::serve_connections(
-        listener,
-        tls_config,
-        api_router::build_router(shared),
-        stop,
-    )
-    .await;
-    broadcaster.abort();
-    ended
+    http_server::serve_connections(listener, tls_config, api_router::build_router(shared), stop)
+        .await
 }

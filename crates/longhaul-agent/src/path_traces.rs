@@ -1,18 +1,76 @@
-//! Selects the runs to read, so that every lasting route is found.
+//! Traces of a pair over time: selects the runs to read, so that every lasting route is found.
+//!
+//! Each path run contains a route. For a long range some hundred runs are read, evenly spread; a
+//! bisection between runs that differ then finds each change. A route that appears and disappears
+//! between two of them is missed.
 
+use crate::watch::watch_file::WatchFile;
+use jiff::Timestamp;
 use longhaul_analysis::path::compare_routes;
-use longhaul_model::report::v1::PathReport;
-use longhaul_model::report::v1::path::RouteChangeKind;
-use longhaul_store::{RunEntry, StoreError};
+use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
+use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::{AnyReport, PathReport, ReportKind};
+use longhaul_store::history_store::{RunFilter, TimeRange};
+use longhaul_store::{Archive, RunEntry, StoreError};
 use std::collections::BTreeMap;
 
+/// The maximum number of path runs that are listed for a pair.
+const MAX_LISTED_RUNS: u32 = 100_000;
 /// The maximum number of evenly spread runs.
 const MAX_SPREAD_RUNS: usize = 400;
 /// The maximum number of further runs that locate the changes.
 const MAX_BISECTION_RUNS: usize = 300;
 
+/// Returns traces of the pair in chronological order, each in the direction of the pair.
+pub fn read_traces(
+    archive: &Archive,
+    file: &WatchFile,
+    pair: &HostPair,
+    range: TimeRange,
+) -> Result<Vec<PathReport>, StoreError> {
+    let mut entries = archive.runs(&RunFilter {
+        range,
+        pair: Some(pair.clone()),
+        kind: Some(ReportKind::Path),
+        limit: MAX_LISTED_RUNS,
+    })?;
+    entries.reverse();
+    sample_traces(&entries, |entry| {
+        let back = is_reverse_run(file, pair, entry);
+        Ok(match archive.report(&entry.id)? {
+            Some(AnyReport::Path(trace)) => orient_trace(*trace, back),
+            _ => None,
+        })
+    })
+}
+
+/// Returns whether the receiver of the pair started the run.
+fn is_reverse_run(file: &WatchFile, pair: &HostPair, entry: &RunEntry) -> bool {
+    let own = &file.own_host().name;
+    if *own == pair.from || *own == pair.to {
+        return *own == pair.to;
+    }
+    let is = |name: &str, said: &str| {
+        let host = file.hosts.iter().find(|host| host.name == name);
+        said == name || host.is_some_and(|host| host.address == said)
+    };
+    is(&pair.to, &entry.initiator_host) || is(&pair.from, &entry.responder_host)
+}
+
+/// Returns the trace in the direction of the pair, or `None` if that direction was not traced.
+fn orient_trace(mut trace: PathReport, back: bool) -> Option<PathReport> {
+    if back {
+        let seen = &mut trace.observation;
+        std::mem::swap(&mut seen.route, &mut seen.route_reverse);
+        // The number belongs to the forward route.
+        trace.analysis.route_number = None;
+    }
+    trace.observation.route_reverse = None;
+    trace.observation.route.is_some().then_some(trace)
+}
+
 /// Returns traces of some of `entries`, both in chronological order.
-pub fn sample_traces(
+fn sample_traces(
     entries: &[RunEntry],
     mut read: impl FnMut(&RunEntry) -> Result<Option<PathReport>, StoreError>,
 ) -> Result<Vec<PathReport>, StoreError> {
@@ -54,13 +112,23 @@ fn find_gaps(found: &BTreeMap<usize, PathReport>) -> Vec<(usize, usize)> {
     neighbours.filter(|two| hides_change(found, *two)).collect()
 }
 
+/// Returns whether two routes differ in more than a hop that does not answer.
+pub fn is_other_route(route: &ObservedRoute, before: &ObservedRoute) -> bool {
+    compare_routes(route, before).kind > RouteChangeKind::SilentHop
+}
+
 fn hides_change(found: &BTreeMap<usize, PathReport>, (before, after): (usize, usize)) -> bool {
     let route = |index| found.get(&index).and_then(|it| it.observation.route.as_ref());
     let Some((here, there)) = route(before).zip(route(after)) else {
         return false;
     };
-    let differs = compare_routes(there, here).kind > RouteChangeKind::SilentHop;
-    after - before > 1 && differs
+    after - before > 1 && is_other_route(there, here)
+}
+
+/// Parses a time of a report into microseconds.
+pub fn parse_time_us(text: &str) -> Option<i64> {
+    let moment: Timestamp = text.parse().ok()?;
+    Some(moment.as_microsecond())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Kernel services for programs that run measurements as child processes.
 
+pub use longhaul_sys::listening_socket::set_dead_peer_timeout;
+
 use longhaul_sys::signal::{self, ProcessSignal};
 use std::io;
 use std::time::Duration;

@@ -2,7 +2,8 @@
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Accept backlog: all streams of a run connect at once.
@@ -54,7 +55,7 @@ pub fn bind_shared_udp(place: &ListenSocketConfig<'_>) -> io::Result<UdpSocket> 
 
 /// Detects a dead peer: sends keep-alive probes after `after`, and waits no longer than `after` for
 /// acknowledgements (TCP_USER_TIMEOUT).
-pub fn set_dead_peer_timeout(socket: &TcpStream, after: Duration) -> io::Result<()> {
+pub fn set_dead_peer_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
     let interval = (after / 4).max(Duration::from_secs(1));
     let keepalive = TcpKeepalive::new().with_time(after).with_interval(interval).with_retries(4);
     let socket = SockRef::from(socket);

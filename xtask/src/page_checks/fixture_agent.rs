@@ -5,7 +5,7 @@ use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_store::Archive;
-use longhaul_store::history_store::{IncomingRun, PlannedOutcome, PlannedRun, SeriesReading};
+use longhaul_store::history_store::{IncomingRun, PlannedRun, SeriesReading};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -170,21 +170,14 @@ fn load_fixture<T: DeserializeOwned>(name: &str) -> Result<T, String> {
 /// The contents of `planned.json`.
 #[derive(Deserialize)]
 struct PlannedRunFile {
-    rows: Vec<PlannedRunFixture>,
-}
-
-#[derive(Deserialize)]
-struct PlannedRunFixture {
-    #[serde(flatten)]
-    due: PlannedRun,
-    outcome: Option<PlannedOutcome>,
+    rows: Vec<PlannedRun>,
 }
 
 fn insert_planned_runs(archive: &mut Archive) -> Result<(), String> {
-    for PlannedRunFixture { due, outcome } in load_fixture::<PlannedRunFile>("planned.json")?.rows {
-        archive.add_planned(std::slice::from_ref(&due)).map_err(|e| e.to_string())?;
-        if let Some(outcome) = outcome {
-            archive.record_outcome(&due.id, &outcome).map_err(|e| e.to_string())?;
+    for row in load_fixture::<PlannedRunFile>("planned.json")?.rows {
+        archive.add_planned(std::slice::from_ref(&row)).map_err(|e| e.to_string())?;
+        if let Some(outcome) = &row.outcome {
+            archive.record_outcome(&row.id, outcome).map_err(|e| e.to_string())?;
         }
     }
     Ok(())

@@ -5,63 +5,39 @@
 //! header must name this agent, which prevents DNS rebinding, and requests that change something
 //! must come from the page itself.
 //!
-//! With a token, every API request must carry it. Only its SHA-256 is kept.
+//! With a token, every API request must carry it. The token file is read for each request.
 
 use super::api_error::ApiError;
 use crate::agent::shared_state::SharedState;
 use crate::secret_file::{self, SecretDigest, hash_secret};
-use crate::watch::watch_file::WatchFile;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
-use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The access policy of the current watch file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum AccessPolicy {
-    Loopback,
-    Token(SecretDigest),
-    /// The token file is unreadable, so access is denied to all.
-    Closed(String),
-}
-
 pub struct AccessControl {
-    state: Arc<SharedState>,
-    own_address: SocketAddr,
-    cache: Mutex<(Arc<WatchFile>, AccessPolicy)>,
+    pub state: Arc<SharedState>,
+    pub own_address: SocketAddr,
 }
 
 impl AccessControl {
-    pub fn new(state: Arc<SharedState>, own: SocketAddr) -> AccessControl {
-        let file = state.file();
-        let access = load_policy(&state, &file);
-        AccessControl { cache: Mutex::new((file, access)), state, own_address: own }
-    }
-
-    /// Returns the policy of the current watch file, and updates it after a reload.
-    fn current_policy(&self) -> AccessPolicy {
-        let file = self.state.file();
-        let mut held = self.cache.lock();
-        if !Arc::ptr_eq(&held.0, &file) {
-            *held = (Arc::clone(&file), load_policy(&self.state, &file));
-        }
-        held.1.clone()
-    }
-
     /// Checks whether the request may read.
     pub fn authorize_read(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        match self.current_policy() {
-            AccessPolicy::Loopback => self.check_host_header(headers),
-            AccessPolicy::Token(kept) => check_bearer_token(headers, &kept),
-            AccessPolicy::Closed(why) => Err(ApiError::unavailable("token_unreadable", why)
-                .hint("correct the file that token_file in [api] names, then reload the agent")),
-        }
+        let Some(path) = &self.state.file().api.token_file else {
+            return self.check_host_header(headers);
+        };
+        let token = secret_file::read_secret(&self.state.folder.join(path)).map_err(|error| {
+            let text = format!("cannot read {}: {error}", path.display());
+            ApiError::unavailable("token_unreadable", text)
+                .hint("correct the file that token_file in [api] names")
+        })?;
+        check_bearer_token(headers, &hash_secret(token.as_bytes()))
     }
 
     /// Checks whether a request that may read may also request runs.
     pub fn authorize_run_request(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        if self.current_policy() == AccessPolicy::Loopback && !self.own_address.ip().is_loopback() {
+        let has_token = self.state.file().api.token_file.is_some();
+        if !has_token && !self.own_address.ip().is_loopback() {
             return Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "read_only",
@@ -155,14 +131,4 @@ fn check_bearer_token(headers: &HeaderMap, kept: &SecretDigest) -> Result<(), Ap
 fn equal_in_constant_time(one: &SecretDigest, other: &SecretDigest) -> bool {
     let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     std::hint::black_box(differing) == 0
-}
-
-fn load_policy(state: &SharedState, file: &WatchFile) -> AccessPolicy {
-    let Some(path) = &file.api.token_file else {
-        return AccessPolicy::Loopback;
-    };
-    match secret_file::read_secret(&state.folder.join(path)) {
-        Ok(token) => AccessPolicy::Token(hash_secret(token.as_bytes())),
-        Err(error) => AccessPolicy::Closed(format!("cannot read {}: {error}", path.display())),
-    }
 }

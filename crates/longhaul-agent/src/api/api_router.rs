@@ -38,9 +38,9 @@ const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
 
 /// Returns the routes that require read access. Batches of other agents have their own tokens, so
 /// [`build_router`] adds their route separately.
-pub fn build_guarded_routes() -> OpenApiRouter<Arc<ApiState>> {
+pub fn build_guarded_routes(described: utoipa::openapi::OpenApi) -> OpenApiRouter<Arc<ApiState>> {
     use utoipa_axum::routes as route;
-    OpenApiRouter::with_openapi(openapi::build_head())
+    OpenApiRouter::with_openapi(described)
         .routes(route!(about::about))
         .routes(route!(series_handlers::pairs))
         .routes(route!(series_handlers::grid))
@@ -62,7 +62,7 @@ pub fn build_guarded_routes() -> OpenApiRouter<Arc<ApiState>> {
 /// Returns all routes.
 pub fn build_router(shared: Arc<ApiState>) -> Router {
     let batches = super::batch_intake::build_batch_router(Arc::clone(&shared.state));
-    let (guarded, _document) = build_guarded_routes().split_for_parts();
+    let (guarded, _described) = build_guarded_routes(Default::default()).split_for_parts();
     let guarded = guarded
         .route_layer(from_fn_with_state(Arc::clone(&shared), require_read_access))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES));

@@ -17,6 +17,7 @@ use super::api_error::ApiError;
 use crate::agent::export::batch_wire::{self, BatchResponse, ResultBatch};
 use crate::agent::export::read_wall_us;
 use crate::agent::shared_state::{LiveUpdate, SharedState};
+use crate::watch::watch_file::SenderConfig;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -24,11 +25,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use batch_checks::CheckedBatch;
 use longhaul_store::history_store::AgentDelivery;
-use longhaul_store::{Archive, StoreError};
-use parking_lot::Mutex;
-use sender_auth::{AuthenticatedAgent, SenderAuth};
+use longhaul_store::{Archive, RunEntry, StoreError};
+use sender_auth::SenderAuth;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+use tower_http::decompression::RequestDecompressionLayer;
 
 /// The maximum number of batches in memory.
 const MAX_CONCURRENT_BATCHES: usize = 3;
@@ -40,8 +41,6 @@ struct BatchIntake {
     state: Arc<SharedState>,
     senders: SenderAuth,
     permits: Arc<Semaphore>,
-    /// The connection that writes batches, one at a time.
-    archive: Mutex<Option<Archive>>,
 }
 
 /// Returns the route of batches, which has its own limits, timeout and tokens.
@@ -49,10 +48,13 @@ pub fn build_batch_router(state: Arc<SharedState>) -> Router {
     let intake = BatchIntake {
         senders: SenderAuth::new(Arc::clone(&state)),
         permits: Arc::new(Semaphore::new(MAX_CONCURRENT_BATCHES)),
-        archive: Mutex::new(None),
         state,
     };
-    Router::new().route("/api/v1/batches", post(receive_batch)).with_state(Arc::new(intake))
+    // A body in another encoding is passed on, and is no batch.
+    let decompression = RequestDecompressionLayer::new().pass_through_unaccepted(true);
+    Router::new()
+        .route("/api/v1/batches", post(receive_batch).layer(decompression))
+        .with_state(Arc::new(intake))
 }
 
 async fn receive_batch(
@@ -63,9 +65,9 @@ async fn receive_batch(
     let place = Arc::clone(&intake.permits)
         .try_acquire_owned()
         .map_err(|_| ApiError::unavailable("busy", "other agents are sending; try again soon"))?;
-    let (packed, bytes) = batch_body::read_body(request).await?;
+    let bytes = batch_body::read_body(request).await?;
     let stored = tokio::task::spawn_blocking(move || {
-        let answer = intake.accept(&sender, packed, &bytes);
+        let answer = intake.accept(&sender, &bytes);
         drop(place);
         answer
     });
@@ -75,45 +77,21 @@ async fn receive_batch(
 }
 
 impl BatchIntake {
-    fn accept(
-        &self,
-        sender: &AuthenticatedAgent,
-        packed: batch_body::BodyEncoding,
-        bytes: &[u8],
-    ) -> Result<BatchResponse, ApiError> {
-        let bytes = batch_body::decompress_body(packed, bytes)?;
-        let batch = batch_wire::parse_batch(&bytes)
+    fn accept(&self, sender: &SenderConfig, bytes: &[u8]) -> Result<BatchResponse, ApiError> {
+        let batch = batch_wire::parse_batch(bytes)
             .map_err(|why| ApiError::bad_request(format!("cannot read the batch: {why}")))?;
-        drop(bytes);
         let now_us = read_wall_us();
         check_sender(&batch, sender)?;
         check_clocks(&batch, now_us)?;
-        let mut held = self.archive.lock();
-        let answer = self
-            .archive_connection(&mut held)
-            .and_then(|archive| self.store(archive, sender, batch, now_us));
-        if answer.is_err() {
-            // The connection may be broken, so the next batch opens another one.
-            *held = None;
-        }
-        answer.map_err(convert_store_error)
-    }
-
-    fn archive_connection<'a>(
-        &self,
-        held: &'a mut Option<Archive>,
-    ) -> Result<&'a mut Archive, StoreError> {
-        let archive = match held.take() {
-            Some(archive) => archive,
-            None => (self.state.open_archive)()?,
-        };
-        Ok(held.insert(archive))
+        let stored = (self.state.open_archive)()
+            .and_then(|mut archive| self.store(&mut archive, sender, batch, now_us));
+        stored.map_err(convert_store_error)
     }
 
     fn store(
         &self,
         archive: &mut Archive,
-        sender: &AuthenticatedAgent,
+        sender: &SenderConfig,
         batch: ResultBatch,
         now_us: i64,
     ) -> Result<BatchResponse, StoreError> {
@@ -132,10 +110,7 @@ impl BatchIntake {
     /// Publishes the new items to the page; sending fails if there is no subscriber.
     fn publish_updates(&self, delivery: &AgentDelivery) {
         for run in &delivery.runs {
-            let _ = self
-                .state
-                .updates
-                .send(LiveUpdate::Run { id: run.run.id.clone(), pairs: run.pairs.clone() });
+            let _ = self.state.updates.send(LiveUpdate::Run(Arc::new(RunEntry::from_run(run))));
         }
         for row in &delivery.planned {
             let _ = self.state.updates.send(LiveUpdate::Planned(Arc::new(row.clone())));
@@ -146,7 +121,7 @@ impl BatchIntake {
     }
 }
 
-fn check_sender(batch: &ResultBatch, sender: &AuthenticatedAgent) -> Result<(), ApiError> {
+fn check_sender(batch: &ResultBatch, sender: &SenderConfig) -> Result<(), ApiError> {
     if batch.agent == sender.name {
         return Ok(());
     }

@@ -82,7 +82,7 @@ fn add_audit(
         return Ok(row);
     };
     Ok(HostRow {
-        audit_at_us: super::route_handlers::parse_time_us(&audit.started_at),
+        audit_at_us: crate::path_traces::parse_time_us(&audit.started_at),
         audit_run_id: Some(audit.id),
         limits: Some(count_verdicts(&report, AuditGrade::Limits)),
         advice: Some(count_verdicts(&report, AuditGrade::Advice)),

@@ -1,27 +1,27 @@
 //! The HTTP server: limits connections and their times.
 //!
-//! Clients that send headers or read responses too slowly are disconnected. Clients beyond the
+//! Clients that send headers too slowly, or stop reading, are disconnected. Clients beyond the
 //! connection limit wait in the kernel's accept queue.
-
-mod write_timeout;
 
 use super::api_tls::{self, TlsAcceptorCache};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use longhaul_probe::supervise;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use write_timeout::WriteTimeoutStream;
 
 /// The maximum number of connections.
 const MAX_CONNECTIONS: usize = 256;
 /// The timeout for the headers of a request, and for the next request on an open connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
+/// The maximum time until the client accepts further bytes.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of the headers of a request.
 const MAX_HEADER_BYTES: usize = 32 << 10;
 /// The time for requests in progress at shutdown.
@@ -48,6 +48,8 @@ pub async fn serve_connections(
         };
         match taken {
             Ok((stream, _peer)) => {
+                // Without the option, a client that reads nothing keeps its place for longer.
+                let _ = supervise::set_dead_peer_timeout(&stream, STALL_TIMEOUT);
                 let (router, stop) = (router.clone(), stop.clone());
                 let tls_config = tls_config.current_acceptor();
                 tokio::spawn(async move {
@@ -87,10 +89,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_HEADER_BYTES)
-        .serve_connection(
-            TokioIo::new(WriteTimeoutStream::new(stream)),
-            TowerToHyperService::new(router),
-        );
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     // Disconnects are not worth a log line.
     tokio::select! {

@@ -3,7 +3,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{QueryParams, QueryRange};
-use super::shape::run_rows::{PlannedRow, PlannedRuns};
+use super::shape::run_rows::PlannedRuns;
 use axum::Json;
 use axum::extract::State;
 use longhaul_store::history_store::{PlannedRunFilter, PlannedRunState};
@@ -48,5 +48,5 @@ pub async fn planned(
         .await?;
     let more = rows.len() > limit;
     rows.truncate(limit);
-    Ok(Json(PlannedRuns { counts, rows: rows.into_iter().map(PlannedRow::from).collect(), more }))
+    Ok(Json(PlannedRuns { counts, rows, more }))
 }

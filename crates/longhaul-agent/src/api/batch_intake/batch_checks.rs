@@ -1,11 +1,11 @@
 //! Checks the items of a batch.
 
-use super::sender_auth::AuthenticatedAgent;
 use crate::agent::export::batch_wire::{BatchItem, sanitize_reason};
 use crate::agent::export::{format_error_chain, run_from_report};
+use crate::watch::watch_file::SenderConfig;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::{AgentDelivery, IncomingRun, PlannedEntry, ingest_limits};
+use longhaul_store::history_store::{AgentDelivery, IncomingRun, PlannedRun, ingest_limits};
 use longhaul_store::sqlite::outbox::{OutboxItem, OutgoingRun, RefusedEntry};
 use longhaul_store::{Archive, StoreError};
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ impl CheckedBatch {
     pub fn check_item(
         &mut self,
         came: BatchItem,
-        sender: &AuthenticatedAgent,
+        sender: &SenderConfig,
         now_us: i64,
         archive: &Archive,
     ) -> Result<(), StoreError> {
@@ -96,11 +96,7 @@ const fn rank_state(state: EventState) -> u8 {
     }
 }
 
-fn check_run(
-    came: OutgoingRun,
-    sender: &AuthenticatedAgent,
-    now_us: i64,
-) -> Result<IncomingRun, String> {
+fn check_run(came: OutgoingRun, sender: &SenderConfig, now_us: i64) -> Result<IncomingRun, String> {
     let near = match &came.near {
         Some(near) if sender.relay => near.clone(),
         Some(near) if *near != sender.name => {
@@ -117,19 +113,16 @@ fn check_run(
     Ok(run)
 }
 
-fn check_planned(row: &PlannedEntry, sender: &AuthenticatedAgent) -> Result<(), String> {
-    ingest_limits::check_planned(std::slice::from_ref(&row.planned))
+fn check_planned(row: &PlannedRun, sender: &SenderConfig) -> Result<(), String> {
+    ingest_limits::check_planned(std::slice::from_ref(row))
         .map_err(|error| format_error_chain(&error))?;
-    if let Some(outcome) = &row.outcome {
-        ingest_limits::check_outcome(outcome).map_err(|error| format_error_chain(&error))?;
-    }
     if sender.relay {
         return Ok(());
     }
-    if !is_id_of_agent(&row.planned.id, &sender.name) {
+    if !is_id_of_agent(&row.id, &sender.name) {
         return Err("its id does not belong to this agent".to_owned());
     }
-    row.planned.pair.as_ref().map_or(Ok(()), |pair| check_pair_end(pair, sender))
+    row.pair.as_ref().map_or(Ok(()), |pair| check_pair_end(pair, sender))
 }
 
 /// Returns whether the agent's schedule made this id: name, start time, sequence number.
@@ -144,11 +137,7 @@ fn is_id_of_agent(id: &str, agent: &str) -> bool {
     })
 }
 
-fn check_event(
-    event: &ChangeEvent,
-    sender: &AuthenticatedAgent,
-    now_us: i64,
-) -> Result<(), String> {
+fn check_event(event: &ChangeEvent, sender: &SenderConfig, now_us: i64) -> Result<(), String> {
     let text = serde_json::to_string(event).map_err(|error| error.to_string())?;
     ingest_limits::check_event(event, &text).map_err(|error| format_error_chain(&error))?;
     for at_us in event.between_us.into_iter().chain([event.announced_at_us]) {
@@ -163,7 +152,7 @@ fn check_event(
     check_pair_end(&event.pair, sender)
 }
 
-fn check_pair_end(pair: &HostPair, sender: &AuthenticatedAgent) -> Result<(), String> {
+fn check_pair_end(pair: &HostPair, sender: &SenderConfig) -> Result<(), String> {
     run_from_report::find_other_end(pair, &sender.name).map(drop)
 }
 

@@ -3,7 +3,7 @@
 use crate::agent::shared_state::SharedState;
 use crate::api::api_error::ApiError;
 use crate::secret_file::{self, SecretDigest, hash_secret};
-use crate::watch::watch_file::WatchFile;
+use crate::watch::watch_file::{SenderConfig, WatchFile};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
@@ -11,18 +11,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An authenticated agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthenticatedAgent {
-    pub name: String,
-    /// True if the agent may send results of others.
-    pub relay: bool,
-}
-
 /// The tokens of one watch file.
 #[derive(Debug, Default)]
 struct AgentTokens {
-    by_digest: HashMap<SecretDigest, AuthenticatedAgent>,
+    by_digest: HashMap<SecretDigest, SenderConfig>,
     /// Agents with an unreadable token file.
     unreadable: Vec<String>,
 }
@@ -38,7 +30,7 @@ impl SenderAuth {
     }
 
     /// Returns the agent that sent these headers.
-    pub fn authenticate(&self, headers: &HeaderMap) -> Result<AuthenticatedAgent, ApiError> {
+    pub fn authenticate(&self, headers: &HeaderMap) -> Result<SenderConfig, ApiError> {
         let tokens = self.current_tokens();
         if tokens.by_digest.is_empty() && tokens.unreadable.is_empty() {
             let text = "this agent is not a collector: it accepts no results of other agents";
@@ -87,12 +79,11 @@ impl SenderAuth {
 fn read_tokens(file: &WatchFile, folder: &Path) -> AgentTokens {
     let mut tokens = AgentTokens::default();
     for sender in &file.api.senders {
-        let known = AuthenticatedAgent { name: sender.name.clone(), relay: sender.relay };
         match secret_file::read_secret(&folder.join(&sender.token_file)) {
             Ok(token) => {
-                tokens.by_digest.entry(hash_secret(token.as_bytes())).or_insert(known);
+                tokens.by_digest.entry(hash_secret(token.as_bytes())).or_insert(sender.clone());
             }
-            Err(_) => tokens.unreadable.push(known.name),
+            Err(_) => tokens.unreadable.push(sender.name.clone()),
         }
     }
     tokens

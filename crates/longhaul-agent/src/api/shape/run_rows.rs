@@ -1,45 +1,17 @@
 //! Finished, planned and requested runs.
 
-use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRunCounts};
+use longhaul_store::history_store::{PlannedRun, PlannedRunCounts};
 use serde::{Deserialize, Serialize};
-use serde_with_macros::skip_serializing_none;
 use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
-
-/// A run that came due or was requested.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct PlannedRow {
-    pub id: String,
-    pub due_us: i64,
-    /// Name of the measurement in the watch file.
-    pub measurement: String,
-    /// Absent if the run concerns one host.
-    pub pair: Option<HostPair>,
-    /// Absent while the run has not ended.
-    pub outcome: Option<PlannedOutcome>,
-}
-
-impl From<PlannedEntry> for PlannedRow {
-    fn from(row: PlannedEntry) -> Self {
-        PlannedRow {
-            id: row.planned.id,
-            due_us: row.planned.due_us,
-            measurement: row.planned.measurement,
-            pair: row.planned.pair,
-            outcome: row.outcome,
-        }
-    }
-}
 
 /// Counts of a range, and its newest runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PlannedRuns {
     pub counts: PlannedRunCounts,
     /// By due time, newest first.
-    pub rows: Vec<PlannedRow>,
+    pub rows: Vec<PlannedRun>,
     /// True: there are more rows than requested, or than one request scans.
     pub more: bool,
 }

@@ -1,7 +1,7 @@
 //! What is published beside the program says what the program says.
 
+use super::openapi_document::document_text;
 use super::scene::Scene;
-use crate::api::openapi;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,9 +18,9 @@ fn text(path: &str) -> String {
 /// `LONGHAUL_BLESS=1` writes the file anew.
 #[test]
 fn the_published_description_is_that_of_the_program() {
-    let said = openapi::document_text();
+    let said = document_text();
     if std::env::var_os("LONGHAUL_BLESS").is_some() {
-        fs::write(root().join("docs/openapi.json"), said).expect("written");
+        fs::write(root().join("docs/openapi.json"), &said).expect("written");
     }
     assert!(
         text("docs/openapi.json") == said,
@@ -31,7 +31,7 @@ fn the_published_description_is_that_of_the_program() {
 
 #[test]
 fn every_address_is_described_with_its_failures_and_without_null() {
-    let document: Value = serde_json::from_str(openapi::document_text()).expect("JSON");
+    let document: Value = serde_json::from_str(&document_text()).expect("JSON");
     let paths = document["paths"].as_object().expect("paths");
     for path in ["/api/v1/about", "/api/v1/series", "/api/v1/runs/{id}", "/api/v1/live", "/metrics"]
     {
@@ -44,14 +44,14 @@ fn every_address_is_described_with_its_failures_and_without_null() {
             }
         }
     }
-    assert!(!openapi::document_text().contains("\"null\""));
+    assert!(!document_text().contains("\"null\""));
     assert!(text("docs/api.md").contains("openapi.json"));
 }
 
 #[test]
 fn the_manual_lists_every_address_and_every_metric() {
     let manual = text("docs/api.md");
-    let document: Value = serde_json::from_str(openapi::document_text()).expect("JSON");
+    let document: Value = serde_json::from_str(&document_text()).expect("JSON");
     for path in document["paths"].as_object().into_iter().flat_map(|it| it.keys()) {
         assert!(manual.contains(&format!("`{path}`")), "docs/api.md does not list {path}");
     }

@@ -1,8 +1,10 @@
 //! News as they come.
 
-use super::scene::{PATIENCE, Scene, event, pair};
+use super::scene::{PATIENCE, Scene, event, pair, report};
 use crate::agent::shared_state::{LiveUpdate, MAX_QUEUED_UPDATES};
 use crate::api::live_updates::MAX_LISTENERS;
+use longhaul_store::RunEntry;
+use longhaul_store::history_store::IncomingRun;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
@@ -45,9 +47,10 @@ fn news_come_as_rows_of_the_lists() {
         let text = until(&mut line, "data: {").await;
         assert!(text.contains("event: event\n"), "{text}");
         assert_eq!(data(&text)["id"], "e-1");
-        let id = "run-007".to_owned();
-        let pairs = vec![pair()];
-        scene.tell(LiveUpdate::Run { id, pairs });
+        let mut run = IncomingRun::from_json(report("udp-reverse.json"), 0).expect("a report");
+        run.run.id = "run-007".to_owned();
+        run.pairs = vec![pair()];
+        scene.tell(LiveUpdate::Run(Arc::new(RunEntry::from_run(&run))));
         let text = until(&mut line, "data: {").await;
         let row = data(&text);
         assert_eq!(

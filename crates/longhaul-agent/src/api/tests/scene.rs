@@ -306,6 +306,7 @@ fn planned() -> Vec<PlannedRun> {
         due_us: BEGIN_US + number * HOUR_US,
         measurement: "bulk".to_owned(),
         pair: Some(pair()),
+        outcome: None,
     };
     (0..3).map(one).collect()
 }
