@@ -30,6 +30,7 @@ mod process_runner;
 pub mod run_command;
 mod run_tasks;
 mod service_manager;
+#[cfg(feature = "clickhouse")]
 mod shared_database;
 pub mod shared_state;
 mod spool_recovery;

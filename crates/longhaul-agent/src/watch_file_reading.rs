@@ -1,10 +1,11 @@
 //! Reads the watch file and looks at the secret files that it names.
 
+use crate::secret_file;
 use crate::watch::watch_file::{
     self, FILE_BYTES_MAX, SecretFileState, WatchFile, WatchFileContext,
 };
 use longhaul_config::ConfigProblems;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,8 +13,6 @@ use std::path::Path;
 /// Internal, for tests and `longhaul demo --watch`: the speed-up factor of time in event detection,
 /// to replay days in minutes.
 pub const TIME_FACTOR_VARIABLE: &str = "LONGHAUL_TIME_FACTOR";
-/// The maximum number of bytes read of a secret file; a token is one line.
-const MAX_SECRET_BYTES: u64 = 4096;
 
 /// A watch file that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -52,24 +51,19 @@ fn read_limited_text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("not UTF-8"))
 }
 
-/// Checks the permissions of a secret file, and whether it is empty.
+/// Checks that a secret file has a secret, and its permissions.
 fn check_secret_file(path: &Path) -> SecretFileState {
-    let open = || -> io::Result<(u32, bool)> {
-        let mut file = File::open(path)?;
-        let about = file.metadata()?;
+    let read_mode = || -> io::Result<u32> {
+        let about = fs::metadata(path)?;
         if !about.is_file() {
             return Err(io::Error::other("not a file"));
         }
-        let mut begin = Vec::new();
-        file.by_ref().take(MAX_SECRET_BYTES).read_to_end(&mut begin)?;
-        let line = begin.split(|byte| *byte == b'\n').next();
-        let holds = line.is_some_and(|line| !line.trim_ascii().is_empty());
-        Ok((about.permissions().mode() & 0o777, holds))
+        secret_file::read_secret(path)?;
+        Ok(about.permissions().mode() & 0o777)
     };
-    match open() {
+    match read_mode() {
         Err(error) => SecretFileState::Unreadable(error.to_string()),
-        Ok((mode, _)) if mode & 0o007 != 0 => SecretFileState::Open(mode),
-        Ok((_, false)) => SecretFileState::Empty,
-        Ok((_, true)) => SecretFileState::Private,
+        Ok(mode) if mode & 0o007 != 0 => SecretFileState::Open(mode),
+        Ok(_) => SecretFileState::Private,
     }
 }

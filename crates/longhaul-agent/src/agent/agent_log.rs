@@ -45,8 +45,7 @@ impl AgentLog {
         value["measurement"] = json!(*key.measure);
         value["from"] = json!(*key.from);
         value["to"] = json!(*key.to);
-        let name = summary_lines::format_measurement(&key.measure, &key.from, &key.to);
-        self.write_line(&format!("{name}  {text}"), value);
+        self.write_line(&format!("{}  {text}", key.title()), value);
     }
 
     /// Logs an event that is new or has changed.

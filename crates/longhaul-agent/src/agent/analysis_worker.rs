@@ -16,7 +16,6 @@ mod other_paths;
 mod route_changes;
 mod tuning_evidence;
 
-use super::agent_folder::AgentFolder;
 use super::clocks;
 use super::run_tasks::StoredRun;
 use crate::watch::watch_file::{DetectSection, WatchFile};
@@ -31,7 +30,6 @@ use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{EventFilter, TimeRange, is_event_open};
 use longhaul_store::{Archive, StoreError};
-use route_changes::RouteChangeHistory;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -85,17 +83,10 @@ impl AnalysisWorker {
     pub fn start(
         archive: Archive,
         file: Arc<WatchFile>,
-        folder: &AgentFolder,
     ) -> io::Result<(AnalysisWorker, mpsc::Receiver<AnalysisResult>)> {
         let (tasks, taken) = sync_channel(MAX_QUEUED_TASKS);
         let (out, heard) = mpsc::channel(MAX_QUEUED_RESULTS);
-        let worker = AnalysisThread {
-            archive,
-            file,
-            results: out,
-            explanations: HashMap::new(),
-            reroutes: RouteChangeHistory::load(folder.file_path("reroutes.json")),
-        };
+        let worker = AnalysisThread { archive, file, results: out, explanations: HashMap::new() };
         thread::Builder::new().name("events".to_owned()).spawn(move || worker.run(&taken))?;
         Ok((AnalysisWorker { tasks }, heard))
     }
@@ -124,7 +115,6 @@ struct AnalysisThread {
     results: mpsc::Sender<AnalysisResult>,
     /// The number of explanations per event.
     explanations: HashMap<String, u32>,
-    reroutes: RouteChangeHistory,
 }
 
 impl AnalysisThread {
@@ -144,7 +134,7 @@ impl AnalysisThread {
                 }
                 AnalysisTask::Analyze { run, follows_up } => {
                     if let Err(error) = self.analyze_run(&run, follows_up) {
-                        let id = run.run_id;
+                        let id = &run.entry.id;
                         let text = format!("cannot check run {id} for changes: {error}");
                         self.send_result(AnalysisResult::Error(text));
                     }
@@ -163,7 +153,6 @@ impl AnalysisThread {
         run: &StoredRun,
         follows_up: Option<String>,
     ) -> Result<(), StoreError> {
-        self.reroutes.record_run(&self.archive, run)?;
         let file = Arc::clone(&self.file);
         let followed = file.detect.quantities.as_deref();
         let mut news = Vec::new();
@@ -175,7 +164,7 @@ impl AnalysisThread {
         if let Some(id) = follows_up
             && let Some(mut event) = self.archive.event(&id)?
         {
-            event.follow_ups.push(run.run_id.clone());
+            event.follow_ups.push(run.entry.id.clone());
             self.explain(event, false)?;
             news.push(id);
         }
@@ -250,12 +239,12 @@ impl AnalysisThread {
         }
         *self.explanations.entry(event.id.clone()).or_insert(0) += 1;
         let time_factor = self.file.detect.time_factor.unwrap_or(1);
-        let base_rate = self.reroutes.base_rate(&self.archive, &event.pair)?;
         let mut gathered = EventEvidence::collect(&self.archive, &event, &self.file)?;
-        gathered.base_rate = base_rate;
+        gathered.base_rate =
+            route_changes::count_route_changes(&self.archive, &self.file, &event.pair)?;
         let evidence = gathered.as_evidence(&event, time_factor);
         let mut explained = explain_event(&event, &evidence);
-        tuning_evidence::add_tuning_cause(&event, &gathered.scans, &mut explained);
+        tuning_evidence::add_tuning_cause(&event, &gathered.reports, &mut explained);
         let case = format_operator_report(&event, &explained, &evidence);
         let wanted = plan_follow_ups(&event, &explained, &evidence);
         let found = first_cause_changed(&event, &explained);

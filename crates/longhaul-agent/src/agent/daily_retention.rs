@@ -2,7 +2,6 @@
 
 use super::agent_log::AgentLog;
 use super::clocks;
-use super::shared_database;
 use super::shared_state::SharedState;
 use crate::watch::watch_file::RetainSection;
 use longhaul_store::StoreError;
@@ -17,8 +16,9 @@ pub async fn run_retention(state: Arc<SharedState>, log: AgentLog) {
     loop {
         let once = Arc::clone(&state);
         let worked = tokio::task::spawn_blocking(move || {
-            let shared = delete_expired_shared(&once);
-            delete_expired_own(&once).and_then(|removed| shared.map(|()| removed))
+            #[cfg(feature = "clickhouse")]
+            delete_expired_shared(&once)?;
+            delete_expired_own(&once)
         });
         match worked.await {
             Ok(Ok(removed)) => log_removed(removed, log),
@@ -34,12 +34,12 @@ pub async fn run_retention(state: Arc<SharedState>, log: AgentLog) {
 
 fn delete_expired_own(state: &SharedState) -> Result<RetentionResult, StoreError> {
     let RetainSection { runs, hourly } = state.file().retain;
-    let hours = hourly.unwrap_or(Duration::MAX);
-    let keep = RetentionPolicy { values: runs, hours, reports: runs, planned: runs };
+    let keep = RetentionPolicy { runs, hours: hourly.unwrap_or(Duration::MAX) };
     (state.open_archive)()?.retain(clocks::read_wall_us(), &keep)
 }
 
 /// Deletes expired data in the shared database if the file requests it of this agent.
+#[cfg(feature = "clickhouse")]
 fn delete_expired_shared(state: &SharedState) -> Result<(), StoreError> {
     let file = state.file();
     let section = file.database.as_ref();
@@ -47,11 +47,11 @@ fn delete_expired_shared(state: &SharedState) -> Result<(), StoreError> {
         return Ok(());
     };
     let before_us = RetentionPolicy::cutoff_us(clocks::read_wall_us(), runs);
-    shared_database::open_database(section, &state.folder)?.delete_before(before_us)
+    super::shared_database::open_database(section, &state.folder)?.delete_before(before_us)
 }
 
 fn log_removed(removed: RetentionResult, log: AgentLog) {
-    let RetentionResult { values, reports, planned, hours, .. } = removed;
+    let RetentionResult { values, reports, planned, hours } = removed;
     if values + reports + planned + hours > 0 {
         log.info(&format!(
             "deleted expired data: {reports} reports, {values} single values, {planned} planned runs, \

@@ -54,13 +54,7 @@ impl EventLoop {
         self.record_decisions();
         let file = self.state.file();
         for start in starts {
-            let key = &start.job.key;
-            let name = longhaul_report::summary_lines::format_measurement(
-                &key.measure,
-                &key.from,
-                &key.to,
-            );
-            self.running.insert(Arc::clone(&start.id), name);
+            self.running.insert(Arc::clone(&start.id), start.job.key.title());
             self.launcher.start(start, &file);
         }
         self.service.ping_watchdog();
@@ -135,7 +129,7 @@ impl EventLoop {
                 self.log.run_failed(key, id, why);
                 drop(self.follow_ups.take_event_of(id));
             }
-            RunOutcome::DiskFull | RunOutcome::OutboxFull | RunOutcome::Stopped => {
+            RunOutcome::DiskFull | RunOutcome::Stopped => {
                 drop(self.follow_ups.take_event_of(id));
             }
         }
@@ -146,7 +140,7 @@ impl EventLoop {
         let id = ran.owner.planned_id.clone();
         match &ran.outcome {
             RunOutcome::Stored(_, run) => {
-                self.log.info(&format!("archived run {} from the spool", run.run_id));
+                self.log.info(&format!("archived run {} from the spool", run.entry.id));
                 if !run.was_stored_before {
                     self.handle_stored_run(run, &id);
                 }
@@ -162,8 +156,7 @@ impl EventLoop {
     }
 
     fn handle_stored_run(&mut self, run: &StoredRun, planned_id: &str) {
-        let news = LiveUpdate::Run { id: run.run_id.clone(), pairs: run.pairs.clone() };
-        let _ = self.state.updates.send(news);
+        let _ = self.state.updates.send(LiveUpdate::Run(Arc::clone(&run.entry)));
         let follows_up = self.follow_ups.take_event_of(planned_id);
         if !self.analysis.submit_run(run.clone(), follows_up) {
             self.log.warn("change detection is overloaded: one run was not checked");

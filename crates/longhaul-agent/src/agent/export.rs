@@ -6,18 +6,17 @@
 //! backoff. Rejected items are set aside with the reason, logged, counted, and sent once more at
 //! the next start; they never block the items behind them (docs/decisions/0020).
 //!
-//! The agent calls [`spawn_export`] once, after opening its archive. While [`has_export_destination`] is true for the
-//! file, every writing connection also puts its writes into the outbox (`Archive::enable_outbox`). No run
-//! starts while the [`OutboxLimit`] is full.
+//! If [`has_export_destination`] is true for its watch file, the agent calls [`spawn_export`] once, and
+//! every writing connection also puts its writes into the outbox (`Archive::enable_outbox`).
 //!
 //! - [`batch_wire`]: a batch as JSON; [`mod@run_from_report`]: derives series values from a report
 //! - [`collector_client`], [`database_delivery`]: the two destinations
-//! - [`backoff`]: retry delays; [`batch_sender`]: the send loop
+//! - [`batch_sender`]: the send loop
 
-pub mod backoff;
 pub mod batch_sender;
 pub mod batch_wire;
 pub mod collector_client;
+#[cfg(any(feature = "clickhouse", test))]
 pub mod database_delivery;
 pub mod run_from_report;
 
@@ -27,9 +26,7 @@ use super::agent_log::AgentLog;
 use super::shared_state::SharedState;
 use crate::watch::watch_file::WatchFile;
 use batch_sender::BatchSender;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -42,40 +39,18 @@ pub enum DeliveryError {
     Rejected(String),
 }
 
-/// Signals that the outbox exceeds its limit.
-#[derive(Debug, Clone, Default)]
-pub struct OutboxLimit {
-    full: Arc<AtomicBool>,
-}
-
-impl OutboxLimit {
-    /// Returns true if the items kept for the receiver beyond `[retain]` exceed `spool_bytes`. No
-    /// run may start then.
-    pub fn is_full(&self) -> bool {
-        self.full.load(Ordering::Relaxed)
-    }
-
-    /// Sets the state. Returns whether it changed.
-    fn set_full(&self, full: bool) -> bool {
-        self.full.swap(full, Ordering::Relaxed) != full
-    }
-}
-
 /// Returns whether the file names a collector or a database.
 pub fn has_export_destination(file: &WatchFile) -> bool {
     file.collector.is_some() || file.database.is_some()
 }
 
-/// Starts sending the outbox of the archive file until `stop` is true. The destination comes from
-/// the current watch file and is updated after a reload.
+/// Starts sending the outbox of the archive until `stop` is true.
 pub fn spawn_export(
     state: Arc<SharedState>,
-    archive: PathBuf,
     log: AgentLog,
-    spool: OutboxLimit,
     stop: watch::Receiver<bool>,
 ) -> JoinHandle<()> {
-    let sender = BatchSender::new(state, archive, log, spool, stop);
+    let sender = BatchSender::new(state, log, stop);
     tokio::task::spawn_blocking(move || sender.run())
 }
 

@@ -6,11 +6,10 @@
 
 use crate::watch::measure_jobs::{self, MeasureJob, MeshTurns};
 use crate::watch::run_schedule::{ClockTimes, RequestedRun, RunId, RunSchedule};
-use crate::watch::watch_file::{MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
+use crate::watch::watch_file::{MeasureConfig, MeasureKind, WatchFile};
 use longhaul_history::event::{FollowUpKind, FollowUpMeasurement};
 use longhaul_model::report::v1::available::AvailableMode;
 use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_model::report::v1::path::ProbeProtocol;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +21,11 @@ const MAX_PER_HOUR: usize = 8;
 const HOUR_US: i64 = 3_600_000_000;
 /// The maximum number of remembered events.
 const MAX_EVENTS: usize = 1000;
-/// Duration of a tuning probe, and the number of probes.
-const TUNE_PROBES: (Duration, u32) = (Duration::from_secs(5), 10);
-const ROUND_TRIPS: u32 = 10;
 
 #[derive(Debug, Default)]
 pub struct FollowUpRequests {
     /// The follow-ups made for each event.
     requested: HashMap<String, HashSet<FollowUpKind>>,
-    order: VecDeque<String>,
     /// Times of recent follow-ups on the steady clock.
     recent: VecDeque<i64>,
     /// The event of each follow-up run that has not ended.
@@ -98,13 +93,8 @@ impl FollowUpRequests {
     }
 
     fn record_request(&mut self, event: &str, measurement: FollowUpKind, now: ClockTimes) {
-        if !self.requested.contains_key(event) {
-            self.order.push_back(event.to_owned());
-            if self.order.len() > MAX_EVENTS
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.requested.remove(&oldest);
-            }
+        if self.requested.len() >= MAX_EVENTS {
+            self.requested.clear();
         }
         self.requested.entry(event.to_owned()).or_default().insert(measurement);
         self.recent.push_back(now.steady_us);
@@ -130,7 +120,7 @@ fn find_or_build_job(
         let same_way = job.is_reverse() == back || job.measure.kind.covers_both_ways();
         job.target.as_deref() == Some(far.as_str())
             && same_way
-            && makes_measurement(&job.measure.kind, measurement)
+            && makes_measurement(&job.measure, measurement)
     };
     if let Some(job) = schedule.jobs().find(fits) {
         return Some(Arc::clone(job));
@@ -142,37 +132,30 @@ fn find_or_build_job(
     Some(Arc::new(job))
 }
 
-fn makes_measurement(work: &MeasureKind, measurement: FollowUpKind) -> bool {
+fn makes_measurement(work: &MeasureConfig, measurement: FollowUpKind) -> bool {
     match measurement {
-        FollowUpKind::PathBothWays => matches!(work, MeasureKind::Path { .. }),
+        FollowUpKind::PathBothWays => work.kind == MeasureKind::Path,
         FollowUpKind::Available => {
             // Light runs are made regularly and did not decide.
-            matches!(work, MeasureKind::Available { mode } if *mode != AvailableMode::Light)
+            work.kind == MeasureKind::Available && work.mode() != AvailableMode::Light
         }
         FollowUpKind::AvailableShaper => false,
-        FollowUpKind::Tune => matches!(work, MeasureKind::Tune { .. }),
+        FollowUpKind::Tune => work.kind == MeasureKind::Tune,
     }
 }
 
 fn build_measure(measurement: FollowUpKind) -> MeasureConfig {
-    let (time, probes) = TUNE_PROBES;
-    let work = match measurement {
-        FollowUpKind::PathBothWays => {
-            MeasureKind::Path { count: ROUND_TRIPS, protocol: ProbeProtocol::Icmp }
-        }
-        FollowUpKind::Available => MeasureKind::Available { mode: AvailableMode::Quick },
-        FollowUpKind::AvailableShaper => MeasureKind::Shaper,
-        FollowUpKind::Tune => MeasureKind::Tune { time, probes, congestion_control: None },
-    };
     MeasureConfig {
         name: format!("event-{}", measurement.word()),
-        kind: work,
+        kind: match measurement {
+            FollowUpKind::PathBothWays => MeasureKind::Path,
+            FollowUpKind::Available => MeasureKind::Available,
+            FollowUpKind::AvailableShaper => MeasureKind::AvailableShaper,
+            FollowUpKind::Tune => MeasureKind::Tune,
+        },
+        mode: Some(AvailableMode::Quick),
         // The job runs only once.
         every: Duration::from_secs(86_400),
-        jitter: Duration::ZERO,
-        sets: Vec::new(),
-        directions: MeasureDirections::Both,
-        bytes_per_day: None,
-        at: String::new(),
+        ..MeasureConfig::default()
     }
 }

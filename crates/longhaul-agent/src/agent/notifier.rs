@@ -1,98 +1,55 @@
 //! Notifies people and programs of an event: once when it is confirmed, and once when it has
-//! recovered.
+//! recovered, with a program of the user that gets the event as JSON on its standard input.
 //!
-//! Each channel has its own task and queue, so that a failing one delays neither the others nor the
-//! measurements. A file in the agent's folder records deliveries, so that a restart does not repeat
-//! them.
+//! A task with a queue runs the program, so that a failing one does not delay the measurements. A
+//! file in the agent's folder records deliveries, so that a restart does not repeat them.
 //!
 //! - [`delivery_log`]: the record of deliveries
-//! - [`webhook_channel`], [`command_channel`]: the channels
 
-mod command_channel;
 mod delivery_log;
-mod webhook_channel;
 
 use super::agent_folder::AgentFolder;
 use super::agent_log::AgentLog;
 use super::shared_state::SharedState;
-use crate::watch::watch_file::NotifySection;
 use delivery_log::{DeliveryLog, DeliveryState};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use parking_lot::Mutex;
+use serde_json::json;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// The timeout of one attempt.
-pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The maximum number of queued notices per channel.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of queued notices.
 const MAX_QUEUED_NOTICES: usize = 256;
-/// The delays between attempts; after the last one the notice is given up.
-const RETRY_DELAYS: [Duration; 5] = [
-    Duration::from_secs(1),
-    Duration::from_secs(5),
-    Duration::from_secs(30),
-    Duration::from_secs(120),
-    Duration::from_secs(600),
-];
+/// The delays between attempts in seconds; after the last one the notice is given up.
+const RETRY_DELAYS_S: [u64; 5] = [1, 5, 30, 120, 600];
 /// The time for pending deliveries at shutdown. The next process delivers the rest.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// A notification channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotifyChannel {
-    Webhook,
-    Program,
-}
-
-impl NotifyChannel {
-    const ALL: [NotifyChannel; 2] = [NotifyChannel::Webhook, NotifyChannel::Program];
-
-    const fn word(self) -> &'static str {
-        match self {
-            NotifyChannel::Webhook => "webhook",
-            NotifyChannel::Program => "command",
-        }
-    }
-
-    fn is_configured(self, notify: &NotifySection) -> bool {
-        match self {
-            NotifyChannel::Webhook => notify.webhook.is_some(),
-            NotifyChannel::Program => notify.command.is_some(),
-        }
-    }
-}
-
 /// A notification about an event.
-#[derive(Debug, Clone)]
-pub struct EventNotice {
-    pub event: ChangeEvent,
-    /// The case text for the network operator.
-    pub case: Arc<str>,
-    pub agent: String,
+struct EventNotice {
+    key: String,
+    /// The event and its text as JSON.
+    body: String,
 }
 
-impl EventNotice {
-    /// Returns the event as one line.
-    pub fn title(&self) -> String {
-        longhaul_report::summary_lines::format_event_headline(&self.event)
-    }
-
-    pub fn to_json(&self) -> String {
-        serde_json::json!({
-            "agent": self.agent, "title": self.title(), "event": self.event, "text": *self.case,
-        })
-        .to_string()
-    }
+/// Returns whether an event in this state is notified.
+fn is_notified(event: &ChangeEvent) -> bool {
+    matches!(event.state, EventState::Confirmed | EventState::Recovered)
 }
 
-fn format_notice_key(event: &ChangeEvent, channel_kind: NotifyChannel) -> String {
-    format!("{}/{}/{}", event.id, event.state.word(), channel_kind.word())
+fn format_notice_key(event: &ChangeEvent) -> String {
+    format!("{}/{}/command", event.id, event.state.word())
 }
 
-/// State shared by all channels.
+/// State shared with the task that delivers.
 #[derive(Clone)]
 struct NotifyContext {
     state: Arc<SharedState>,
@@ -101,8 +58,9 @@ struct NotifyContext {
 }
 
 pub struct EventNotifier {
-    queues: Vec<(NotifyChannel, Sender<EventNotice>)>,
-    tasks: Vec<JoinHandle<()>>,
+    /// Absent after the shutdown.
+    queue: Option<Sender<EventNotice>>,
+    task: JoinHandle<()>,
     shared: NotifyContext,
 }
 
@@ -113,121 +71,104 @@ impl EventNotifier {
             delivery_log: Arc::new(Mutex::new(DeliveryLog::load(own.file_path("told.json")))),
             log,
         };
-        let (mut queues, mut tasks) = (Vec::new(), Vec::new());
-        for channel_kind in NotifyChannel::ALL {
-            let (queue, taken) = channel(MAX_QUEUED_NOTICES);
-            queues.push((channel_kind, queue));
-            tasks.push(tokio::spawn(run_channel(channel_kind, taken, shared.clone())));
-        }
-        EventNotifier { queues, tasks, shared }
+        let (queue, notices) = channel(MAX_QUEUED_NOTICES);
+        let task = tokio::spawn(deliver_notices(notices, shared.clone()));
+        EventNotifier { queue: Some(queue), task, shared }
     }
 
-    /// Queues notices of the event for all channels that have not delivered it yet.
-    pub fn notify_event(&self, event: &ChangeEvent, case: &Arc<str>) {
-        if !matches!(event.state, EventState::Confirmed | EventState::Recovered) {
+    /// Queues a notice of the event unless it has been delivered; `case` is its text for the network
+    /// operator.
+    pub fn notify_event(&self, event: &ChangeEvent, case: &str) {
+        let file = self.shared.state.file();
+        let Some(queue) = self.queue.as_ref().filter(|_| file.notify.command.is_some()) else {
+            return;
+        };
+        if !is_notified(event) {
             return;
         }
-        let file = self.shared.state.file();
-        for (channel_kind, queue) in &self.queues {
-            let key = format_notice_key(event, *channel_kind);
-            if !channel_kind.is_configured(&file.notify)
-                || !self.shared.delivery_log.lock().claim(&key)
-            {
-                continue;
-            }
-            let notice = EventNotice {
-                event: event.clone(),
-                case: Arc::clone(case),
-                agent: file.agent.name.clone(),
-            };
-            if queue.try_send(notice).is_err() {
-                self.shared.state.counters.write().notices_failed += 1;
-                let channel_kind = channel_kind.word();
-                let text = format!(
-                    "cannot queue a notification by {channel_kind}: the queue is full; one is sent later"
-                );
-                self.shared.log.warn(&text);
-                self.shared.delivery_log.lock().forget(&key);
-            }
+        let Ok(place) = queue.try_reserve() else {
+            self.shared.state.counters.write().notices_failed += 1;
+            self.shared
+                .log
+                .warn("cannot queue a notification: the queue is full; it is sent later");
+            return;
+        };
+        let key = format_notice_key(event);
+        if self.shared.delivery_log.lock().claim(&key) {
+            let title = longhaul_report::summary_lines::format_event_headline(event);
+            let body =
+                json!({ "agent": file.agent.name, "title": title, "event": event, "text": case });
+            place.send(EventNotice { key, body: body.to_string() });
         }
     }
 
     /// Returns whether an event since the first start lacks a confirmed delivery.
     pub fn is_pending(&self, event: &ChangeEvent) -> bool {
-        let file = self.shared.state.file();
         let memory = self.shared.delivery_log.lock();
-        let mut ways = NotifyChannel::ALL.into_iter();
-        matches!(event.state, EventState::Confirmed | EventState::Recovered)
+        self.shared.state.file().notify.command.is_some()
+            && is_notified(event)
             && memory.covers(event.announced_at_us)
-            && ways.any(|channel_kind| {
-                channel_kind.is_configured(&file.notify)
-                    && memory.is_pending(&format_notice_key(event, channel_kind))
-            })
+            && memory.is_pending(&format_notice_key(event))
     }
 
     pub async fn shut_down(&mut self) {
-        self.queues.clear();
-        for task in self.tasks.drain(..) {
-            let stop = task.abort_handle();
-            if timeout(SHUTDOWN_GRACE, task).await.is_err() {
-                stop.abort();
-            }
+        self.queue = None;
+        if timeout(SHUTDOWN_GRACE, &mut self.task).await.is_err() {
+            self.task.abort();
         }
     }
 }
 
-async fn run_channel(
-    channel_kind: NotifyChannel,
-    mut notices: Receiver<EventNotice>,
-    shared: NotifyContext,
-) {
-    while let Some(notice) = notices.recv().await {
-        let key = format_notice_key(&notice.event, channel_kind);
-        let mut waits = RETRY_DELAYS.iter();
+async fn deliver_notices(mut notices: Receiver<EventNotice>, shared: NotifyContext) {
+    let set_state = |key: &str, state| shared.delivery_log.lock().set_state(key, state);
+    while let Some(EventNotice { key, body }) = notices.recv().await {
+        let mut waits = RETRY_DELAYS_S.iter();
         loop {
-            shared.delivery_log.lock().set_state(&key, DeliveryState::Trying);
-            let why = match attempt_delivery(channel_kind, &notice, &shared).await {
-                Ok(()) => {
-                    shared.state.counters.write().notified += 1;
-                    shared.delivery_log.lock().set_state(&key, DeliveryState::Done);
-                    break;
-                }
-                Err(why) => why,
+            set_state(&key, DeliveryState::Done);
+            let Err(why) = attempt_delivery(&body, &shared).await else {
+                shared.state.counters.write().notified += 1;
+                break;
             };
-            let text = format!("cannot send the notification by {}: {why}", channel_kind.word());
+            let text = format!("cannot send the notification by command: {why}");
             let Some(wait) = waits.next() else {
                 shared.state.counters.write().notices_failed += 1;
-                shared.delivery_log.lock().set_state(&key, DeliveryState::GivenUp);
                 shared.log.warn(&format!("{text}; giving up"));
                 break;
             };
-            shared.log.warn(&format!("{text}; retrying in {} s", wait.as_secs()));
-            shared.delivery_log.lock().set_state(&key, DeliveryState::Waiting);
-            tokio::time::sleep(*wait).await;
+            shared.log.warn(&format!("{text}; retrying in {wait} s"));
+            set_state(&key, DeliveryState::Waiting);
+            tokio::time::sleep(Duration::from_secs(*wait)).await;
         }
     }
 }
 
 /// Makes one delivery attempt. The error is a single line.
-async fn attempt_delivery(
-    channel_kind: NotifyChannel,
-    notice: &EventNotice,
-    shared: &NotifyContext,
-) -> Result<(), String> {
+async fn attempt_delivery(body: &str, shared: &NotifyContext) -> Result<(), String> {
     let file = shared.state.file();
-    let told = async {
-        match (channel_kind, &file.notify.webhook, &file.notify.command) {
-            (NotifyChannel::Webhook, Some(webhook), _) => {
-                webhook_channel::post_notice(webhook, &shared.state.folder, notice).await
-            }
-            (NotifyChannel::Program, _, Some(command)) => {
-                command_channel::run_notify_command(command, notice).await
-            }
-            // The channel has been removed from the watch file.
-            _ => Ok(()),
-        }
+    let Some((program, arguments)) = file.notify.command.as_deref().and_then(<[_]>::split_first)
+    else {
+        // The command has been removed from the watch file.
+        return Ok(());
     };
-    timeout(ATTEMPT_TIMEOUT, told)
+    timeout(ATTEMPT_TIMEOUT, run_notify_command(program, arguments, body))
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())))
+}
+
+async fn run_notify_command(program: &str, arguments: &[String], body: &str) -> Result<(), String> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // A timeout drops the child and thus kills it.
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| format!("cannot start {program}: {e}"))?;
+    if let Some(mut input) = child.stdin.take() {
+        // A program need not read its input; only its exit code counts.
+        let _ = input.write_all(body.as_bytes()).await;
+    }
+    let status = child.wait().await.map_err(|e| format!("{program}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}")) }
 }

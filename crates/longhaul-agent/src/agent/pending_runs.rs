@@ -7,7 +7,7 @@ use super::shared_state::{LiveUpdate, SharedState};
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{MissedReason, ScheduleNote, ScheduledRun};
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::{self, PlannedEntry, PlannedOutcome};
+use longhaul_store::history_store::{PlannedOutcome, PlannedRun};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub const FAILED_REASON: &str = "failed";
 /// Planned runs that have not ended.
 #[derive(Debug, Default)]
 pub struct PendingRuns {
-    open: HashMap<String, (JobKey, history_store::PlannedRun)>,
+    open: HashMap<String, (JobKey, PlannedRun)>,
 }
 
 impl PendingRuns {
@@ -36,7 +36,7 @@ impl PendingRuns {
                 ScheduleNote::Planned(planned) => {
                     let row = build_planned_row(&planned);
                     noted.push(PlanUpdate::Planned(row.clone()));
-                    publish_planned_run(state, row.clone(), None);
+                    publish_planned_run(state, row.clone());
                     self.open.insert(row.id.clone(), (planned.job.key.clone(), row));
                 }
                 // Storing the result has settled the planned run.
@@ -71,30 +71,26 @@ impl PendingRuns {
         state: &SharedState,
     ) -> Option<(JobKey, PlanUpdate)> {
         let (key, row) = self.open.remove(id)?;
-        let reason = reason.to_owned();
-        let outcome = PlannedOutcome::Missed { reason };
-        publish_planned_run(state, row, Some(outcome.clone()));
+        let outcome = PlannedOutcome::Missed { reason: reason.to_owned() };
+        publish_planned_run(state, PlannedRun { outcome: Some(outcome.clone()), ..row });
         Some((key, PlanUpdate::Ended(id.to_owned(), outcome)))
     }
 }
 
-fn publish_planned_run(
-    state: &SharedState,
-    planned: history_store::PlannedRun,
-    outcome: Option<PlannedOutcome>,
-) {
+fn publish_planned_run(state: &SharedState, row: PlannedRun) {
     // Sending fails if there is no subscriber.
-    let _ = state.updates.send(LiveUpdate::Planned(Arc::new(PlannedEntry { planned, outcome })));
+    let _ = state.updates.send(LiveUpdate::Planned(Arc::new(row)));
 }
 
-fn build_planned_row(planned: &ScheduledRun) -> history_store::PlannedRun {
+fn build_planned_row(planned: &ScheduledRun) -> PlannedRun {
     let JobKey { measure, from, to } = &planned.job.key;
     // An audit concerns one host, so it has no pair.
     let pair = (from != to).then(|| HostPair { from: from.to_string(), to: to.to_string() });
-    history_store::PlannedRun {
+    PlannedRun {
         id: planned.id.to_string(),
         due_us: planned.due_us,
         measurement: measure.to_string(),
         pair,
+        outcome: None,
     }
 }

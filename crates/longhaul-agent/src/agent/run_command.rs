@@ -1,7 +1,7 @@
 //! Builds the command line of a run: this program with the options of the watch file.
 
 use crate::watch::measure_jobs::MeasureJob;
-use crate::watch::watch_file::{MeasureKind, WatchFile, WatchHost};
+use crate::watch::watch_file::{MeasureConfig, MeasureKind, WatchFile, WatchHost};
 use longhaul_model::units::Rate;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub fn build_run_command(
         None => line.add("host"),
         Some(name) => {
             let far = file.hosts.iter().find(|host| *host.name == **name)?;
-            add_measurement(&job.measure.kind, job.is_reverse(), &mut line);
+            add_measurement(&job.measure, job.is_reverse(), &mut line);
             add_target(far, folder, &mut line);
         }
     }
@@ -57,47 +57,49 @@ impl RunCommand {
     }
 }
 
-fn add_measurement(work: &MeasureKind, back: bool, line: &mut RunCommand) {
-    match work {
-        MeasureKind::Path { count, protocol } => {
+fn add_measurement(measure: &MeasureConfig, back: bool, line: &mut RunCommand) {
+    let MeasureConfig { streams, window, congestion_control, rate, .. } = measure;
+    let rate = rate.map(Rate::as_bps);
+    match measure.kind {
+        MeasureKind::Path => {
             line.add("path");
-            line.add(format!("--{}", protocol.word()));
-            line.add_option("--count", count.to_string());
+            line.add(format!("--{}", measure.protocol().word()));
+            line.add_option("--count", measure.count().to_string());
         }
-        MeasureKind::Available { mode } => {
+        MeasureKind::Available => {
             line.add("available");
-            line.add(format!("--{}", mode.word()));
+            line.add(format!("--{}", measure.mode().word()));
         }
-        MeasureKind::Shaper => {
+        MeasureKind::AvailableShaper => {
             line.add("available");
             line.add("--shaper");
             if !back {
                 line.add("--forward");
             }
         }
-        MeasureKind::Throughput { time, streams, window_bytes, congestion_control, rate } => {
+        MeasureKind::Throughput => {
             line.add("test");
-            line.add_duration("--time", *time);
+            line.add_duration("--time", measure.time());
             line.add_optional("--streams", streams.as_ref());
-            line.add_optional("--window", window_bytes.as_ref());
+            line.add_optional("--window", window.as_ref());
             line.add_optional("--congestion-control", congestion_control.as_ref());
-            line.add_optional("--bitrate", rate.map(Rate::as_bps).as_ref());
+            line.add_optional("--bitrate", rate.as_ref());
         }
-        MeasureKind::Tune { time, probes, congestion_control } => {
+        MeasureKind::Tune => {
             line.add("tune");
-            line.add_duration("--time", *time);
-            line.add_option("--budget-probes", probes.to_string());
-            line.add_duration("--budget-time", work.max_duration());
+            line.add_duration("--time", measure.time());
+            line.add_option("--budget-probes", measure.probes().to_string());
+            line.add_duration("--budget-time", measure.max_duration());
             line.add_optional("--congestion-control", congestion_control.as_ref());
             // A setting that fitted another route is a bad starting point.
             line.add("--fresh");
         }
-        MeasureKind::Load { time, streams, rate, scavenger } => {
+        MeasureKind::Load => {
             line.add("load");
-            line.add_duration("--time", *time);
-            line.add_option("--streams", streams.to_string());
-            line.add_optional("--rate", rate.map(Rate::as_bps).as_ref());
-            if *scavenger {
+            line.add_duration("--time", measure.time());
+            line.add_option("--streams", streams.unwrap_or(1).to_string());
+            line.add_optional("--rate", rate.as_ref());
+            if measure.scavenger == Some(true) {
                 line.add("--scavenger");
             }
         }

@@ -2,7 +2,6 @@
 //! result.
 
 use super::archive_writer::ArchiveWriter;
-use super::export::OutboxLimit;
 use super::finished_run::{FinishedRun, RunOwner, count_sent_bytes};
 use super::process_runner::{ProcessRunner, SpoolFiles};
 use super::run_command;
@@ -12,6 +11,7 @@ use crate::watch::watch_file::WatchFile;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
+use longhaul_store::RunEntry;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +38,6 @@ pub enum RunOutcome {
     Failed(String),
     /// The disk is full; the process was not started.
     DiskFull,
-    /// The outbox exceeds its limit.
-    OutboxFull,
     /// The agent stopped and terminated the process.
     Stopped,
 }
@@ -47,7 +45,8 @@ pub enum RunOutcome {
 /// A run whose report is in the archive.
 #[derive(Debug, Clone)]
 pub struct StoredRun {
-    pub run_id: String,
+    /// Its row in the list of runs.
+    pub entry: Arc<RunEntry>,
     pub pairs: Vec<HostPair>,
     /// Series with a new value.
     pub updated_series: Vec<(HostPair, PathQuantity)>,
@@ -67,7 +66,6 @@ impl RunOutcome {
             // The number of sent bytes is unknown.
             RunOutcome::Failed(_) => AttemptOutcome::Failed { sent_bytes: 0 },
             RunOutcome::DiskFull => AttemptOutcome::NotStarted(MissedReason::DiskFull),
-            RunOutcome::OutboxFull => AttemptOutcome::NotStarted(MissedReason::SpoolFull),
             RunOutcome::Stopped => AttemptOutcome::NotStarted(MissedReason::Stopping),
         }
     }
@@ -78,8 +76,6 @@ impl RunOutcome {
 pub struct RunLauncher {
     pub runner: ProcessRunner,
     pub writer: ArchiveWriter,
-    /// Limits the outbox.
-    pub outbox_limit: OutboxLimit,
     pub archive: PathBuf,
     /// The folder that relative paths in the file refer to.
     pub folder: PathBuf,
@@ -105,9 +101,6 @@ impl RunLauncher {
         if self.writer.disk_is_full() {
             return RunOutcome::DiskFull;
         }
-        if self.outbox_limit.is_full() {
-            return RunOutcome::OutboxFull;
-        }
         let Some(command) =
             run_command::build_run_command(&run.job, file, &self.folder, &self.archive)
         else {
@@ -123,7 +116,7 @@ impl RunLauncher {
     /// Stores a finished run, and then deletes its spool files.
     pub async fn store_run(&self, finished: FinishedRun, owner: &RunOwner) -> RunOutcome {
         let FinishedRun { report, watched } = finished;
-        let run_id = watched.run.id.clone();
+        let entry = Arc::new(RunEntry::from_run(&watched));
         let pairs = watched.pairs.clone();
         let readings = watched.readings.iter();
         let mut updated_series: Vec<(HostPair, PathQuantity)> =
@@ -134,7 +127,7 @@ impl RunLauncher {
             Some(Ok(stored)) => {
                 SpoolFiles::new(&self.runner.spool, &owner.planned_id).remove();
                 let was_stored_before = stored.new + stored.newly_watched == 0;
-                let run = StoredRun { run_id, pairs, updated_series, was_stored_before };
+                let run = StoredRun { entry, pairs, updated_series, was_stored_before };
                 RunOutcome::Stored(Box::new(report), run)
             }
             Some(Err(longhaul_store::StoreError::Refused { what, why })) => {

@@ -9,8 +9,8 @@ use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::WatchFile;
 use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::{Archive, StoreError, history_store::PlannedEntry};
+use longhaul_store::history_store::PlannedRun;
+use longhaul_store::{Archive, RunEntry, StoreError};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,9 +28,9 @@ pub type ArchiveOpener = Arc<dyn Fn() -> Result<Archive, StoreError> + Send + Sy
 /// An update for the page. It is already in the archive.
 #[derive(Debug, Clone)]
 pub enum LiveUpdate {
-    Run { id: String, pairs: Vec<HostPair> },
+    Run(Arc<RunEntry>),
     Event(Arc<ChangeEvent>),
-    Planned(Arc<PlannedEntry>),
+    Planned(Arc<PlannedRun>),
 }
 
 /// A request to run a job now.

@@ -34,9 +34,9 @@ pub fn settle_abandoned_runs(
         limit: u32::MAX,
     })?;
     let mut settled = 0;
-    for row in waiting.into_iter().filter(|row| !spooled.contains(&row.planned.id)) {
+    for row in waiting.into_iter().filter(|row| !spooled.contains(&row.id)) {
         let reason = MissedReason::AgentStopped.word().to_owned();
-        archive.record_outcome(&row.planned.id, &PlannedOutcome::Missed { reason })?;
+        archive.record_outcome(&row.id, &PlannedOutcome::Missed { reason })?;
         settled += 1;
     }
     Ok(settled)
@@ -48,9 +48,7 @@ pub fn list_spooled_runs(spool: &Path) -> Vec<(SpoolFiles, RunOwner)> {
     for entry in fs::read_dir(spool).into_iter().flatten().flatten() {
         let path = entry.path();
         let ending = path.extension().and_then(OsStr::to_str);
-        if path.ends_with("ballast") {
-            let _ = fs::remove_file(path);
-        } else if matches!(ending, Some("owner" | "report" | "said")) {
+        if matches!(ending, Some("owner" | "report" | "said")) {
             ids.extend(path.file_stem().and_then(OsStr::to_str).map(str::to_owned));
         }
     }

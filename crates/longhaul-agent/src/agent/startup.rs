@@ -8,7 +8,7 @@ use super::budget_store::BudgetStore;
 use super::clocks::read_clock_times;
 use super::daily_retention;
 use super::event_loop::{EventLoop, LoopChannels};
-use super::export::{self, OutboxLimit};
+use super::export;
 use super::finished_run::RunOwner;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
@@ -109,8 +109,9 @@ pub async fn start_agent(
     let state = Arc::clone(&agent.state);
     tokio::spawn(daily_retention::run_retention(Arc::clone(&state), log));
     let (stop, stopped) = watch::channel(false);
-    let spool = agent.launcher.outbox_limit.clone();
-    export::spawn_export(Arc::clone(&state), path, log, spool, stopped.clone());
+    if export::has_export_destination(&state.file()) {
+        export::spawn_export(Arc::clone(&state), log, stopped.clone());
+    }
     let page = tokio::spawn(crate::api::serve_api(state, listener, stopped));
     agent.start_due_runs();
     notify_pending_events(&agent)?;
@@ -162,7 +163,7 @@ impl AgentBuilder<'_> {
             ArchiveWriter::start(archive, log).map_err(AgentError::Host)?;
         let (finished_sender, finished_runs) = mpsc::channel(MAX_QUEUED_RUNS);
         let (inquiry, analysis_results) =
-            AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file), self.folder)
+            AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file))
                 .map_err(AgentError::Host)?;
         let seed = crate::watch::hash_random::hash_text(&file.agent.name);
         let spent = BudgetStore::load(self.folder.file_path("spent.json"));
@@ -178,7 +179,6 @@ impl AgentBuilder<'_> {
             running: HashMap::new(),
             state,
             launcher: RunLauncher {
-                outbox_limit: OutboxLimit::default(),
                 runner: ProcessRunner {
                     program: std::env::current_exe().map_err(AgentError::Host)?,
                     spool: self.folder.spool_path(),
@@ -251,10 +251,7 @@ fn list_next_runs(agent: &EventLoop) -> Vec<(i64, String)> {
     const SHOWN: usize = 3;
     let now_us = read_clock_times().wall_us;
     let due = |job: &Arc<crate::watch::measure_jobs::MeasureJob>| {
-        let key = &job.key;
-        let who =
-            longhaul_report::summary_lines::format_measurement(&key.measure, &key.from, &key.to);
-        (job.due_us(job.first_after(now_us)), who)
+        (job.due_us(job.first_after(now_us)), job.key.title())
     };
     let mut next: Vec<_> = agent.schedule.jobs().map(due).collect();
     next.sort();

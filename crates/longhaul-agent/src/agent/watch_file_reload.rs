@@ -37,6 +37,7 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
         ("listen", before.agent.listen != file.agent.listen),
         ("name", before.agent.name != file.agent.name),
         ("collector", before.collector != file.collector),
+        ("database", before.database != file.database),
     ] {
         if differs {
             agent.log.warn(&format!(

@@ -7,6 +7,7 @@ use super::watch_file::agent_sections::DEFAULT_RATE;
 use super::watch_file::{HostSetKind, MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
 use super::{SECOND_US, mesh_rounds};
 use longhaul_model::units::Rate;
+use longhaul_report::summary_lines::format_measurement;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,13 @@ pub struct JobKey {
     /// The sender; the agent if a run covers both directions.
     pub from: Arc<str>,
     pub to: Arc<str>,
+}
+
+impl JobKey {
+    /// Returns the name of the job in messages.
+    pub fn title(&self) -> String {
+        format_measurement(&self.measure, &self.from, &self.to)
+    }
 }
 
 /// Periodic turns of a pair. A run may start while the gate is open.
@@ -116,7 +124,7 @@ impl MeshTurns {
     /// Returns `None` if no other agent shares the file, or no measurement is heavy.
     pub fn from_file(file: &WatchFile) -> Option<MeshTurns> {
         let agents = mesh_rounds::list_agents(file);
-        let heavy = || file.measures.iter().filter(|it| it.kind.is_heavy());
+        let heavy = || file.measures.iter().filter(|it| it.is_heavy());
         if agents.len() < 2 || heavy().next().is_none() {
             return None;
         }
@@ -125,7 +133,7 @@ impl MeshTurns {
         sets.dedup();
         let pairs = mesh_rounds::list_pairs(file, &sets, &agents);
         let rounds = Arc::new(mesh_rounds::assign_rounds(&pairs, &ResourceTable::new(file)));
-        let longest = heavy().map(|it| it.kind.max_duration()).max()?;
+        let longest = heavy().map(|it| it.max_duration()).max()?;
         let half_us = to_micros(longest) + SLACK_US;
         let halves = heavy().map(|it| count_runs_per_path(it) as i64).max()?;
         Some(MeshTurns { rounds, half_us, turn_us: half_us * halves })
@@ -247,9 +255,9 @@ fn build_job(
     let (near, other) = (name(own), name(far.unwrap_or(own)));
     let (from, to) = if back { (other, near) } else { (near, other) };
     let key = JobKey { measure: measure.name.as_str().into(), from, to };
-    let heavy = measure.kind.is_heavy();
-    let label = format!("{} {} > {}", key.measure, key.from, key.to);
-    let mut needs = vec![PathResource::Job(label.into())];
+    let heavy = measure.is_heavy();
+    let label = format!("measurement {} {} > {}", key.measure, key.from, key.to);
+    let mut needs: Vec<PathResource> = vec![label.into()];
     let mut beside = Vec::new();
     if let Some(far) = far {
         let numbers = parts.pair_resources(own, far);
@@ -262,8 +270,8 @@ fn build_job(
         heavy,
         exclusive: needs,
         shared: beside,
-        max_duration_us: to_micros(measure.kind.max_duration()),
-        max_bytes: measure.kind.max_bytes(rate),
+        max_duration_us: to_micros(measure.max_duration()),
+        max_bytes: measure.max_bytes(rate),
         every_us: to_micros(measure.every),
         jitter_us: to_micros(measure.jitter),
         offset_us: 0,

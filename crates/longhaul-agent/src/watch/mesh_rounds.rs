@@ -99,54 +99,30 @@ fn add_circle_pairs(hosts: &[usize], into: &mut Vec<(usize, usize)>) {
 
 /// Assigns each pair the first round in which all of its resources are free.
 pub fn assign_rounds(pairs: &[(usize, usize)], parts: &ResourceTable) -> MeshRounds {
-    let mut taken: Vec<RoundBitmap> = vec![RoundBitmap::default(); parts.count()];
+    // For each resource, whether it is used in a round, and the first round in which it is free.
+    let mut taken: Vec<Vec<bool>> = vec![Vec::new(); parts.count()];
+    let mut first_free = vec![0; parts.count()];
     let mut turns = Vec::with_capacity(pairs.len());
     let mut count = 0;
     for (one, other) in pairs {
         let needs = parts.pair_resources(*one, *other);
-        let begin = needs.iter().map(|need| taken[*need as usize].full_words).max();
-        let mut word = begin.unwrap_or(0);
-        let round = loop {
-            let busy = needs.iter().fold(0, |busy, need| busy | taken[*need as usize].word(word));
-            if busy != u64::MAX {
-                break word as u32 * 64 + busy.trailing_ones();
-            }
-            word += 1;
-        };
-        for need in &needs {
-            taken[*need as usize].insert(round);
+        let is_taken = |need: usize, round: usize| taken[need].get(round) == Some(&true);
+        let mut round = needs.iter().map(|need| first_free[*need]).max().unwrap_or(0);
+        while needs.iter().any(|need| is_taken(*need, round)) {
+            round += 1;
         }
-        count = count.max(round + 1);
-        turns.push((encode_pair(*one, *other), round));
+        for need in needs {
+            let rounds = &mut taken[need];
+            rounds.resize(rounds.len().max(round + 1), false);
+            rounds[round] = true;
+            while rounds.get(first_free[need]) == Some(&true) {
+                first_free[need] += 1;
+            }
+        }
+        count = count.max(round as u32 + 1);
+        turns.push((encode_pair(*one, *other), round as u32));
     }
     turns.sort_unstable();
-    let least = taken.iter().map(|it| it.uses).max().unwrap_or(0);
-    MeshRounds { count, min_count: least, turns }
-}
-
-/// The rounds in which a resource is used, as bits.
-#[derive(Debug, Clone, Default)]
-struct RoundBitmap {
-    words: Vec<u64>,
-    /// All words before this index are full.
-    full_words: usize,
-    uses: u32,
-}
-
-impl RoundBitmap {
-    fn word(&self, at: usize) -> u64 {
-        self.words.get(at).copied().unwrap_or(0)
-    }
-
-    fn insert(&mut self, round: u32) {
-        let at = round as usize / 64;
-        if self.words.len() <= at {
-            self.words.resize(at + 1, 0);
-        }
-        self.words[at] |= 1 << (round % 64);
-        self.uses += 1;
-        while self.word(self.full_words) == u64::MAX {
-            self.full_words += 1;
-        }
-    }
+    let uses = taken.iter().map(|rounds| rounds.iter().filter(|it| **it).count());
+    MeshRounds { count, min_count: uses.max().unwrap_or(0) as u32, turns }
 }

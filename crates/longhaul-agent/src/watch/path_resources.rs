@@ -3,35 +3,17 @@
 
 use super::watch_file::WatchFile;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
-/// A resource that one heavy run uses at a time.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PathResource {
-    Host(Arc<str>),
-    Interface(Arc<str>),
-    Link(Arc<str>),
-    /// A measurement of a path does not run concurrently with itself.
-    Job(Arc<str>),
-}
-
-impl fmt::Display for PathResource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PathResource::Host(name) => write!(f, "host {name}"),
-            PathResource::Interface(name) => write!(f, "interface {name}"),
-            PathResource::Link(name) => write!(f, "link {name}"),
-            PathResource::Job(name) => write!(f, "measurement {name}"),
-        }
-    }
-}
+/// A resource that one heavy run uses at a time, such as `host x`, `interface y`, `link z`, or a
+/// measurement of a path, which does not run concurrently with itself.
+pub type PathResource = Arc<str>;
 
 /// The numbered resources of all hosts of a file.
 #[derive(Debug, Clone)]
 pub struct ResourceTable {
     names: Vec<PathResource>,
-    of_host: Vec<Vec<u32>>,
+    of_host: Vec<Vec<usize>>,
 }
 
 impl ResourceTable {
@@ -40,16 +22,14 @@ impl ResourceTable {
             ResourceTable { names: Vec::new(), of_host: Vec::with_capacity(file.hosts.len()) };
         let mut numbers = HashMap::new();
         for host in &file.hosts {
-            let mut needs = vec![PathResource::Host(host.name.as_str().into())];
-            needs.extend(
-                host.interface.iter().map(|name| PathResource::Interface(name.as_str().into())),
-            );
+            let mut needs: Vec<PathResource> = vec![format!("host {}", host.name).into()];
+            needs.extend(host.interface.iter().map(|name| format!("interface {name}").into()));
             let links = host.links.iter().map(|link| &file.links[*link]);
-            needs.extend(links.map(|link| PathResource::Link(link.name.as_str().into())));
+            needs.extend(links.map(|link| format!("link {}", link.name).into()));
             let of_host = needs.into_iter().map(|need| {
                 *numbers.entry(need.clone()).or_insert_with(|| {
                     parts.names.push(need);
-                    parts.names.len() as u32 - 1
+                    parts.names.len() - 1
                 })
             });
             let of_host = of_host.collect();
@@ -62,12 +42,12 @@ impl ResourceTable {
         self.names.len()
     }
 
-    pub fn resource(&self, number: u32) -> &PathResource {
-        &self.names[number as usize]
+    pub fn resource(&self, number: usize) -> &PathResource {
+        &self.names[number]
     }
 
     /// Returns the numbers of the resources between two hosts, without duplicates.
-    pub fn pair_resources(&self, one: usize, other: usize) -> Vec<u32> {
+    pub fn pair_resources(&self, one: usize, other: usize) -> Vec<usize> {
         let mut needs = self.of_host[one].clone();
         for number in &self.of_host[other] {
             if !needs.contains(number) {

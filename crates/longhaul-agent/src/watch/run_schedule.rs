@@ -28,11 +28,10 @@ use super::daily_budget::{BudgetUsage, DailyBudget};
 use super::measure_jobs::{self, MeasureJob, MeshTurns};
 use super::resource_locks::ResourceLocks;
 use super::watch_file::{CatchUpPolicy, WatchFile};
-use run_queue::{QueueRank, TargetBackoff, WaitingRun};
+use run_queue::{TargetBackoff, WaitingRun};
 use running_runs::RunInProgress;
 use schedule_clock::{ClockStep, LATE_US};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// After a long gap, only the latest runs of each job are recorded one by one.
@@ -43,10 +42,19 @@ const GAP_RUNS_MAX: i64 = 100;
 struct JobSlot {
     job: Arc<MeasureJob>,
     next_interval: i64,
-    /// The waiting run of this job.
-    waiting: Option<QueueRank>,
-    /// The time on the steady clock since when a run has been due.
-    waiting_since_us: Option<i64>,
+    /// The due time of the run in the next interval.
+    due_us: i64,
+}
+
+impl JobSlot {
+    fn new(job: MeasureJob) -> JobSlot {
+        JobSlot { job: Arc::new(job), next_interval: 0, due_us: 0 }
+    }
+
+    fn set_next_interval(&mut self, number: i64) {
+        self.next_interval = number;
+        self.due_us = self.job.due_us(number);
+    }
 }
 
 /// The scheduler of one agent.
@@ -57,9 +65,7 @@ pub struct RunSchedule {
     catch_up: CatchUpPolicy,
     light_at_once: u32,
     slots: Vec<JobSlot>,
-    /// The next due time of each job.
-    due_heap: BinaryHeap<Reverse<(i64, usize)>>,
-    waiting: BTreeMap<QueueRank, WaitingRun>,
+    waiting: Vec<WaitingRun>,
     running: HashMap<RunId, RunInProgress>,
     locks: ResourceLocks,
     budget: DailyBudget,
@@ -84,12 +90,6 @@ impl RunSchedule {
 
     /// Like [`RunSchedule::new`], with turns of the mesh that are computed already.
     pub fn with_turns(file: &WatchFile, turns: Option<&MeshTurns>, seed: u64) -> Self {
-        let slot = |job| JobSlot {
-            job: Arc::new(job),
-            next_interval: 0,
-            waiting: None,
-            waiting_since_us: None,
-        };
         let mut budget = DailyBudget::default();
         budget.apply_file(file);
         RunSchedule {
@@ -97,9 +97,11 @@ impl RunSchedule {
             seed,
             catch_up: file.agent.catch_up,
             light_at_once: file.agent.light_at_once,
-            slots: measure_jobs::build_jobs(file, turns, seed).into_iter().map(slot).collect(),
-            due_heap: BinaryHeap::new(),
-            waiting: BTreeMap::new(),
+            slots: measure_jobs::build_jobs(file, turns, seed)
+                .into_iter()
+                .map(JobSlot::new)
+                .collect(),
+            waiting: Vec::new(),
             running: HashMap::new(),
             locks: ResourceLocks::default(),
             budget,
@@ -138,7 +140,6 @@ impl RunSchedule {
         let now = now.clamped();
         self.advance_clock(now);
         self.expire_lost_runs(now);
-        self.expire_waiting_runs(now);
         self.start_ready_runs(now)
     }
 
@@ -179,37 +180,26 @@ impl RunSchedule {
     /// Sets the next interval of every job to the first after `at_us`.
     fn reset_intervals(&mut self, at_us: i64) {
         for slot in &mut self.slots {
-            slot.next_interval = slot.job.first_after(at_us);
+            slot.set_next_interval(slot.job.first_after(at_us));
         }
-        self.rebuild_due_heap();
-    }
-
-    fn rebuild_due_heap(&mut self) {
-        let due = |(index, slot): (usize, &JobSlot)| {
-            Reverse((slot.job.due_us(slot.next_interval), index))
-        };
-        self.due_heap = self.slots.iter().enumerate().map(due).collect();
     }
 
     fn plan_due(&mut self, now: ClockTimes, gap: ClockStep) {
-        while let Some(Reverse((due_us, index))) = self.due_heap.peek().copied() {
-            if due_us > now.wall_us {
-                return;
-            }
-            self.due_heap.pop();
+        let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.due_us <= now.wall_us);
+        let mut due: Vec<(i64, usize)> = slots.map(|(index, slot)| (slot.due_us, index)).collect();
+        due.sort_unstable();
+        for (_, index) in due {
             self.plan_slot(index, now, gap);
-            let slot = &self.slots[index];
-            let next = slot.job.due_us(slot.next_interval);
-            self.due_heap.push(Reverse((next, index)));
         }
     }
 
     /// Plans the due runs of one job: one, or several late ones after a gap.
     fn plan_slot(&mut self, index: usize, now: ClockTimes, gap: ClockStep) {
-        let job = Arc::clone(&self.slots[index].job);
+        let slot = &mut self.slots[index];
+        let job = Arc::clone(&slot.job);
         let latest = job.latest_at(now.wall_us);
-        let first = self.slots[index].next_interval.max(latest - GAP_RUNS_MAX + 1);
-        self.slots[index].next_interval = latest + 1;
+        let first = slot.next_interval.max(latest - GAP_RUNS_MAX + 1);
+        slot.set_next_interval(latest + 1);
         let reason = match gap {
             ClockStep::Forward => MissedReason::ClockStepped,
             ClockStep::None | ClockStep::Back => MissedReason::Asleep,
@@ -222,16 +212,15 @@ impl RunSchedule {
                 self.miss_run(&planned.id, reason);
                 continue;
             }
-            // A waiting run is replaced by the next one of its job.
-            if let Some(rank) = self.slots[index].waiting.take()
-                && let Some(old) = self.waiting.remove(&rank)
-            {
+            // A waiting run is replaced by the next one of its job, which takes its place.
+            let mut since_us = now.steady_us;
+            if let Some(at) = self.waiting.iter().position(|it| it.is_scheduled_run_of(&job.key)) {
+                let old = self.waiting.remove(at);
+                since_us = old.since_us;
                 let reason = if late(due_us) { reason } else { old.waits_for };
                 self.miss_run(&old.planned.id, reason);
             }
-            let since_us = *self.slots[index].waiting_since_us.get_or_insert(now.steady_us);
-            let rank = self.enqueue_run(planned, since_us, Some(index));
-            self.slots[index].waiting = Some(rank);
+            self.waiting.push(WaitingRun::new(planned, since_us));
         }
     }
 
@@ -239,13 +228,12 @@ impl RunSchedule {
     /// time.
     pub fn next_at(&self) -> Option<i64> {
         let now = self.last_times?;
-        let due = self.due_heap.peek().map(|Reverse((due_us, _))| *due_us);
-        let due = due.filter(|_| !self.stopping);
-        let waiting = self.waiting.values().filter_map(|it| it.next_attempt_at(now));
+        let due = self.slots.iter().map(|slot| slot.due_us).filter(|_| !self.stopping);
+        let waiting = self.waiting.iter().filter_map(|it| it.next_attempt_at(now));
         let running = self.running.values().map(|it| now.wall_at_steady(it.lost_us));
         // Decisions that are due now are delayed by a millisecond.
         let soonest = now.wall_us + 1_000;
-        let earliest = due.into_iter().chain(waiting).chain(running).min();
+        let earliest = due.chain(waiting).chain(running).min();
         earliest.map(|at_us| at_us.max(soonest))
     }
 }

@@ -20,12 +20,11 @@ pub use host_tables::{HostSet, HostSetKind, SharedLink, WatchHost};
 pub use measure_tables::{MeasureConfig, MeasureDirections, MeasureKind};
 pub use service_sections::{
     ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,
-    SenderConfig, WebhookConfig,
+    SenderConfig,
 };
 
 use host_tables::TargetKeys;
 use longhaul_config::{ConfigDocument, ConfigProblems, ConfigRules};
-use measure_tables::MeasureKeys;
 use serde::Deserialize;
 use std::mem;
 use std::path::Path;
@@ -47,7 +46,6 @@ const RULES: ConfigRules = ConfigRules {
         ("measure.name", "give every measurement a name"),
         ("measure.kind", "write path, available, throughput, tune, load or host"),
         ("measure.every", "write the interval, such as \"30 min\""),
-        ("webhook.url", "write the URL of the webhook, such as \"https://…\""),
         ("collector.url", "write the URL of the collector, such as \"https://…\""),
         ("database.url", "write the URL of ClickHouse, such as \"https://db.example.net:8443\""),
         ("agent.name", "write the name from [agent] of the agent's own watch file"),
@@ -74,9 +72,7 @@ pub struct WatchFile {
     /// Groups, meshes and single targets.
     #[serde(skip)]
     pub sets: Vec<HostSet>,
-    #[serde(default)]
-    measure: Vec<MeasureKeys>,
-    #[serde(skip)]
+    #[serde(default, rename = "measure")]
     pub measures: Vec<MeasureConfig>,
     #[serde(default)]
     pub detect: DetectSection,
@@ -102,7 +98,6 @@ impl WatchFile {
 pub enum SecretFileState {
     Private,
     Unreadable(String),
-    Empty,
     /// Readable by others than owner and group; contains the mode.
     Open(u32),
 }
@@ -146,7 +141,7 @@ impl WatchFileReader<'_, '_> {
             ("group", file.group.len()),
             ("mesh", file.mesh.len()),
             ("target", file.target.len()),
-            ("measure", file.measure.len()),
+            ("measure", file.measures.len()),
         ] {
             if count > MAX_TABLES {
                 let what = format!("more than {MAX_TABLES} entries");
@@ -173,8 +168,8 @@ impl WatchFileReader<'_, '_> {
         if !has_agent {
             return None;
         }
-        file.measures =
-            measure_tables::build_measures(&file.measure, &file.sets, &file.agent, self.document);
+        let WatchFile { measures, sets, agent, .. } = &mut file;
+        measure_tables::complete_measures(measures, sets, agent, self.document);
         watch_file_checks::check_watch_file(&file, self.document);
         Some(file)
     }

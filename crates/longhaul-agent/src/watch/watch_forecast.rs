@@ -131,15 +131,15 @@ fn forecast_measure(file: &WatchFile, measure: &MeasureConfig) -> MeasureForecas
     };
     let every_us = to_micros(measure.every);
     let per_day = DAY_US as f64 / every_us as f64;
-    let most = far.iter().map(|far| measure.kind.max_bytes(find_path_rate(file, own, *far)));
+    let most = far.iter().map(|far| measure.max_bytes(find_path_rate(file, own, *far)));
     let bytes: u128 = most.clone().map(|bytes| u128::from(bytes * each)).sum();
     MeasureForecast {
         name: measure.name.clone(),
         kind: measure.kind.word(),
-        heavy: measure.kind.is_heavy(),
+        heavy: measure.is_heavy(),
         every_us,
         runs,
-        max_duration_us: to_micros(measure.kind.max_duration()),
+        max_duration_us: to_micros(measure.max_duration()),
         runs_per_day: runs as f64 * per_day,
         bytes_per_day: (bytes as f64 * per_day) as u64,
         budget_bytes: measure.bytes_per_day,
@@ -153,19 +153,19 @@ pub fn compute_shares(file: &WatchFile) -> Vec<ResourceShare> {
     let agents = mesh_rounds::list_agents(file);
     let mut runs = vec![vec![0_u64; file.measures.len()]; parts.count()];
     for (index, measure) in file.measures.iter().enumerate() {
-        if !measure.kind.is_heavy() {
+        if !measure.is_heavy() {
             continue;
         }
         for (one, other) in mesh_rounds::list_pairs(file, &measure.sets, &agents) {
             for need in parts.pair_resources(one, other) {
-                runs[need as usize][index] += u64::from(count_runs_per_path(measure));
+                runs[need][index] += u64::from(count_runs_per_path(measure));
             }
         }
     }
     let mut shares: Vec<ResourceShare> = runs
         .iter()
         .enumerate()
-        .map(|(need, runs)| compute_share(file, parts.resource(need as u32), runs))
+        .map(|(need, runs)| compute_share(file, parts.resource(need), runs))
         .filter(|share| share.share > 0.0)
         .collect();
     shares.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.resource.cmp(&b.resource)));
@@ -177,7 +177,7 @@ fn compute_share(file: &WatchFile, need: &PathResource, runs: &[u64]) -> Resourc
     let of: Vec<(String, f64, i64)> = heavy
         .map(|(measure, runs)| {
             let per_day = *runs as f64 * DAY_US as f64 / to_micros(measure.every) as f64;
-            (measure.name.clone(), per_day, to_micros(measure.kind.max_duration()))
+            (measure.name.clone(), per_day, to_micros(measure.max_duration()))
         })
         .collect();
     let held: f64 = of.iter().map(|(_, runs, lasts)| runs * *lasts as f64).sum();

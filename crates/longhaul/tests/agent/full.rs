@@ -100,7 +100,7 @@ fn check(folder: &Folder, bulk: &str, again: &Value) {
     let archive = archive(&kept);
     assert_all_ended(&archive);
     let rows = planned(&archive);
-    let bulk = rows.iter().find(|row| row.planned.id == bulk).and_then(run_of);
+    let bulk = rows.iter().find(|row| row.id == bulk).and_then(run_of);
     for id in [bulk, again["run"].as_str()] {
         let id = id.expect("an id");
         assert!(archive.report(id).expect("readable").is_some(), "{id}");

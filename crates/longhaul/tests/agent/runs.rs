@@ -30,7 +30,7 @@ fn a_run_lands_with_its_values_and_settles_what_was_planned() {
     let archive = archive(&folder);
     for line in [&look, &bulk] {
         let rows = planned(&archive);
-        let row = rows.iter().find(|row| line["planned"] == *row.planned.id);
+        let row = rows.iter().find(|row| line["planned"] == *row.id);
         let row = row.expect("it was planned");
         assert_eq!(run_of(row).map(Into::into), Some(line["run"].clone()));
         let run = line["run"].as_str().expect("an id");
@@ -124,8 +124,7 @@ fn a_busy_far_end_is_tried_again_and_a_dead_one_fails_with_its_reason() {
     agent.wait_for("run");
     agent.stop();
     let rows = planned(&archive(&folder));
-    let dead =
-        rows.iter().filter(|row| row.planned.pair.as_ref().is_some_and(|pair| pair.to == "dead"));
+    let dead = rows.iter().filter(|row| row.pair.as_ref().is_some_and(|pair| pair.to == "dead"));
     for row in dead {
         let reason = reason_of(row).expect("no result");
         assert!(["failed", "stopping"].contains(&reason), "{reason}");

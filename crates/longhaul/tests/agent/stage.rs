@@ -1,7 +1,7 @@
 //! A far end, an agent with a file of its own, and what it says.
 
 use longhaul_store::Archive;
-use longhaul_store::history_store::{PlannedEntry, PlannedOutcome, PlannedRunFilter, TimeRange};
+use longhaul_store::history_store::{PlannedOutcome, PlannedRun, PlannedRunFilter, TimeRange};
 use longhaul_sys::signal::{self, ProcessSignal};
 use serde_json::Value;
 use std::fs;
@@ -235,21 +235,21 @@ pub fn archive(folder: &Folder) -> Archive {
     archive.expect("the agent has made it")
 }
 
-pub fn planned(archive: &Archive) -> Vec<PlannedEntry> {
+pub fn planned(archive: &Archive) -> Vec<PlannedRun> {
     let filter =
         PlannedRunFilter { range: TimeRange::ALL, pair: None, state: None, limit: 100_000 };
     archive.planned(&filter).expect("rows")
 }
 
 /// The run of a planned one that is done.
-pub fn run_of(row: &PlannedEntry) -> Option<&str> {
+pub fn run_of(row: &PlannedRun) -> Option<&str> {
     match &row.outcome {
         Some(PlannedOutcome::Done { run_id }) => Some(run_id),
         _ => None,
     }
 }
 
-pub fn reason_of(row: &PlannedEntry) -> Option<&str> {
+pub fn reason_of(row: &PlannedRun) -> Option<&str> {
     match &row.outcome {
         Some(PlannedOutcome::Missed { reason }) => Some(reason),
         _ => None,
@@ -258,7 +258,7 @@ pub fn reason_of(row: &PlannedEntry) -> Option<&str> {
 
 /// Every planned run has an end.
 pub fn assert_all_ended(archive: &Archive) {
-    let open: Vec<PlannedEntry> =
+    let open: Vec<PlannedRun> =
         planned(archive).into_iter().filter(|row| row.outcome.is_none()).collect();
     assert!(open.is_empty(), "planned and never ended: {open:?}");
 }

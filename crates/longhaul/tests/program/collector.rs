@@ -139,6 +139,7 @@ fn measure(here: &mut Archive, from: usize, runs: usize) {
         due_us: 1_769_817_600_000_000,
         measurement: "bulk".to_owned(),
         pair: Some(pair()),
+        outcome: None,
     };
     let numbers = || from..from + runs;
     here.enable_outbox(true);
@@ -184,7 +185,7 @@ fn holds_all(here: &Archive, there: &Archive, runs: usize) {
     };
     let planned = there.planned(&filter).expect("planned runs");
     assert_eq!(planned.len(), runs);
-    let done = |row: &longhaul_store::history_store::PlannedEntry| matches!(&row.outcome, Some(PlannedOutcome::Done { run_id }) if found.contains(run_id));
+    let done = |row: &longhaul_store::history_store::PlannedRun| matches!(&row.outcome, Some(PlannedOutcome::Done { run_id }) if found.contains(run_id));
     assert!(planned.iter().all(done), "{planned:?}");
     for id in ["run-0", &format!("run-{}", runs - 1)] {
         assert_eq!(here.report(id).unwrap(), there.report(id).unwrap());
@@ -213,8 +214,8 @@ fn senders_and_collectors_that_are_killed_lose_and_double_nothing() {
         }
     }
     let sender = Agent::start(&folder, "here");
-    until("all is sent", &folder, || here.backlog(0).expect("a backlog").items == 0);
-    assert_eq!(here.backlog(0).expect("a backlog").set_aside, 0);
+    until("all is sent", &folder, || here.backlog().expect("a backlog").items == 0);
+    assert_eq!(here.backlog().expect("a backlog").set_aside, 0);
     holds_all(&here, &there, KILLS * RUNS);
     sender.kill();
     collector.kill();
@@ -231,10 +232,10 @@ fn a_collector_with_a_full_disk_gets_the_rest_when_it_has_room() {
         let told = fs::read_to_string(folder.file("here.log")).unwrap_or_default();
         told.contains("507") && told.contains("disk")
     });
-    assert!(here.backlog(0).expect("a backlog").items > 0);
+    assert!(here.backlog().expect("a backlog").items > 0);
     collector.kill();
     let collector = Agent::start(&folder, "there");
-    until("all is sent", &folder, || here.backlog(0).expect("a backlog").items == 0);
+    until("all is sent", &folder, || here.backlog().expect("a backlog").items == 0);
     holds_all(&here, &archive(&folder, "there"), 300);
     sender.kill();
     collector.kill();

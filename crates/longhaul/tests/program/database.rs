@@ -78,6 +78,7 @@ fn measure(here: &mut Archive) {
             due_us: at_us,
             measurement: String::from("bulk"),
             pair: Some(pair.clone()),
+            outcome: None,
         };
         let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
         report.run.id = format!("run-{number}");
@@ -134,13 +135,13 @@ fn what_is_measured_while_the_database_is_away_is_in_it_later() {
     });
     until("the page shows what the agent has", &folder, || page(listen).contains("SQLite"));
     relay(database, &shared.urls[0]);
-    until("all is sent", &folder, || here.backlog(0).expect("a backlog").items == 0);
+    until("all is sent", &folder, || here.backlog().expect("a backlog").items == 0);
     let count = RUNS.to_string();
     // The agent makes an audit of its own beside the runs of the pair.
     let runs = "SELECT uniqExact(id) FROM run WHERE sender = 'dtn2' AND receiver = 'cern'";
     assert_eq!(embedded::ask(&shared, runs), count);
     let plans = "SELECT state, count() FROM planned FINAL WHERE receiver = 'cern' GROUP BY state";
     assert_eq!(embedded::ask(&shared, plans), format!("2\t{count}"));
-    assert_eq!(here.backlog(0).expect("a backlog").set_aside, 0);
+    assert_eq!(here.backlog().expect("a backlog").set_aside, 0);
     drop(agent);
 }

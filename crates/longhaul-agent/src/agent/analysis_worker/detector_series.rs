@@ -35,7 +35,7 @@ pub fn read_detector_points(
 }
 
 /// Uses the medians of the buckets if the archive has aggregated the values.
-fn flatten_series(series: QuantitySeries) -> Vec<SeriesPoint> {
+pub fn flatten_series(series: QuantitySeries) -> Vec<SeriesPoint> {
     let middle = |bucket: &longhaul_model::report::v1::series::SeriesBucket| SeriesPoint {
         at_us: bucket.at_us + i64::try_from(bucket.duration_us / 2).unwrap_or(0),
         value: bucket.median,

@@ -1,16 +1,17 @@
 //! Collects the evidence around an event from the archive: the nearest reports before and after it.
 
+use super::detector_series;
 use super::other_paths::{self, OtherPaths};
 use crate::watch::watch_file::WatchFile;
 use jiff::Timestamp;
 use longhaul_history::change_detection::series_sample::median_spacing_us;
-use longhaul_history::event::{ChangeEvidence, EvidenceReport, RouteChangeBaseRate};
+use longhaul_history::event::{
+    ChangeEvidence, EvidenceReport, OtherPathChange, RouteChangeBaseRate, UnchangedPath,
+};
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
-use longhaul_model::report::v1::{
-    AnyReport, AvailableReport, HostReport, PathReport, ReportKind, ScanReport, ThroughputReport,
-};
+use longhaul_model::report::v1::{AnyReport, ReportKind};
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
 use longhaul_store::{Archive, StoreError};
 
@@ -25,20 +26,16 @@ const RTT_POINTS: u32 = 400;
 const EVENTS_MAX: u32 = 200;
 
 /// A report with its time and direction relative to the event.
-pub struct DatedReport<R> {
+pub struct DatedReport {
     pub at_us: i64,
     pub forward: bool,
-    pub report: R,
+    pub report: AnyReport,
 }
 
 #[derive(Default)]
 pub struct EventEvidence {
     pub period_us: i64,
-    pub paths: Vec<DatedReport<PathReport>>,
-    pub throughput: Vec<DatedReport<ThroughputReport>>,
-    pub available: Vec<DatedReport<AvailableReport>>,
-    pub hosts: Vec<DatedReport<HostReport>>,
-    pub scans: Vec<DatedReport<ScanReport>>,
+    pub reports: Vec<DatedReport>,
     pub rtt: Vec<SeriesPoint>,
     pub others: OtherPaths,
     pub earlier: Vec<ChangeEvent>,
@@ -58,11 +55,13 @@ impl EventEvidence {
                 gathered.add_run(archive, &id, event, own)?;
             }
         }
-        for id in find_nearest_runs(archive, event, None, ReportKind::Host)? {
-            gathered.add_run(archive, &id, event, own)?;
+        if event.pair.from == *own || event.pair.to == *own {
+            for id in find_nearest_runs(archive, event, None, ReportKind::Host)? {
+                gathered.add_run(archive, &id, event, own)?;
+            }
         }
         for id in &event.follow_ups {
-            if !gathered.has_run(id) {
+            if !gathered.reports.iter().any(|it| it.report.run().id == *id) {
                 gathered.add_run(archive, id, event, own)?;
             }
         }
@@ -75,12 +74,6 @@ impl EventEvidence {
         gathered.others = other_paths::find_other_paths(archive, event, own)?;
         gathered.earlier = read_earlier_events(archive, event)?;
         Ok(gathered)
-    }
-
-    fn has_run(&self, id: &str) -> bool {
-        self.paths.iter().any(|it| it.report.run.id == id)
-            || self.throughput.iter().any(|it| it.report.run.id == id)
-            || self.available.iter().any(|it| it.report.run.id == id)
     }
 
     fn add_run(
@@ -104,51 +97,48 @@ impl EventEvidence {
             pair if pair.to == own => false,
             pair => run.initiator.host == pair.from,
         };
-        macro_rules! taken {
-            ($into:ident, $report:ident) => {
-                self.$into.push(DatedReport { at_us, forward, report: *$report })
-            };
-        }
-        match report {
-            AnyReport::Path(it) => taken!(paths, it),
-            AnyReport::Throughput(it) => taken!(throughput, it),
-            AnyReport::Available(it) => taken!(available, it),
-            AnyReport::Scan(it) => taken!(scans, it),
-            AnyReport::Host(it) if event.pair.from == own || event.pair.to == own => {
-                taken!(hosts, it);
-            }
-            AnyReport::Host(_)
-            | AnyReport::Predict(_)
-            | AnyReport::Load(_)
-            | AnyReport::Imported(_)
-            | AnyReport::Copy(_) => {}
-        }
+        self.reports.push(DatedReport { at_us, forward, report });
         Ok(())
     }
 
     /// `time_factor` speeds up time in tests.
     pub fn as_evidence(&self, event: &ChangeEvent, time_factor: u64) -> ChangeEvidence<'_> {
-        ChangeEvidence {
+        let changed = self.others.changed.iter();
+        let unchanged = self.others.unchanged.iter();
+        let mut evidence = ChangeEvidence {
             period_us: self.period_us,
             time_factor,
-            paths: borrow_reports(&self.paths),
-            throughput: borrow_reports(&self.throughput),
-            available: borrow_reports(&self.available),
-            hosts: borrow_reports(&self.hosts),
             rtt: self.rtt.clone(),
-            other_path_changes: self.others.elsewhere(),
-            unchanged_paths: self.others.steady(),
+            other_path_changes: changed
+                .map(|(event, route)| OtherPathChange { event, route: route.as_ref() })
+                .collect(),
+            unchanged_paths: unchanged
+                .map(|(pair, route)| UnchangedPath { pair, route: route.as_ref() })
+                .collect(),
             base_rate: self.base_rate,
             open_events: self.earlier.iter().filter(|earlier| earlier.id != event.id).collect(),
+            ..ChangeEvidence::default()
+        };
+        for DatedReport { at_us, forward, report } in &self.reports {
+            let (at_us, forward) = (*at_us, *forward);
+            match report {
+                AnyReport::Path(report) => {
+                    evidence.paths.push(EvidenceReport { at_us, forward, report });
+                }
+                AnyReport::Throughput(report) => {
+                    evidence.throughput.push(EvidenceReport { at_us, forward, report });
+                }
+                AnyReport::Available(report) => {
+                    evidence.available.push(EvidenceReport { at_us, forward, report });
+                }
+                AnyReport::Host(report) => {
+                    evidence.hosts.push(EvidenceReport { at_us, forward, report });
+                }
+                _ => {}
+            }
         }
+        evidence
     }
-}
-
-fn borrow_reports<R>(taken: &[DatedReport<R>]) -> Vec<EvidenceReport<'_, R>> {
-    taken
-        .iter()
-        .map(|it| EvidenceReport { at_us: it.at_us, report: &it.report, forward: it.forward })
-        .collect()
 }
 
 /// Returns the ids of the runs nearest to the event before and after it, and of those within it.
@@ -211,12 +201,7 @@ fn read_rtt_points(
     let back = HostPair { from: event.pair.to.clone(), to: event.pair.from.clone() };
     for pair in [&event.pair, &back] {
         let series = archive.series(pair, PathQuantity::RttFloor, span, RTT_POINTS)?;
-        let middle = |it: &longhaul_model::report::v1::series::SeriesBucket| SeriesPoint {
-            at_us: it.at_us,
-            value: it.median,
-        };
-        let mut points: Vec<SeriesPoint> = series.buckets.iter().map(middle).collect();
-        points.extend(series.points);
+        let points = detector_series::flatten_series(series);
         if !points.is_empty() {
             return Ok(points);
         }

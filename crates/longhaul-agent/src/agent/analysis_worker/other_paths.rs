@@ -1,6 +1,5 @@
 //! Finds paths that changed together with a path, and measured paths that did not change.
 
-use longhaul_history::event::{OtherPathChange, UnchangedPath};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::series::HostPair;
@@ -25,22 +24,6 @@ const STEADY_HISTORY_US: i64 = 14 * 86_400_000_000;
 pub struct OtherPaths {
     pub changed: Vec<(ChangeEvent, Option<ObservedRoute>)>,
     pub unchanged: Vec<(HostPair, Option<ObservedRoute>)>,
-}
-
-impl OtherPaths {
-    pub fn elsewhere(&self) -> Vec<OtherPathChange<'_>> {
-        self.changed
-            .iter()
-            .map(|(event, route)| OtherPathChange { event, route: route.as_ref() })
-            .collect()
-    }
-
-    pub fn steady(&self) -> Vec<UnchangedPath<'_>> {
-        self.unchanged
-            .iter()
-            .map(|(pair, route)| UnchangedPath { pair, route: route.as_ref() })
-            .collect()
-    }
 }
 
 /// `own` is the name of the agent.

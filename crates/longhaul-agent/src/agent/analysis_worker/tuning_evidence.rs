@@ -5,7 +5,7 @@ use longhaul_history::event::EventExplanation;
 use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::scan::{SettingChoice, TransferSetting};
-use longhaul_model::report::v1::{FindingAdvice, ReportFinding, ScanReport};
+use longhaul_model::report::v1::{AnyReport, FindingAdvice, ReportFinding};
 use longhaul_model::units::Bytes;
 use longhaul_report::number_format::{count_of, format_rate};
 
@@ -17,12 +17,13 @@ const CONFIRMED_CONFIDENCE_RATIO: f64 = 0.95;
 /// Adds the newest search since the event to the causes.
 pub fn add_tuning_cause(
     event: &ChangeEvent,
-    scans: &[DatedReport<ScanReport>],
+    reports: &[DatedReport],
     explained: &mut EventExplanation,
 ) {
     let better =
         |choice: &&SettingChoice| choice.goodput_bps as f64 > event.after.median * MIN_GAIN;
-    let newest = scans.iter().max_by_key(|it| it.at_us);
+    let scans = reports.iter().filter(|it| matches!(it.report, AnyReport::Scan(_)));
+    let newest = scans.max_by_key(|it| it.at_us);
     let found = newest.and_then(find_recommendation).filter(better);
     let Some(found) = found.filter(|_| event.quantity == PathQuantity::Goodput) else {
         return;
@@ -54,9 +55,12 @@ pub fn add_tuning_cause(
 }
 
 /// Returns the recommended setting in the direction of the event.
-fn find_recommendation(scan: &DatedReport<ScanReport>) -> Option<&SettingChoice> {
-    let directions = &scan.report.analysis.directions;
-    let same = directions.iter().find(|it| it.forward == scan.forward)?;
+fn find_recommendation(dated: &DatedReport) -> Option<&SettingChoice> {
+    let AnyReport::Scan(scan) = &dated.report else {
+        return None;
+    };
+    let mut directions = scan.analysis.directions.iter();
+    let same = directions.find(|it| it.forward == dated.forward)?;
     same.recommended.as_ref()
 }
 
@@ -114,12 +118,9 @@ mod tests {
         }
     }
 
-    fn scan() -> DatedReport<ScanReport> {
-        DatedReport {
-            at_us: 20,
-            forward: true,
-            report: serde_json::from_str(SCAN).expect("a report"),
-        }
+    fn scan() -> DatedReport {
+        let scan = serde_json::from_str(SCAN).expect("a report");
+        DatedReport { at_us: 20, forward: true, report: AnyReport::Scan(Box::new(scan)) }
     }
 
     #[test]

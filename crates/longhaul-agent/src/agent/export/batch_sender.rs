@@ -1,18 +1,14 @@
 //! The send loop: takes a batch from the outbox, sends it, and records the acknowledged items.
 
-use super::backoff::RetryBackoff;
 use super::batch_wire::BatchResponse;
 use super::collector_client::CollectorClient;
-use super::{DeliveryError, OutboxLimit, database_delivery, format_error_chain};
+use super::{DeliveryError, format_error_chain};
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
-use crate::agent::shared_database::{self, ClickHouseSink};
 use crate::agent::shared_state::SharedState;
-use crate::watch::hash_random;
-use crate::watch::watch_file::WatchFile;
-use longhaul_store::sqlite::outbox::{OutboxBacklog, OutboxEntry, OutgoingBatch, RefusedEntry};
+use crate::watch::hash_random::{draw_number, hash_text};
+use longhaul_store::sqlite::outbox::{OutboxEntry, RefusedEntry};
 use longhaul_store::{Archive, StoreError};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -25,29 +21,30 @@ const MAX_BATCH_ITEMS: u32 = 500;
 const MAX_BATCH_BYTES: u64 = 4 << 20;
 /// The poll interval of an empty outbox, so that batches fill a little.
 const EMPTY_POLL: Duration = Duration::from_secs(1);
-/// The poll interval while the file names no destination.
-const NO_DESTINATION_POLL: Duration = Duration::from_secs(5);
 /// The interval between two counts of the backlog.
 const BACKLOG_INTERVAL: Duration = Duration::from_secs(10);
+/// The delay after a first failure doubles up to [`MAX_DELAY`].
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(300);
 
 /// The receiver of batches.
 enum ExportDestination {
     Collector(CollectorClient),
-    Database(ClickHouseSink),
+    #[cfg(feature = "clickhouse")]
+    Database(longhaul_clickhouse::ClickHouseSink),
 }
 
 pub struct BatchSender {
     state: Arc<SharedState>,
-    path: PathBuf,
-    archive: Option<Archive>,
     log: AgentLog,
-    outbox_limit: OutboxLimit,
     stop: watch::Receiver<bool>,
     runtime: Handle,
-    /// The destination, and the watch file that it was created from.
-    destination: Result<Option<ExportDestination>, String>,
-    resolved_file: Option<Arc<WatchFile>>,
-    backoff: RetryBackoff,
+    /// Opened before the first batch.
+    archive: Option<Archive>,
+    /// Opened before the next batch if absent.
+    destination: Option<ExportDestination>,
+    /// The number of failures in a row.
+    failures: u32,
     /// The maximum number of items in the next batch.
     max_items: u32,
     /// The last error that was logged.
@@ -56,25 +53,15 @@ pub struct BatchSender {
 }
 
 impl BatchSender {
-    pub fn new(
-        state: Arc<SharedState>,
-        path: PathBuf,
-        log: AgentLog,
-        spool: OutboxLimit,
-        stop: watch::Receiver<bool>,
-    ) -> BatchSender {
-        let seed = hash_random::hash_text(&state.file().agent.name) ^ state.started_us as u64;
+    pub fn new(state: Arc<SharedState>, log: AgentLog, stop: watch::Receiver<bool>) -> BatchSender {
         BatchSender {
             state,
-            path,
-            archive: None,
             log,
-            outbox_limit: spool,
             stop,
             runtime: Handle::current(),
-            destination: Ok(None),
-            resolved_file: None,
-            backoff: RetryBackoff::new(seed),
+            archive: None,
+            destination: None,
+            failures: 0,
             max_items: MAX_BATCH_ITEMS,
             logged_error: None,
             counted_at: None,
@@ -100,18 +87,26 @@ impl BatchSender {
 
     /// Sends one batch. Returns the delay before the next one.
     fn send_next_batch(&mut self) -> Result<Duration, String> {
-        let file = self.refresh_destination();
-        if self.destination.as_ref().map_err(String::clone)?.is_none() {
-            return Ok(NO_DESTINATION_POLL);
-        }
         let items = self.max_items;
         let outgoing =
             self.with_archive(|archive| archive.next_outgoing(items, MAX_BATCH_BYTES))?;
         let Some(outgoing) = outgoing else {
             return Ok(EMPTY_POLL);
         };
-        let Some(refused) = self.deliver_or_split(&file.agent.name, &outgoing)? else {
-            return Ok(Duration::ZERO);
+        let refused = match (self.deliver(&outgoing.items), &outgoing.items[..]) {
+            (Ok(answer), _) => {
+                self.record_success();
+                answer.refused
+            }
+            (Err(DeliveryError::Temporary(why)), _) => return Err(why),
+            // A batch of one item: this item is the rejected one.
+            (Err(DeliveryError::Rejected(why)), [only]) => {
+                vec![RefusedEntry { place: only.place, why }]
+            }
+            (Err(DeliveryError::Rejected(_)), items) => {
+                self.max_items = (items.len() as u32 / 2).max(1);
+                return Ok(Duration::ZERO);
+            }
         };
         self.log_rejected(&refused);
         self.with_archive(|archive| archive.acknowledge(outgoing.up_to, &refused))?;
@@ -119,55 +114,18 @@ impl BatchSender {
         Ok(Duration::ZERO)
     }
 
-    /// Returns the rejected items of a delivered batch, or `None` if the batch must be split and
-    /// sent again at once.
-    fn deliver_or_split(
-        &mut self,
-        agent: &str,
-        outgoing: &OutgoingBatch,
-    ) -> Result<Option<Vec<RefusedEntry>>, String> {
-        let count = outgoing.items.len();
-        let first = outgoing.items.first().map(|it| it.place);
-        match self.deliver(agent, &outgoing.items) {
-            Ok(answer) => {
-                self.record_success();
-                Ok(Some(answer.refused))
-            }
-            Err(DeliveryError::Temporary(why)) => Err(why),
-            Err(DeliveryError::Rejected(why)) => match first {
-                // A batch of one item: this item is the rejected one.
-                Some(place) if count == 1 => Ok(Some(vec![RefusedEntry { place, why }])),
-                _ => {
-                    self.max_items = (count as u32 / 2).max(1);
-                    Ok(None)
-                }
-            },
-        }
-    }
-
-    /// Returns the current watch file; reopens the destination if the file has changed.
-    fn refresh_destination(&mut self) -> Arc<WatchFile> {
-        let file = self.state.file();
-        let is_current = self.resolved_file.as_ref().is_some_and(|it| Arc::ptr_eq(it, &file));
-        // An unreadable token file, for example, may have been fixed in the meantime.
-        if !is_current || self.destination.is_err() {
-            self.destination = open_destination(&file, &self.state.folder);
-            self.resolved_file = Some(Arc::clone(&file));
-            self.counted_at = None;
-        }
-        file
-    }
-
-    fn deliver(
-        &mut self,
-        agent: &str,
-        items: &[OutboxEntry],
-    ) -> Result<BatchResponse, DeliveryError> {
+    fn deliver(&mut self, items: &[OutboxEntry]) -> Result<BatchResponse, DeliveryError> {
         if items.is_empty() {
             return Ok(BatchResponse::default());
         }
+        if self.destination.is_none() {
+            let opened = open_destination(&self.state).map_err(DeliveryError::Temporary)?;
+            self.destination = Some(opened);
+        }
+        let file = self.state.file();
+        let agent = &file.agent.name;
         match &mut self.destination {
-            Ok(Some(ExportDestination::Collector(way))) => self.runtime.block_on(async {
+            Some(ExportDestination::Collector(way)) => self.runtime.block_on(async {
                 tokio::select! {
                     answer = way.send_batch(agent, read_wall_us(), items) => answer,
                     _ = self.stop.wait_for(|stop| *stop) => {
@@ -175,23 +133,28 @@ impl BatchSender {
                     }
                 }
             }),
-            Ok(Some(ExportDestination::Database(database))) => {
-                database_delivery::deliver_items(agent, items, |delivery| {
+            #[cfg(feature = "clickhouse")]
+            Some(ExportDestination::Database(database)) => {
+                super::database_delivery::deliver_items(agent, items, |delivery| {
                     database.receive(delivery)
                 })
             }
-            _ => Err(DeliveryError::Temporary("no collector or database is configured".to_owned())),
+            None => Ok(BatchResponse::default()),
         }
     }
 
-    /// Opens the archive first if it is not open.
+    /// Opens the archive first if it is not open, and puts items that were rejected before back into
+    /// the outbox: the receiver may accept them now.
     fn with_archive<T>(
         &mut self,
         work: impl FnOnce(&mut Archive) -> Result<T, StoreError>,
     ) -> Result<T, String> {
         let archive = match &mut self.archive {
             Some(archive) => Ok(archive),
-            none => open_outbox(&self.path).map(|opened| none.insert(opened)),
+            none => (self.state.open_archive)().and_then(|mut opened| {
+                opened.requeue_rejected()?;
+                Ok(none.insert(opened))
+            }),
         };
         archive.and_then(work).map_err(|error| format_error_chain(&error))
     }
@@ -202,33 +165,11 @@ impl BatchSender {
             return;
         }
         self.counted_at = Some(Instant::now());
-        if matches!(self.destination, Ok(None)) {
-            self.publish_backlog(None);
-            return;
+        if let Ok(backlog) = self.with_archive(|archive| archive.backlog()) {
+            let mut figures = self.state.counters.write();
+            figures.to_send = Some(backlog.items);
+            figures.set_aside = Some(backlog.set_aside);
         }
-        let retain_us = self.state.file().retain.runs.as_micros();
-        let before_us = read_wall_us().saturating_sub(i64::try_from(retain_us).unwrap_or(i64::MAX));
-        if let Ok(backlog) = self.with_archive(|it| it.backlog(before_us)) {
-            self.publish_backlog(Some(backlog));
-        }
-    }
-
-    fn publish_backlog(&self, backlog: Option<OutboxBacklog>) {
-        let file = self.state.file();
-        let of_collector = file.collector.as_ref().map(|it| it.spool_bytes);
-        let bound = of_collector.or(file.database.as_ref().map(|it| it.spool_bytes));
-        let held = backlog.map_or(0, |it| it.held_bytes);
-        let full = bound.is_some_and(|bound| held > bound);
-        if self.outbox_limit.set_full(full) {
-            self.log.warn(if full {
-                "unsent results beyond [retain] exceed spool_bytes: no run starts"
-            } else {
-                "unsent results are within spool_bytes again; runs resume"
-            });
-        }
-        let mut figures = self.state.counters.write();
-        figures.to_send = backlog.map(|it| it.items);
-        figures.set_aside = backlog.map(|it| it.set_aside);
     }
 
     fn log_rejected(&self, refused: &[RefusedEntry]) {
@@ -243,55 +184,77 @@ impl BatchSender {
     }
 
     fn destination_name(&self) -> String {
-        match &self.destination {
-            Ok(Some(ExportDestination::Collector(way))) => {
-                format!("the collector {}", way.display_host())
-            }
-            _ if self.state.file().database.is_some() => "the database".to_owned(),
-            _ => "the collector".to_owned(),
-        }
+        let file = self.state.file();
+        file.collector.as_ref().map_or_else(
+            || "the database".to_owned(),
+            |section| format!("the collector {}", section.url.trim_start_matches("https://")),
+        )
     }
 
     /// Logs an error unless it equals the last one. Returns the retry delay.
     fn record_failure(&mut self, why: String) -> Duration {
+        // Opening it again reads the token again, which may have changed.
+        self.destination = None;
         if self.logged_error.as_ref() != Some(&why) {
             let whereto = self.destination_name();
             self.log
                 .warn(&format!("cannot send to {whereto}: {why}; results are kept in the archive"));
             self.logged_error = Some(why);
         }
-        self.backoff.next_delay()
+        self.failures = self.failures.saturating_add(1);
+        let seed = hash_text(&self.state.file().agent.name) ^ self.state.started_us as u64;
+        retry_delay(seed, self.failures)
     }
 
     fn record_success(&mut self) {
-        if self.backoff.failures() > 0 {
+        if self.failures > 0 {
             self.log.info(&format!("{} accepts results again", self.destination_name()));
         }
-        self.backoff.reset();
+        self.failures = 0;
         self.logged_error = None;
     }
 }
 
-/// Opens the destination that the file names, or returns `None` if it names none.
-fn open_destination(
-    file: &WatchFile,
-    folder: &std::path::Path,
-) -> Result<Option<ExportDestination>, String> {
-    if let Some(section) = &file.database {
-        let database = shared_database::open_database(section, folder)
-            .map_err(|error| format_error_chain(&error))?;
-        return Ok(Some(ExportDestination::Database(database)));
-    }
-    let Some(section) = &file.collector else {
-        return Ok(None);
-    };
-    CollectorClient::new(section, folder).map(|way| Some(ExportDestination::Collector(way)))
+/// Returns the delay after so many failures: between half and all of the full delay, so that agents
+/// do not retry in lockstep.
+fn retry_delay(seed: u64, failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    let full = FIRST_DELAY.saturating_mul(1 << doublings).min(MAX_DELAY);
+    let half_ms = (full.as_millis() / 2) as u64;
+    let chance_ms = draw_number(seed, &[u64::from(failures)]) % (half_ms + 1);
+    Duration::from_millis(half_ms + chance_ms)
 }
 
-/// Opens the archive and puts items that were rejected before back into the outbox: the receiver
-/// may accept them now.
-fn open_outbox(path: &std::path::Path) -> Result<Archive, StoreError> {
-    let mut archive = Archive::open(path)?;
-    archive.requeue_rejected()?;
-    Ok(archive)
+/// Opens the destination that the watch file names.
+fn open_destination(state: &SharedState) -> Result<ExportDestination, String> {
+    let file = state.file();
+    #[cfg(feature = "clickhouse")]
+    if let Some(section) = &file.database {
+        return crate::agent::shared_database::open_database(section, &state.folder)
+            .map(ExportDestination::Database)
+            .map_err(|error| format_error_chain(&error));
+    }
+    let section = file.collector.as_ref();
+    let section = section.ok_or("the watch file names no collector or database any more")?;
+    CollectorClient::new(section, &state.folder).map(ExportDestination::Collector)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_minutes() {
+        let waits: Vec<Duration> = (1..40).map(|failures| retry_delay(7, failures)).collect();
+        assert!(waits[0] >= FIRST_DELAY / 2 && waits[0] <= FIRST_DELAY);
+        for (number, wait) in waits.iter().enumerate().skip(9) {
+            assert!(*wait >= MAX_DELAY / 2 && *wait <= MAX_DELAY, "{number}: {wait:?}");
+        }
+    }
+
+    #[test]
+    fn agents_that_lose_their_collector_together_do_not_return_together() {
+        let waits = |seed| (1..10).map(|it| retry_delay(seed, it)).collect::<Vec<_>>();
+        assert_ne!(waits(1), waits(2));
+    }
 }

@@ -5,12 +5,11 @@
 //! docs/collector.md describes both bodies.
 
 use longhaul_model::sanitize::sanitize_line;
-use longhaul_store::history_store::{IngestResult, PlannedEntry, PlannedOutcome, PlannedRun};
+use longhaul_store::history_store::{IngestResult, PlannedOutcome, PlannedRun};
 use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, RefusedEntry};
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use serde_with_macros::skip_serializing_none;
 
 /// The value of `schema` in a batch and in its response.
 pub const SCHEMA: &str = "longhaul.batch/1";
@@ -36,7 +35,7 @@ pub struct BatchItem {
 }
 
 /// The result of a batch.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BatchResponse {
     pub new: u64,
@@ -46,16 +45,6 @@ pub struct BatchResponse {
     pub refused: Vec<RefusedEntry>,
 }
 
-/// A planned run on the wire; `run` or `missed` is its outcome.
-#[skip_serializing_none]
-#[derive(Serialize, Deserialize)]
-struct WirePlannedRun {
-    #[serde(flatten)]
-    planned: PlannedRun,
-    run: Option<String>,
-    missed: Option<String>,
-}
-
 /// Serializes a batch.
 pub fn encode_batch(agent: &str, sent_us: i64, items: &[OutboxEntry]) -> String {
     let items: Vec<Value> = items.iter().map(encode_item).collect();
@@ -63,19 +52,23 @@ pub fn encode_batch(agent: &str, sent_us: i64, items: &[OutboxEntry]) -> String 
 }
 
 fn encode_item(sent: &OutboxEntry) -> Value {
-    match &sent.item {
-        OutboxItem::Run(run) => json!({ "place": sent.place, "run": run }),
-        OutboxItem::Planned(row) => {
-            let (run, missed) = match row.outcome.clone() {
-                Some(PlannedOutcome::Done { run_id }) => (Some(run_id), None),
-                Some(PlannedOutcome::Missed { reason }) => (None, Some(reason)),
-                None => (None, None),
-            };
-            let planned = WirePlannedRun { planned: row.planned.clone(), run, missed };
-            json!({ "place": sent.place, "planned": planned })
-        }
-        OutboxItem::Event(event) => json!({ "place": sent.place, "event": event }),
+    let (kind, body) = match &sent.item {
+        OutboxItem::Run(run) => ("run", json!(run)),
+        OutboxItem::Planned(row) => ("planned", encode_planned(row)),
+        OutboxItem::Event(event) => ("event", json!(event)),
+    };
+    json!({ "place": sent.place, kind: body })
+}
+
+/// Returns a planned run with its outcome as `run` or `missed`.
+fn encode_planned(row: &PlannedRun) -> Value {
+    let mut body = json!(PlannedRun { outcome: None, ..row.clone() });
+    match &row.outcome {
+        Some(PlannedOutcome::Done { run_id }) => body["run"] = json!(run_id),
+        Some(PlannedOutcome::Missed { reason }) => body["missed"] = json!(reason),
+        None => {}
     }
+    body
 }
 
 /// Parses a batch. Returns an error only if the batch as a whole is invalid.
@@ -114,7 +107,7 @@ fn parse_item(mut value: Value) -> Option<BatchItem> {
     let item = if let Some(run) = take("run") {
         serde_json::from_value(run).map(OutboxItem::Run)
     } else if let Some(planned) = take("planned") {
-        serde_json::from_value(planned).and_then(build_planned)
+        parse_planned(planned)
     } else if let Some(event) = take("event") {
         serde_json::from_value(event).map(OutboxItem::Event)
     } else {
@@ -123,14 +116,15 @@ fn parse_item(mut value: Value) -> Option<BatchItem> {
     Some(BatchItem { place, item: item.map_err(|error| format!("the item is invalid: {error}")) })
 }
 
-fn build_planned(wire: WirePlannedRun) -> Result<OutboxItem, serde_json::Error> {
-    let outcome = match (wire.run, wire.missed) {
+fn parse_planned(mut value: Value) -> Result<OutboxItem, serde_json::Error> {
+    let mut take = |key: &str| serde_json::from_value::<Option<String>>(value[key].take());
+    let outcome = match (take("run")?, take("missed")?) {
         (Some(run_id), None) => Some(PlannedOutcome::Done { run_id }),
         (None, Some(reason)) => Some(PlannedOutcome::Missed { reason }),
         (None, None) => None,
         _ => return Err(serde_json::Error::custom("it is both done and missed")),
     };
-    Ok(OutboxItem::Planned(PlannedEntry { planned: wire.planned, outcome }))
+    Ok(OutboxItem::Planned(PlannedRun { outcome, ..serde_json::from_value(value)? }))
 }
 
 impl BatchResponse {
@@ -145,11 +139,9 @@ impl BatchResponse {
     }
 
     pub fn to_json(&self) -> String {
-        json!({
-            "schema": SCHEMA, "new": self.new, "joined": self.joined, "already": self.already,
-            "late_values": self.late_values, "refused": self.refused,
-        })
-        .to_string()
+        let mut value = json!(self);
+        value["schema"] = json!(SCHEMA);
+        value.to_string()
     }
 
     /// Parses a response. The caller ignores places that it did not send.

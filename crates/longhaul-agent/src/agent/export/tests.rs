@@ -3,7 +3,7 @@
 mod place;
 
 use super::collector_client::CollectorClient;
-use super::{DeliveryError, OutboxLimit, database_delivery, spawn_export};
+use super::{DeliveryError, database_delivery, spawn_export};
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
 use place::{ExportFolder, holds_all, measured, on_loopback, run, until, waits, whole};
@@ -22,12 +22,10 @@ fn what_is_measured_arrives_over_tls_with_its_plans_and_events() {
         let here = measured(&place);
         let (stop, stopped) = watch::channel(false);
         let state = place.sender(collector.at, "dtn2.token");
-        let spool = OutboxLimit::default();
-        let forwarder = spawn_export(state, place.0.join("here"), QUIET, spool.clone(), stopped);
+        let forwarder = spawn_export(state, QUIET, stopped);
         let there = place.archive("there");
         until("all is there", || holds_all(&there)).await;
         until("nothing waits", || waits(&here) == 0).await;
-        assert!(!spool.is_full());
         let _ = stop.send(true);
         forwarder.await.expect("no panic");
         collector.end().await;
@@ -45,13 +43,7 @@ fn a_collector_that_was_away_gets_all_of_it() {
         first.end().await;
         let (_stop, stopped) = watch::channel(false);
         let state = place.sender(at, "dtn2.token");
-        let _forwarder = spawn_export(
-            Arc::clone(&state),
-            place.0.join("here"),
-            QUIET,
-            OutboxLimit::default(),
-            stopped,
-        );
+        let _forwarder = spawn_export(Arc::clone(&state), QUIET, stopped);
         until("it is counted", || state.read_counters().to_send.is_some_and(|it| it > 0)).await;
         assert!(waits(&here) > 0);
         let second = place.collector(at).await;
@@ -74,12 +66,11 @@ fn what_is_refused_stands_aside_and_stops_nothing() {
         let here = measured(&place);
         let (_stop, stopped) = watch::channel(false);
         let state = place.sender(collector.at, "dtn2.token");
-        let _forwarder =
-            spawn_export(state, place.0.join("here"), QUIET, OutboxLimit::default(), stopped);
+        let _forwarder = spawn_export(state, QUIET, stopped);
         let there = place.archive("there");
         until("all is there", || holds_all(&there)).await;
         until("nothing waits", || waits(&here) == 0).await;
-        assert_eq!(here.backlog(0).expect("a backlog").set_aside, 1);
+        assert_eq!(here.backlog().expect("a backlog").set_aside, 1);
         assert!(here.report("of-tomorrow").expect("a report").is_some());
         collector.end().await;
     });
@@ -170,29 +161,6 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
         };
         assert!(why.contains("certificate"), "{why}");
         collector.end().await;
-    });
-}
-
-#[test]
-fn a_spool_beyond_its_bound_is_told_until_the_collector_takes_some() {
-    whole(async {
-        let place = ExportFolder::new();
-        let first = place.collector(on_loopback()).await;
-        let at = first.at;
-        first.end().await;
-        let mut here = place.archive("here");
-        here.enable_outbox(true);
-        let old = |number: usize| run(&format!("run-{number:03}"), "2026-01-31T12:00:00Z");
-        here.append_runs(&(0..400).map(old).collect::<Vec<_>>()).expect("runs");
-        let (_stop, stopped) = watch::channel(false);
-        let spool = OutboxLimit::default();
-        let state = place.sender(at, "dtn2.token");
-        spawn_export(state, place.0.join("here"), QUIET, spool.clone(), stopped);
-        until("it is full", || spool.is_full()).await;
-        let second = place.collector(at).await;
-        until("it has room", || !spool.is_full()).await;
-        until("nothing waits", || waits(&here) == 0).await;
-        second.end().await;
     });
 }
 

@@ -15,10 +15,10 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
-    Trying,
     Waiting,
+    /// Delivered, given up, or being delivered when the agent was killed.
+    #[serde(alias = "trying", alias = "given_up")]
     Done,
-    GivenUp,
 }
 
 /// The file of the log.
@@ -84,13 +84,6 @@ impl DeliveryLog {
         self.save();
     }
 
-    /// Forgets a notice that could not be queued.
-    pub fn forget(&mut self, key: &str) {
-        self.claimed.remove(key);
-        self.file.told.retain(|(known, _)| known != key);
-        self.save();
-    }
-
     fn save(&self) {
         agent_folder::save_json(&self.path, &self.file);
     }
@@ -105,24 +98,13 @@ mod tests {
         let path = std::env::temp_dir().join(format!("longhaul-told-{}.json", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let mut first = DeliveryLog::load(path.clone());
-        for (key, told) in [
-            ("done", DeliveryState::Done),
-            ("cut off", DeliveryState::Trying),
-            ("failed", DeliveryState::Waiting),
-            ("given up", DeliveryState::GivenUp),
-        ] {
+        for (key, told) in [("done", DeliveryState::Done), ("failed", DeliveryState::Waiting)] {
             assert!(first.claim(key) && !first.claim(key));
             first.set_state(key, told);
         }
         let mut second = DeliveryLog::load(path.clone());
         assert_eq!(second.file.since_us, first.file.since_us);
-        for (key, again) in [
-            ("done", false),
-            ("cut off", false),
-            ("failed", true),
-            ("given up", false),
-            ("new", true),
-        ] {
+        for (key, again) in [("done", false), ("failed", true), ("new", true)] {
             assert_eq!(second.claim(key), again, "{key}");
         }
         std::fs::remove_file(&path).expect("it was written");

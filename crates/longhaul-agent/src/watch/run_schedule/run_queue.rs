@@ -6,6 +6,7 @@ use super::{ClockTimes, MissedReason, RunInProgress, RunSchedule, ScheduledRun};
 use crate::watch::SECOND_US;
 use crate::watch::daily_budget::BudgetReservation;
 use crate::watch::hash_random::{draw_up_to, hash_text};
+use crate::watch::measure_jobs::JobKey;
 use crate::watch::resource_locks::ResourceLocks;
 use std::sync::Arc;
 
@@ -17,19 +18,12 @@ const MAX_BACKOFF_US: i64 = 3600 * SECOND_US;
 const MIN_RETRY_US: i64 = SECOND_US;
 const MAX_RETRY_US: i64 = 60 * SECOND_US;
 
-/// The order of waiting runs: longest wait first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QueueRank {
-    since_us: i64,
-    sequence: u64,
-}
-
 /// A planned run that has not started.
 #[derive(Debug, Clone)]
 pub(super) struct WaitingRun {
     pub planned: ScheduledRun,
-    /// Index of its slot; `None` if it was requested or its job is gone.
-    pub slot: Option<usize>,
+    /// The time on the steady clock since when it, or the run that it replaced, has waited.
+    pub since_us: i64,
     /// The time on the steady clock at which it is given up; `None` if the next run replaces it.
     pub expires_us: Option<i64>,
     /// The earliest retry after a refusal, on the steady clock.
@@ -48,6 +42,22 @@ pub(super) struct TargetBackoff {
 }
 
 impl WaitingRun {
+    pub fn new(planned: ScheduledRun, since_us: i64) -> WaitingRun {
+        WaitingRun {
+            planned,
+            since_us,
+            expires_us: None,
+            retry_us: 0,
+            refusals: 0,
+            waits_for: MissedReason::Locked,
+        }
+    }
+
+    /// Returns whether this is a run of a job of the file, and not a requested one.
+    pub fn is_scheduled_run_of(&self, key: &JobKey) -> bool {
+        !self.planned.requested && self.planned.job.key == *key
+    }
+
     /// Returns the next time at which the run may become able to start, apart from released locks.
     pub fn next_attempt_at(&self, now: ClockTimes) -> Option<i64> {
         let expires = self.expires_us.map(|at| now.wall_at_steady(at));
@@ -78,26 +88,6 @@ enum StartDecision {
 }
 
 impl RunSchedule {
-    pub(super) fn enqueue_run(
-        &mut self,
-        planned: ScheduledRun,
-        since_us: i64,
-        slot: Option<usize>,
-    ) -> QueueRank {
-        self.sequence += 1;
-        let rank = QueueRank { since_us, sequence: self.sequence };
-        let run = WaitingRun {
-            planned,
-            slot,
-            expires_us: None,
-            retry_us: 0,
-            refusals: 0,
-            waits_for: MissedReason::Locked,
-        };
-        self.waiting.insert(rank, run);
-        rank
-    }
-
     /// Puts a refused run back into the queue, to retry a little later.
     pub(super) fn requeue_refused(&mut self, mut run: WaitingRun, now: ClockTimes) {
         let wait = (MIN_RETRY_US << run.refusals.min(8)).min(MAX_RETRY_US);
@@ -106,124 +96,80 @@ impl RunSchedule {
         run.refusals += 1;
         run.retry_us = now.steady_us + wait + chance;
         run.waits_for = MissedReason::FarEndBusy;
-        self.sequence += 1;
-        let slot = run.slot.map(|index| &self.slots[index]);
-        let since_us = slot.and_then(|slot| slot.waiting_since_us);
-        let rank =
-            QueueRank { since_us: since_us.unwrap_or(now.steady_us), sequence: self.sequence };
-        if let Some(index) = run.slot {
-            self.slots[index].waiting = Some(rank);
-            self.slots[index].waiting_since_us = Some(rank.since_us);
-        }
-        self.waiting.insert(rank, run);
-    }
-
-    /// Gives up waiting runs whose time has expired.
-    pub(super) fn expire_waiting_runs(&mut self, now: ClockTimes) {
-        let old = |it: &WaitingRun| it.expires_us.is_some_and(|at| at <= now.steady_us);
-        let ranks: Vec<QueueRank> =
-            self.waiting.iter().filter(|(_, it)| old(it)).map(|(rank, _)| *rank).collect();
-        for rank in ranks {
-            if let Some(run) = self.waiting.remove(&rank) {
-                let reason =
-                    if run.planned.requested { MissedReason::WaitedTooLong } else { run.waits_for };
-                self.miss_run(&run.planned.id, reason);
-            }
-        }
+        run.since_us = now.steady_us;
+        self.waiting.push(run);
     }
 
     /// Starts all runs that can start, longest wait first. Heavy runs go before light ones: the
     /// file check accounts for their time, while there may be more light runs than time.
     pub(super) fn start_ready_runs(&mut self, now: ClockTimes) -> Vec<ScheduledRun> {
         let mut started = Vec::new();
+        // The resources that are reserved for older heavy runs.
         let mut kept = ResourceLocks::default();
-        let (heavy, light): (Vec<_>, Vec<_>) =
-            self.waiting.iter().partition(|(_, run)| run.planned.job.heavy);
-        let all = heavy.into_iter().chain(light);
-        let ranks: Vec<QueueRank> = all.map(|(rank, _)| *rank).collect();
-        for rank in ranks {
-            let verdict = self.decide_start(rank, now, &mut kept);
-            match verdict {
-                Some(StartDecision::Start(reserved)) => {
-                    started.extend(self.start_run(rank, reserved, now));
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_by_key(|run| (!run.planned.job.heavy, run.since_us));
+        for mut run in waiting {
+            match self.decide_start(&run, now, &mut kept) {
+                StartDecision::Start(reserved) => started.push(self.start_run(run, reserved, now)),
+                StartDecision::Miss(reason) => self.miss_run(&run.planned.id, reason),
+                StartDecision::Wait(reason) => {
+                    run.waits_for = reason;
+                    self.waiting.push(run);
                 }
-                Some(StartDecision::Miss(reason)) => {
-                    if let Some(run) = self.dequeue(rank) {
-                        self.miss_run(&run.planned.id, reason);
-                    }
-                }
-                Some(StartDecision::Wait(reason)) => {
-                    if let Some(run) = self.waiting.get_mut(&rank) {
-                        run.waits_for = reason;
-                    }
-                }
-                None => {}
             }
         }
         started
     }
 
-    /// `kept` holds the resources that are reserved for older heavy runs.
     fn decide_start(
         &mut self,
-        rank: QueueRank,
+        run: &WaitingRun,
         now: ClockTimes,
         kept: &mut ResourceLocks,
-    ) -> Option<StartDecision> {
-        let run = self.waiting.get(&rank)?;
-        let job = Arc::clone(&run.planned.job);
+    ) -> StartDecision {
+        let job = &run.planned.job;
+        let is_requested = run.planned.requested;
+        if run.expires_us.is_some_and(|at| at <= now.steady_us) {
+            let reason = if is_requested { MissedReason::WaitedTooLong } else { run.waits_for };
+            return StartDecision::Miss(reason);
+        }
         if self.stopping {
-            return Some(StartDecision::Miss(MissedReason::Stopping));
+            return StartDecision::Miss(MissedReason::Stopping);
         }
         let backoff = job.target.as_ref().and_then(|far| self.target_backoffs.get(far));
-        if !run.planned.requested && backoff.is_some_and(|it| now.steady_us < it.until_us) {
-            return Some(StartDecision::Miss(MissedReason::TargetFailing));
+        if !is_requested && backoff.is_some_and(|it| now.steady_us < it.until_us) {
+            return StartDecision::Miss(MissedReason::TargetFailing);
         }
         if now.steady_us < run.retry_us {
-            return Some(StartDecision::Wait(MissedReason::FarEndBusy));
+            return StartDecision::Wait(MissedReason::FarEndBusy);
         }
         if job.window.is_some_and(|gate| !gate.is_open(now.wall_us)) {
-            return Some(StartDecision::Wait(MissedReason::Locked));
+            return StartDecision::Wait(MissedReason::Locked);
         }
         let full = !job.heavy && self.locks.light_runs() >= self.light_at_once;
-        if full || !self.locks.are_free(&job) || !kept.are_free(&job) {
+        if full || !self.locks.are_free(job) || !kept.are_free(job) {
             if job.heavy {
-                kept.reserve(&job);
+                kept.reserve(job);
             }
-            return Some(StartDecision::Wait(MissedReason::Locked));
+            return StartDecision::Wait(MissedReason::Locked);
         }
-        Some(match self.budget.reserve(&job.key.measure, job.max_bytes) {
+        match self.budget.reserve(&job.key.measure, job.max_bytes) {
             Some(reserved) => StartDecision::Start(reserved),
             None => StartDecision::Miss(MissedReason::Budget),
-        })
-    }
-
-    /// Removes a run from the queue and from its slot.
-    fn dequeue(&mut self, rank: QueueRank) -> Option<WaitingRun> {
-        let run = self.waiting.remove(&rank)?;
-        if let Some(index) = run.slot
-            && self.slots[index].waiting == Some(rank)
-        {
-            self.slots[index].waiting = None;
         }
-        Some(run)
     }
 
     fn start_run(
         &mut self,
-        rank: QueueRank,
+        run: WaitingRun,
         reserved: BudgetReservation,
         now: ClockTimes,
-    ) -> Option<ScheduledRun> {
-        let run = self.dequeue(rank)?;
-        if let Some(index) = run.slot {
-            self.slots[index].waiting_since_us = None;
-        }
+    ) -> ScheduledRun {
         self.locks.acquire(&run.planned.job);
         self.notes.push(ScheduleNote::Started(Arc::clone(&run.planned.id)));
         let start = run.planned.clone();
         let lost_us = now.steady_us + 2 * run.planned.job.max_duration_us + LOST_MARGIN_US;
         self.running.insert(Arc::clone(&start.id), RunInProgress { run, reserved, lost_us });
-        Some(start)
+        start
     }
 }

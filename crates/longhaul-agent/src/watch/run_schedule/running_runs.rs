@@ -74,7 +74,9 @@ impl RunSchedule {
     }
 
     fn handle_refusal(&mut self, run: WaitingRun, now: ClockTimes) {
-        let replaced = run.slot.is_some_and(|index| self.slots[index].waiting.is_some());
+        let key = &run.planned.job.key;
+        let replaced =
+            !run.planned.requested && self.waiting.iter().any(|next| next.is_scheduled_run_of(key));
         if self.stopping {
             self.miss_run(&run.planned.id, MissedReason::Stopping);
         } else if replaced {

@@ -2,6 +2,8 @@
 
 use super::RunSchedule;
 use crate::watch::measure_jobs::MeasureJob;
+use longhaul_model::serde_name::name_variant;
+use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 
@@ -34,7 +36,8 @@ pub enum ScheduleNote {
 }
 
 /// The reason why a run was missed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MissedReason {
     /// The daily budget is used up.
     Budget,
@@ -55,46 +58,33 @@ pub enum MissedReason {
     AgentStopped,
     /// The disk has no space for its result.
     DiskFull,
-    /// The outbox exceeds its limit.
-    SpoolFull,
 }
 
 impl MissedReason {
     /// Returns the word in the archive and in metric labels.
-    pub const fn word(self) -> &'static str {
-        self.word_and_text()[0]
-    }
-
-    const fn word_and_text(self) -> [&'static str; 2] {
-        match self {
-            MissedReason::Budget => ["budget", "the byte budget of the day is used up"],
-            MissedReason::Locked => {
-                ["locked", "another run used the host or link for a whole interval"]
-            }
-            MissedReason::FarEndBusy => {
-                ["far_end_busy", "the server was busy for a whole interval"]
-            }
-            MissedReason::TargetFailing => {
-                ["target_failing", "the server failed repeatedly and is skipped for a while"]
-            }
-            MissedReason::Asleep => {
-                ["asleep", "the host was suspended or the agent did not run when it was due"]
-            }
-            MissedReason::ClockStepped => ["clock_stepped", "the clock stepped past its due time"],
-            MissedReason::WaitedTooLong => {
-                ["waited_too_long", "the requested run waited too long in the queue"]
-            }
-            MissedReason::Stopping => ["stopping", "the agent was stopping"],
-            MissedReason::AgentStopped => ["agent_stopped", "the agent ended before the run"],
-            MissedReason::DiskFull => ["disk_full", "the disk has no space for its result"],
-            MissedReason::SpoolFull => ["spool_full", "unsent results exceed spool_bytes"],
-        }
+    pub fn word(self) -> &'static str {
+        name_variant(&self)
     }
 }
 
 impl fmt::Display for MissedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word_and_text()[1])
+        f.write_str(match self {
+            MissedReason::Budget => "the byte budget of the day is used up",
+            MissedReason::Locked => "another run used the host or link for a whole interval",
+            MissedReason::FarEndBusy => "the server was busy for a whole interval",
+            MissedReason::TargetFailing => {
+                "the server failed repeatedly and is skipped for a while"
+            }
+            MissedReason::Asleep => {
+                "the host was suspended or the agent did not run when it was due"
+            }
+            MissedReason::ClockStepped => "the clock stepped past its due time",
+            MissedReason::WaitedTooLong => "the requested run waited too long in the queue",
+            MissedReason::Stopping => "the agent was stopping",
+            MissedReason::AgentStopped => "the agent ended before the run",
+            MissedReason::DiskFull => "the disk has no space for its result",
+        })
     }
 }
 

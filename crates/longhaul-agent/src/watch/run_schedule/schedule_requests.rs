@@ -1,10 +1,10 @@
 //! Requests from outside: reload, requested runs, shutdown.
 
-use super::{ClockTimes, JobSlot, MissedReason, RunId, RunInProgress, RunSchedule};
+use super::{ClockTimes, JobSlot, MissedReason, RunId, RunSchedule, ScheduledRun, WaitingRun};
 use crate::watch::SECOND_US;
 use crate::watch::measure_jobs::{self, JobKey, MeasureJob, MeshTurns};
 use crate::watch::watch_file::WatchFile;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The maximum time that a requested run waits.
@@ -55,21 +55,20 @@ impl RunSchedule {
         if self.stopping {
             return Err(RunRequestError::Stopping);
         }
-        let mut asked = self.waiting.values().filter(|it| it.planned.requested);
-        if let Some(waits) = asked.find(|it| it.planned.job.key == job.key) {
-            return Ok(RequestedRun::AlreadyQueued(Arc::clone(&waits.planned.id)));
+        let requested: Vec<&ScheduledRun> =
+            self.waiting.iter().map(|it| &it.planned).filter(|it| it.requested).collect();
+        if let Some(waits) = requested.iter().find(|it| it.job.key == job.key) {
+            return Ok(RequestedRun::AlreadyQueued(Arc::clone(&waits.id)));
         }
-        if self.waiting.values().filter(|it| it.planned.requested).count() >= MAX_REQUESTED_RUNS {
+        if requested.len() >= MAX_REQUESTED_RUNS {
             return Err(RunRequestError::Full);
         }
         let planned = self.plan_run(job, now.wall_us, true);
         let id = Arc::clone(&planned.id);
-        let rank = self.enqueue_run(planned, now.steady_us, None);
-        if let Some(run) = self.waiting.get_mut(&rank) {
-            // In a mesh it waits for the turn of its pair.
-            let turn = run.planned.job.window.map_or(0, |gate| 2 * gate.cycle_us);
-            run.expires_us = Some(now.steady_us + turn.max(REQUEST_TIMEOUT_US));
-        }
+        // In a mesh it waits for the turn of its pair.
+        let turn = job.window.map_or(0, |gate| 2 * gate.cycle_us);
+        let expires_us = Some(now.steady_us + turn.max(REQUEST_TIMEOUT_US));
+        self.waiting.push(WaitingRun { expires_us, ..WaitingRun::new(planned, now.steady_us) });
         Ok(RequestedRun::Queued(id))
     }
 
@@ -82,37 +81,17 @@ impl RunSchedule {
         self.catch_up = file.agent.catch_up;
         self.light_at_once = file.agent.light_at_once;
         self.budget.apply_file(file);
-        let mut old: HashMap<JobKey, JobSlot> = std::mem::take(&mut self.slots)
-            .into_iter()
-            .map(|slot| (slot.job.key.clone(), slot))
-            .collect();
         let turns = MeshTurns::from_file(file);
         let jobs = measure_jobs::build_jobs(file, turns.as_ref(), self.seed);
-        let places: HashMap<JobKey, usize> = jobs
-            .into_iter()
-            .enumerate()
-            .map(|(index, job)| {
-                let kept = old.remove(&job.key);
-                let key = job.key.clone();
-                self.slots.push(JobSlot {
-                    next_interval: job.first_after(now.wall_us),
-                    waiting: kept.as_ref().and_then(|slot| slot.waiting),
-                    waiting_since_us: kept.and_then(|slot| slot.waiting_since_us),
-                    job: Arc::new(job),
-                });
-                (key, index)
-            })
-            .collect();
-        for run in self.waiting.values_mut().filter(|run| run.slot.is_some()) {
-            run.slot = places.get(&run.planned.job.key).copied();
-            if run.slot.is_none() {
+        self.slots = jobs.into_iter().map(JobSlot::new).collect();
+        self.reset_intervals(now.wall_us);
+        let keys: HashSet<&JobKey> = self.slots.iter().map(|slot| &slot.job.key).collect();
+        for run in &mut self.waiting {
+            // No later run replaces it.
+            if !run.planned.requested && !keys.contains(&run.planned.job.key) {
                 run.expires_us = Some(now.steady_us + run.planned.job.every_us);
             }
         }
-        for RunInProgress { run, .. } in self.running.values_mut() {
-            run.slot = run.slot.and_then(|_| places.get(&run.planned.job.key).copied());
-        }
-        self.rebuild_due_heap();
     }
 
     /// Stops starting runs; waiting runs are missed, running ones may finish.
@@ -120,12 +99,8 @@ impl RunSchedule {
         let now = now.clamped();
         self.advance_clock(now);
         self.stopping = true;
-        let waiting = std::mem::take(&mut self.waiting);
-        for run in waiting.into_values() {
+        for run in std::mem::take(&mut self.waiting) {
             self.miss_run(&run.planned.id, MissedReason::Stopping);
-        }
-        for slot in &mut self.slots {
-            slot.waiting = None;
         }
     }
 }

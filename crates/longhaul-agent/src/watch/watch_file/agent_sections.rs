@@ -5,6 +5,7 @@ use super::{WatchFile, WatchFileReader};
 use longhaul_config::{config_values, quote_value, suggest_known};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::Rate;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -23,6 +24,14 @@ pub(super) const MAX_RETAIN_S: u64 = 36_600 * DAY_S;
 /// Reads the rate of an interface, link or run.
 pub(super) fn interface_rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Rate>, D::Error> {
     config_values::rate::<_, _, 1000, MAX_RATE_BPS>(from)
+}
+
+fn listen_address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    let text: String = config_values::line(from)?;
+    let of_ip = |ip: IpAddr| SocketAddr::from((ip, DEFAULT_PAGE_PORT));
+    text.parse().or_else(|_| text.parse().map(of_ip)).map_err(|_| {
+        D::Error::custom("is invalid; write an address and a port, such as \"127.0.0.1:5280\"")
+    })
 }
 
 /// The treatment of runs that came due while the agent was not running.
@@ -44,10 +53,8 @@ pub struct AgentSection {
     #[serde(skip)]
     pub host: usize,
     pub archive: Option<PathBuf>,
-    #[serde(rename = "listen", deserialize_with = "config_values::line")]
-    listen_text: Option<String>,
     /// Listen address of page and API.
-    #[serde(skip)]
+    #[serde(deserialize_with = "listen_address")]
     pub listen: SocketAddr,
     #[serde(deserialize_with = "config_values::name")]
     interface: Option<String>,
@@ -78,7 +85,6 @@ impl Default for AgentSection {
             name: String::new(),
             host: 0,
             archive: None,
-            listen_text: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PAGE_PORT)),
             interface: None,
             links: Vec::new(),
@@ -148,7 +154,6 @@ impl WatchFileReader<'_, '_> {
             return false;
         }
         agent.host = self.resolve_own_host(agent, hosts, links);
-        self.parse_listen(agent);
         true
     }
 
@@ -178,18 +183,5 @@ impl WatchFileReader<'_, '_> {
             (host.latitude, host.longitude) = (keys.latitude, keys.longitude);
         }
         index
-    }
-
-    fn parse_listen(&self, agent: &mut AgentSection) {
-        let Some(text) = &agent.listen_text else {
-            return;
-        };
-        let of_ip = |ip: IpAddr| SocketAddr::from((ip, DEFAULT_PAGE_PORT));
-        if let Ok(listen) = text.parse().or_else(|_| text.parse().map(of_ip)) {
-            agent.listen = listen;
-        } else {
-            let advice = "write an address and a port, such as \"127.0.0.1:5280\"";
-            self.document.reject("agent.listen", "is invalid", advice);
-        }
     }
 }

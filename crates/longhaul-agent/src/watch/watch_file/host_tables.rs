@@ -2,7 +2,7 @@
 
 use super::WatchFileReader;
 use super::agent_sections::interface_rate;
-use longhaul_config::{config_values, quote_value, suggest_known};
+use longhaul_config::{ConfigDocument, config_values, quote_value, suggest_known};
 use longhaul_model::units::Rate;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -118,13 +118,38 @@ pub struct HostSet {
 }
 
 /// Returns a suggestion from the known names, or the advice to declare the name.
-pub(super) fn suggest_or_declare<'a>(
+fn suggest_or_declare<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str>,
     tables: &str,
 ) -> String {
     let advice = suggest_known(name, known);
     if advice.is_empty() { format!("declare it as {tables}") } else { advice }
+}
+
+/// Returns the indices of the named entries without duplicates. Reports names that no entry has;
+/// `tables` declares entries.
+pub(super) fn resolve_names(
+    document: &ConfigDocument<'_>,
+    names: &[String],
+    at: &str,
+    what: &str,
+    tables: &str,
+    known: &[&str],
+) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (number, name) in names.iter().enumerate() {
+        match known.iter().position(|known| known == name) {
+            Some(index) if !found.contains(&index) => found.push(index),
+            Some(_) => {}
+            None => {
+                let advice = suggest_or_declare(name, known.iter().copied(), tables);
+                let what = format!("unknown {what} {}", quote_value(name));
+                document.add(&format!("{at}.{number}"), what, advice);
+            }
+        }
+    }
+    found
 }
 
 impl WatchFileReader<'_, '_> {
@@ -183,21 +208,8 @@ impl WatchFileReader<'_, '_> {
         at: &str,
         links: &[SharedLink],
     ) -> Vec<usize> {
-        let mut found = Vec::new();
-        for (number, name) in names.iter().enumerate() {
-            match links.iter().position(|link| link.name == *name) {
-                Some(index) if !found.contains(&index) => found.push(index),
-                Some(_) => {}
-                None => {
-                    let known = links.iter().map(|link| link.name.as_str());
-                    let advice = format!("{}; declare it as [[link]]", suggest_known(name, known));
-                    let advice = advice.trim_start_matches("; ");
-                    let what = format!("unknown link {}", quote_value(name));
-                    self.document.add(&format!("{at}.links.{number}"), what, advice);
-                }
-            }
-        }
-        found
+        let known: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        resolve_names(self.document, names, &format!("{at}.links"), "link", "[[link]]", &known)
     }
 
     pub(super) fn check_position(&self, at: &str, latitude: Option<f64>, longitude: Option<f64>) {
@@ -285,22 +297,16 @@ impl WatchFileReader<'_, '_> {
 
     /// Adds hosts to the sets that their `groups` name, and checks that every mesh has pairs.
     pub(super) fn join_named_groups(&self, hosts: &[WatchHost], sets: &mut [HostSet]) {
+        // Targets come last.
+        let groups = sets.iter().take_while(|set| set.kind != HostSetKind::Target);
+        let names: Vec<String> = groups.map(|set| set.name.clone()).collect();
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
         for (index, host) in hosts.iter().enumerate() {
-            for (number, name) in host.groups.iter().enumerate() {
-                let place = sets
-                    .iter_mut()
-                    .find(|set| set.name == *name && set.kind != HostSetKind::Target);
-                match place {
-                    Some(set) if set.hosts.contains(&index) => {}
-                    Some(set) => set.hosts.push(index),
-                    None => {
-                        let known = sets.iter().filter(|set| set.kind != HostSetKind::Target);
-                        let known = known.map(|set| set.name.as_str());
-                        let advice = suggest_or_declare(name, known, "[[group]] or [[mesh]]");
-                        let what = format!("unknown group {}", quote_value(name));
-                        let at = format!("host.{index}.groups.{number}");
-                        self.document.add(&at, what, advice);
-                    }
+            let at = format!("host.{index}.groups");
+            let tables = "[[group]] or [[mesh]]";
+            for set in resolve_names(self.document, &host.groups, &at, "group", tables, &known) {
+                if !sets[set].hosts.contains(&index) {
+                    sets[set].hosts.push(index);
                 }
             }
         }

@@ -1,15 +1,16 @@
 //! `[[measure]]`: what is measured, how often, and the maximum cost of a run.
 
 use super::agent_sections::{AgentSection, MAX_DAY_BYTES, interface_rate};
-use super::host_tables::{HostSet, suggest_or_declare};
+use super::host_tables::{self, HostSet};
 use longhaul_analysis::available_bandwidth::budget_of_mode;
+use longhaul_config::ConfigDocument;
 use longhaul_config::config_values::{self, format_long_duration};
-use longhaul_config::{ConfigDocument, quote_value};
 use longhaul_model::report::v1::available::AvailableMode;
 use longhaul_model::report::v1::path::ProbeProtocol;
+use longhaul_model::serde_name::name_variant;
 use longhaul_model::units::Rate;
 use longhaul_probe::plan_limits::{self, MAX_BUFFER_BYTES};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -32,301 +33,245 @@ const MAX_STREAMS: u64 = plan_limits::MAX_STREAMS as u64;
 /// The maximum interval in seconds, 366 days.
 const MAX_EVERY_S: u64 = 366 * 86_400;
 
-/// A measurement as written.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MeasureKeys {
-    #[serde(deserialize_with = "config_values::name")]
-    name: String,
-    kind: KindWord,
-    #[serde(deserialize_with = "config_values::duration::<_, _, 1, MAX_EVERY_S>")]
-    every: Duration,
-    #[serde(default, deserialize_with = "config_values::duration::<_, _, 0, 86_400>")]
-    jitter: Option<Duration>,
-    #[serde(default, deserialize_with = "config_values::texts")]
-    groups: Option<Vec<String>>,
-    directions: Option<MeasureDirections>,
-    #[serde(default, deserialize_with = "config_values::bytes::<_, _, u64, 1000, MAX_DAY_BYTES>")]
-    bytes_per_day: Option<u64>,
-    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, 1000>")]
-    count: Option<u32>,
-    protocol: Option<ProbeProtocol>,
-    mode: Option<AvailableMode>,
-    #[serde(default, deserialize_with = "config_values::duration::<_, _, 1, 3600>")]
-    time: Option<Duration>,
-    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, MAX_STREAMS>")]
-    streams: Option<u32>,
-    #[serde(default, deserialize_with = "config_values::bytes::<_, _, u64, 1, MAX_BUFFER_BYTES>")]
-    window: Option<u64>,
-    #[serde(default, deserialize_with = "config_values::line")]
-    congestion_control: Option<String>,
-    #[serde(default, deserialize_with = "interface_rate")]
-    rate: Option<Rate>,
-    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 2, 100>")]
-    probes: Option<u32>,
-    scavenger: Option<bool>,
-}
-
-/// The kinds of a file; each has its own options.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// The kind of a measurement; each has its own options.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum KindWord {
+pub enum MeasureKind {
+    #[default]
     Path,
     Available,
     Throughput,
     Tune,
     Load,
-    Host,
-}
-
-/// The kind of a measurement, with its options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MeasureKind {
-    Path {
-        count: u32,
-        protocol: ProbeProtocol,
-    },
-    Available {
-        mode: AvailableMode,
-    },
-    Throughput {
-        time: Duration,
-        streams: Option<u32>,
-        window_bytes: Option<u64>,
-        congestion_control: Option<String>,
-        rate: Option<Rate>,
-    },
-    Tune {
-        /// Duration of one probe.
-        time: Duration,
-        probes: u32,
-        congestion_control: Option<String>,
-    },
-    Load {
-        time: Duration,
-        streams: u32,
-        rate: Option<Rate>,
-        scavenger: bool,
-    },
     /// An audit of the agent's own host.
     Host,
     /// Available bandwidth with a long search for a token bucket, in one direction. Only events
     /// request it; a file cannot.
-    Shaper,
+    #[serde(skip_deserializing)]
+    AvailableShaper,
+}
+
+impl MeasureKind {
+    pub fn word(self) -> &'static str {
+        name_variant(&self)
+    }
+
+    /// Returns whether one run measures both directions.
+    pub fn covers_both_ways(self) -> bool {
+        matches!(self, MeasureKind::Path | MeasureKind::Available)
+    }
 }
 
 /// Directions to measure. Forward is from the agent that starts the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasureDirections {
+    #[default]
     Both,
     Forward,
     Reverse,
 }
 
-impl MeasureKind {
-    pub fn word(&self) -> &'static str {
-        match self {
-            MeasureKind::Path { .. } => "path",
-            MeasureKind::Available { .. } => "available",
-            MeasureKind::Throughput { .. } => "throughput",
-            MeasureKind::Tune { .. } => "tune",
-            MeasureKind::Load { .. } => "load",
-            MeasureKind::Host => "host",
-            MeasureKind::Shaper => "available_shaper",
-        }
+/// A measurement, with the options of all kinds.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureConfig {
+    #[serde(deserialize_with = "config_values::name")]
+    pub name: String,
+    pub kind: MeasureKind,
+    #[serde(deserialize_with = "config_values::duration::<_, _, 1, MAX_EVERY_S>")]
+    pub every: Duration,
+    #[serde(
+        default,
+        rename = "jitter",
+        deserialize_with = "config_values::duration::<_, _, 0, 86_400>"
+    )]
+    pub own_jitter: Option<Duration>,
+    /// Its own jitter or that of the agent, within the interval.
+    #[serde(skip)]
+    pub jitter: Duration,
+    #[serde(default, rename = "groups", deserialize_with = "config_values::texts")]
+    pub group_names: Option<Vec<String>>,
+    /// Indices of the sets to measure.
+    #[serde(skip)]
+    pub sets: Vec<usize>,
+    #[serde(default)]
+    pub directions: MeasureDirections,
+    #[serde(default, deserialize_with = "config_values::bytes::<_, _, u64, 1000, MAX_DAY_BYTES>")]
+    pub bytes_per_day: Option<u64>,
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, 1000>")]
+    pub count: Option<u32>,
+    pub protocol: Option<ProbeProtocol>,
+    pub mode: Option<AvailableMode>,
+    #[serde(default, deserialize_with = "config_values::duration::<_, _, 1, 3600>")]
+    pub time: Option<Duration>,
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, MAX_STREAMS>")]
+    pub streams: Option<u32>,
+    #[serde(default, deserialize_with = "config_values::bytes::<_, _, u64, 1, MAX_BUFFER_BYTES>")]
+    pub window: Option<u64>,
+    #[serde(default, deserialize_with = "config_values::line")]
+    pub congestion_control: Option<String>,
+    #[serde(default, deserialize_with = "interface_rate")]
+    pub rate: Option<Rate>,
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 2, 100>")]
+    pub probes: Option<u32>,
+    pub scavenger: Option<bool>,
+    /// Its place in the file, for problems: `measure.0`.
+    #[serde(skip)]
+    pub at: String,
+}
+
+impl MeasureConfig {
+    /// Returns the number of round trips of a path run.
+    pub fn count(&self) -> u32 {
+        self.count.unwrap_or(10)
+    }
+
+    pub fn protocol(&self) -> ProbeProtocol {
+        self.protocol.unwrap_or(ProbeProtocol::Icmp)
+    }
+
+    pub fn mode(&self) -> AvailableMode {
+        self.mode.unwrap_or(AvailableMode::Light)
+    }
+
+    /// Returns the duration of the payload; of a search for settings, that of one probe.
+    pub fn time(&self) -> Duration {
+        let usual_s = if self.kind == MeasureKind::Tune { 5 } else { 10 };
+        self.time.unwrap_or(Duration::from_secs(usual_s))
+    }
+
+    pub fn probes(&self) -> u32 {
+        self.probes.unwrap_or(10)
+    }
+
+    /// Returns how often a load sends: alone, and beside a scavenger.
+    fn phases(&self) -> u32 {
+        if self.scavenger == Some(true) { 2 } else { 1 }
     }
 
     /// Returns whether a run fills the path and thus must run alone.
     pub fn is_heavy(&self) -> bool {
-        match self {
-            MeasureKind::Throughput { .. }
-            | MeasureKind::Tune { .. }
-            | MeasureKind::Load { .. }
-            | MeasureKind::Shaper => true,
-            MeasureKind::Available { mode } => *mode == AvailableMode::Careful,
-            MeasureKind::Path { .. } | MeasureKind::Host => false,
+        match self.kind {
+            MeasureKind::Throughput
+            | MeasureKind::Tune
+            | MeasureKind::Load
+            | MeasureKind::AvailableShaper => true,
+            MeasureKind::Available => self.mode() == AvailableMode::Careful,
+            MeasureKind::Path | MeasureKind::Host => false,
         }
-    }
-
-    /// Returns whether one run measures both directions.
-    pub fn covers_both_ways(&self) -> bool {
-        matches!(self, MeasureKind::Path { .. } | MeasureKind::Available { .. })
     }
 
     /// Returns the maximum duration of a run.
     pub fn max_duration(&self) -> Duration {
+        let search = |mode| Duration::from_micros(budget_of_mode(mode).most_time_us);
         SESSION_OVERHEAD
-            + match self {
-                MeasureKind::Path { count, .. } => PATH_TIME + Duration::from_millis(100) * *count,
-                MeasureKind::Available { mode } => {
-                    let most = budget_of_mode(*mode).most_time_us;
-                    Duration::from_micros(most) * 2
-                }
-                MeasureKind::Throughput { time, .. } => *time,
-                MeasureKind::Tune { time, probes, .. } => (*time + BETWEEN_PROBES) * *probes,
-                MeasureKind::Load { time, scavenger, .. } => {
-                    (*time + LOAD_IDLE_TIME) * if *scavenger { 2 } else { 1 }
-                }
+            + match self.kind {
+                MeasureKind::Path => PATH_TIME + Duration::from_millis(100) * self.count(),
+                MeasureKind::Available => search(self.mode()) * 2,
+                MeasureKind::Throughput => self.time(),
+                MeasureKind::Tune => (self.time() + BETWEEN_PROBES) * self.probes(),
+                MeasureKind::Load => (self.time() + LOAD_IDLE_TIME) * self.phases(),
                 MeasureKind::Host => AUDIT_TIME,
-                MeasureKind::Shaper => {
-                    let trains = budget_of_mode(AvailableMode::Careful).most_time_us;
-                    SHAPER_TIME + Duration::from_micros(trains)
-                }
+                MeasureKind::AvailableShaper => SHAPER_TIME + search(AvailableMode::Careful),
             }
     }
 
     /// Returns the minimum duration of a run, and thus the minimum interval. A light run that takes
     /// longer now and then only delays the next one.
     pub fn min_duration(&self) -> Duration {
-        match self {
-            MeasureKind::Path { count, .. } => Duration::from_millis(100) * *count,
-            MeasureKind::Available { mode } if *mode != AvailableMode::Careful => {
-                Duration::from_secs(1)
-            }
-            MeasureKind::Host => Duration::from_secs(1),
-            heavy => heavy.max_duration(),
+        match self.kind {
+            MeasureKind::Path => Duration::from_millis(100) * self.count(),
+            _ if self.is_heavy() => self.max_duration(),
+            _ => Duration::from_secs(1),
         }
     }
 
     /// Returns the maximum number of bytes that a run sends on a path of this rate.
     pub fn max_bytes(&self, path: Rate) -> u64 {
-        let slower = |asked: Option<Rate>| asked.map_or(path, |asked| asked.min(path));
-        match self {
-            MeasureKind::Path { .. } => PATH_BYTES,
-            MeasureKind::Available { mode } => budget_of_mode(*mode).most_bytes * 2,
-            MeasureKind::Throughput { time, rate, .. } => slower(*rate).bytes_in(*time),
-            MeasureKind::Tune { time, probes, .. } => {
-                path.bytes_in(*time).saturating_mul(u64::from(*probes))
+        let paced = self.rate.map_or(path, |asked| asked.min(path));
+        match self.kind {
+            MeasureKind::Path => PATH_BYTES,
+            MeasureKind::Available => budget_of_mode(self.mode()).most_bytes * 2,
+            MeasureKind::Throughput | MeasureKind::Load => {
+                paced.bytes_in(self.time()) * u64::from(self.phases())
             }
-            MeasureKind::Load { time, rate, scavenger, .. } => {
-                slower(*rate).bytes_in(*time) * if *scavenger { 2 } else { 1 }
+            MeasureKind::Tune => {
+                path.bytes_in(self.time()).saturating_mul(u64::from(self.probes()))
             }
             MeasureKind::Host => 0,
-            MeasureKind::Shaper => path.bytes_in(SHAPER_TIME),
+            MeasureKind::AvailableShaper => path.bytes_in(SHAPER_TIME),
         }
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct MeasureConfig {
-    pub name: String,
-    pub kind: MeasureKind,
-    pub every: Duration,
-    pub jitter: Duration,
-    /// Indices of the sets to measure.
-    pub sets: Vec<usize>,
-    pub directions: MeasureDirections,
-    pub bytes_per_day: Option<u64>,
-    /// Its place in the file, for problems: `measure.0`.
-    pub at: String,
-}
-
-pub(super) fn build_measures(
-    measures: &[MeasureKeys],
+/// Checks the measurements and resolves the names of their groups.
+pub(super) fn complete_measures(
+    measures: &mut [MeasureConfig],
     sets: &[HostSet],
     agent: &AgentSection,
     document: &ConfigDocument<'_>,
-) -> Vec<MeasureConfig> {
-    let mut names: HashMap<&str, usize> = HashMap::new();
-    let mut built = Vec::with_capacity(measures.len());
-    for (index, keys) in measures.iter().enumerate() {
-        let at = format!("measure.{index}");
-        if let Some(first) = names.insert(&keys.name, index) {
+) {
+    let known: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
+    let mut names: HashMap<String, usize> = HashMap::new();
+    for (index, measure) in measures.iter_mut().enumerate() {
+        measure.at = format!("measure.{index}");
+        let reject = |key: &str, why: &str, advice: String| {
+            document.reject(&format!("measure.{index}.{key}"), why, advice);
+        };
+        if let Some(first) = names.insert(measure.name.clone(), index) {
             let line = document.line(&format!("measure.{first}.name"));
             let why = format!("is already the name of the measurement in line {line}");
-            let advice = "give each measurement its own name";
-            document.reject(&format!("{at}.name"), &why, advice);
+            reject("name", &why, "give each measurement its own name".to_owned());
         }
-        let kind = build_kind(keys, &at, document);
-        refuse_other_options(keys, kind.word(), &at, document);
-        built.push(MeasureConfig {
-            name: keys.name.clone(),
-            every: keys.every,
-            jitter: choose_jitter(keys, agent.jitter, &at, document),
-            sets: find_sets(keys, sets, &at, document),
-            directions: choose_directions(keys, &kind, &at, document),
-            bytes_per_day: keys.bytes_per_day,
-            kind,
-            at,
-        });
-    }
-    built
-}
-
-fn choose_jitter(
-    keys: &MeasureKeys,
-    usual: Duration,
-    at: &str,
-    document: &ConfigDocument<'_>,
-) -> Duration {
-    let most = keys.every / 2;
-    if keys.jitter.is_some_and(|own| own > most) {
-        let advice = format!("write at most half of `every`, {}", format_long_duration(most));
-        document.reject(&format!("{at}.jitter"), "is too large", advice);
-    }
-    // The agent's jitter applies to all measurements, so short intervals reduce it.
-    keys.jitter.map_or(usual.min(keys.every / 4), |own| own.min(most))
-}
-
-fn choose_directions(
-    keys: &MeasureKeys,
-    kind: &MeasureKind,
-    at: &str,
-    document: &ConfigDocument<'_>,
-) -> MeasureDirections {
-    let directions = keys.directions.unwrap_or(MeasureDirections::Both);
-    let covers_all = kind.covers_both_ways() || *kind == MeasureKind::Host;
-    if covers_all && directions != MeasureDirections::Both {
-        let why = format!("does not apply to kind `{}`", kind.word());
-        let advice = "remove it: one run covers everything";
-        document.reject(&format!("{at}.directions"), &why, advice);
-    }
-    directions
-}
-
-/// Returns the indices of the sets in `groups`, or all sets if the key is absent.
-fn find_sets(
-    keys: &MeasureKeys,
-    sets: &[HostSet],
-    at: &str,
-    document: &ConfigDocument<'_>,
-) -> Vec<usize> {
-    let Some(groups) = &keys.groups else {
-        return (0..sets.len()).collect();
-    };
-    let mut found = Vec::new();
-    for (number, name) in groups.iter().enumerate() {
-        match sets.iter().position(|set| set.name == *name) {
-            Some(index) if !found.contains(&index) => found.push(index),
-            Some(_) => {}
-            None => {
-                let known = sets.iter().map(|set| set.name.as_str());
-                let advice = suggest_or_declare(name, known, "[[group]], [[mesh]] or [[target]]");
-                let what = format!("unknown group {}", quote_value(name));
-                document.add(&format!("{at}.groups.{number}"), what, advice);
+        refuse_other_options(measure, document);
+        let most = measure.every / 2;
+        if measure.own_jitter.is_some_and(|own| own > most) {
+            let advice = format!("write at most half of `every`, {}", format_long_duration(most));
+            reject("jitter", "is too large", advice);
+        }
+        // The agent's jitter applies to all measurements, so short intervals reduce it.
+        let usual = agent.jitter.min(measure.every / 4);
+        measure.jitter = measure.own_jitter.map_or(usual, |own| own.min(most));
+        let covers_all = measure.kind.covers_both_ways() || measure.kind == MeasureKind::Host;
+        if covers_all && measure.directions != MeasureDirections::Both {
+            let why = format!("does not apply to kind `{}`", measure.kind.word());
+            reject("directions", &why, "remove it: one run covers everything".to_owned());
+        }
+        let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let control = measure.congestion_control.as_ref();
+        if control.is_some_and(|name| name.len() > 15 || !name.chars().all(is_legal)) {
+            let advice = "write a name such as cubic or bbr".to_owned();
+            reject("congestion_control", "is invalid", advice);
+        }
+        measure.sets = match &measure.group_names {
+            None => (0..sets.len()).collect(),
+            Some(groups) => {
+                let at = format!("{}.groups", measure.at);
+                let tables = "[[group]], [[mesh]] or [[target]]";
+                host_tables::resolve_names(document, groups, &at, "group", tables, &known)
             }
-        }
+        };
     }
-    found
 }
 
 /// Reports options that the kind does not have.
-fn refuse_other_options(keys: &MeasureKeys, kind: &str, at: &str, document: &ConfigDocument<'_>) {
-    use KindWord::{Available, Load, Path, Throughput, Tune};
-    let options: [(&str, bool, &[KindWord]); 10] = [
-        ("count", keys.count.is_some(), &[Path]),
-        ("protocol", keys.protocol.is_some(), &[Path]),
-        ("mode", keys.mode.is_some(), &[Available]),
-        ("time", keys.time.is_some(), &[Throughput, Tune, Load]),
-        ("streams", keys.streams.is_some(), &[Throughput, Load]),
-        ("window", keys.window.is_some(), &[Throughput]),
-        ("probes", keys.probes.is_some(), &[Tune]),
-        ("congestion_control", keys.congestion_control.is_some(), &[Throughput, Tune]),
-        ("rate", keys.rate.is_some(), &[Throughput, Load]),
-        ("scavenger", keys.scavenger.is_some(), &[Load]),
+fn refuse_other_options(it: &MeasureConfig, document: &ConfigDocument<'_>) {
+    use MeasureKind::{Available, Load, Path, Throughput, Tune};
+    let options: [(&str, bool, &[MeasureKind]); 10] = [
+        ("count", it.count.is_some(), &[Path]),
+        ("protocol", it.protocol.is_some(), &[Path]),
+        ("mode", it.mode.is_some(), &[Available]),
+        ("time", it.time.is_some(), &[Throughput, Tune, Load]),
+        ("streams", it.streams.is_some(), &[Throughput, Load]),
+        ("window", it.window.is_some(), &[Throughput]),
+        ("probes", it.probes.is_some(), &[Tune]),
+        ("congestion_control", it.congestion_control.is_some(), &[Throughput, Tune]),
+        ("rate", it.rate.is_some(), &[Throughput, Load]),
+        ("scavenger", it.scavenger.is_some(), &[Load]),
     ];
-    let own = options.iter().filter(|(.., kinds)| kinds.contains(&keys.kind));
+    let kind = it.kind.word();
+    let own = options.iter().filter(|(.., kinds)| kinds.contains(&it.kind));
     let own: Vec<&str> = own.map(|(option, ..)| *option).collect();
     for (option, ..) in options.iter().filter(|(name, is_set, _)| *is_set && !own.contains(name)) {
         let advice = if own.is_empty() {
@@ -335,46 +280,6 @@ fn refuse_other_options(keys: &MeasureKeys, kind: &str, at: &str, document: &Con
             format!("options of `{kind}`: {}", own.join(", "))
         };
         let what = format!("does not apply to kind `{kind}`");
-        document.add(&format!("{at}.{option}"), what, advice);
-    }
-}
-
-fn build_kind(keys: &MeasureKeys, at: &str, document: &ConfigDocument<'_>) -> MeasureKind {
-    let time_or = |usual_s| keys.time.unwrap_or(Duration::from_secs(usual_s));
-    let congestion_control = keys.congestion_control.clone();
-    if let Some(name) = &congestion_control {
-        let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if name.len() > 15 || !name.chars().all(is_legal) {
-            let advice = "write a name such as cubic or bbr";
-            document.reject(&format!("{at}.congestion_control"), "is invalid", advice);
-        }
-    }
-    match keys.kind {
-        KindWord::Path => MeasureKind::Path {
-            count: keys.count.unwrap_or(10),
-            protocol: keys.protocol.unwrap_or(ProbeProtocol::Icmp),
-        },
-        KindWord::Available => {
-            MeasureKind::Available { mode: keys.mode.unwrap_or(AvailableMode::Light) }
-        }
-        KindWord::Throughput => MeasureKind::Throughput {
-            time: time_or(10),
-            streams: keys.streams,
-            window_bytes: keys.window,
-            congestion_control,
-            rate: keys.rate,
-        },
-        KindWord::Tune => MeasureKind::Tune {
-            time: time_or(5),
-            probes: keys.probes.unwrap_or(10),
-            congestion_control,
-        },
-        KindWord::Load => MeasureKind::Load {
-            time: time_or(10),
-            streams: keys.streams.unwrap_or(1),
-            rate: keys.rate,
-            scavenger: keys.scavenger.unwrap_or(false),
-        },
-        KindWord::Host => MeasureKind::Host,
+        document.add(&format!("{}.{option}", it.at), what, advice);
     }
 }

@@ -18,27 +18,14 @@ pub const BUILD_WITH_CLICKHOUSE: &str =
     "install a package, or build with `cargo build --release --features clickhouse`";
 /// The maximum number of servers of a database.
 const MAX_URLS: usize = 64;
-const DEFAULT_SPOOL_BYTES: u64 = 1 << 30;
-/// The smallest useful spool; the file system limits it anyway.
-const MIN_SPOOL_BYTES: u64 = 1 << 20;
-const MAX_SPOOL_BYTES: u64 = 1 << 40;
 
-/// Notifications of events by webhook or command.
+/// Notifications of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifySection {
-    pub webhook: Option<WebhookConfig>,
     /// Program and arguments. The event is written to its standard input as JSON.
     #[serde(deserialize_with = "config_values::texts")]
     pub command: Option<Vec<String>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookConfig {
-    #[serde(deserialize_with = "config_values::line")]
-    pub url: String,
-    pub token_file: Option<PathBuf>,
 }
 
 /// A collector that results are sent to.
@@ -50,12 +37,6 @@ pub struct CollectorSection {
     pub token_file: Option<PathBuf>,
     /// CA certificates for the collector as PEM; absent: those of the system.
     pub ca_file: Option<PathBuf>,
-    /// The maximum number of bytes kept for the collector beyond `[retain]`.
-    #[serde(
-        default = "default_spool_bytes",
-        deserialize_with = "config_values::bytes::<_, _, u64, MIN_SPOOL_BYTES, MAX_SPOOL_BYTES>"
-    )]
-    pub spool_bytes: u64,
 }
 
 /// A ClickHouse database that agents share, to which results are sent.
@@ -73,19 +54,9 @@ pub struct DatabaseSection {
     /// Name of the cluster in the servers' configuration; absent: a single server.
     #[serde(default, deserialize_with = "config_values::name")]
     pub cluster: Option<String>,
-    /// The maximum number of bytes kept for the database beyond `[retain]`.
-    #[serde(
-        default = "default_spool_bytes",
-        deserialize_with = "config_values::bytes::<_, _, u64, MIN_SPOOL_BYTES, MAX_SPOOL_BYTES>"
-    )]
-    pub spool_bytes: u64,
     /// The retention of runs and values in the database; absent: this agent deletes nothing there.
     #[serde(default, deserialize_with = "config_values::duration::<_, _, DAY_S, MAX_RETAIN_S>")]
     pub retain: Option<Duration>,
-}
-
-fn default_spool_bytes() -> u64 {
-    DEFAULT_SPOOL_BYTES
 }
 
 fn default_database() -> String {
@@ -137,11 +108,8 @@ impl WatchFileReader<'_, '_> {
             SecretFileState::Private => return,
             SecretFileState::Unreadable(why) => (
                 format!("cannot read {name}: {why}"),
-                "write the token into this file, readable by the agent's user".to_owned(),
+                "write the token into its first line, readable by the agent's user".to_owned(),
             ),
-            SecretFileState::Empty => {
-                (format!("{name} is empty"), "write the token into its first line".to_owned())
-            }
             SecretFileState::Open(mode) => (
                 format!("{name} can be read by other users (mode {mode:03o})"),
                 format!("run `chmod 600 {}`", name.trim_matches('`')),
@@ -169,15 +137,6 @@ impl WatchFileReader<'_, '_> {
     }
 
     pub(super) fn check_notify(&self, section: &NotifySection) {
-        if let Some(webhook) = &section.webhook {
-            let at = "notify.webhook.url";
-            self.check_url(at, &webhook.url, &["https", "http"]);
-            self.check_secret("notify.webhook.token_file", webhook.token_file.as_deref());
-            if webhook.token_file.is_some() && webhook.url.starts_with("http://") {
-                let what = "would send the token unencrypted";
-                self.document.add(at, what, "use https, or remove token_file");
-            }
-        }
         if let Some(words) = &section.command {
             let has_path = words.first().is_some_and(|it| it.starts_with('/'));
             if !has_path || words.len() > MAX_COMMAND_WORDS {

@@ -69,7 +69,7 @@ fn check_targets(
 
 fn check_interval(measure: &MeasureConfig, document: &ConfigDocument<'_>) {
     let runs = count_runs_per_path(measure);
-    let needs = measure.kind.min_duration() * runs;
+    let needs = measure.min_duration() * runs;
     if needs <= measure.every {
         return;
     }
@@ -77,7 +77,7 @@ fn check_interval(measure: &MeasureConfig, document: &ConfigDocument<'_>) {
     let what = format!(
         "{} is shorter than its runs: {runs} x {} s{both}",
         format_long_duration(measure.every),
-        format_seconds(measure.kind.min_duration())
+        format_seconds(measure.min_duration())
     );
     let advice = format!("write at least {} s, or shorten the run", format_seconds(needs));
     document.add(&format!("{}.every", measure.at), what, advice);
@@ -92,7 +92,7 @@ fn check_budget(
     let pairs = mesh_rounds::list_pairs(file, &measure.sets, agents);
     let most = pairs
         .iter()
-        .map(|(one, other)| measure.kind.max_bytes(find_path_rate(file, *one, *other)))
+        .map(|(one, other)| measure.max_bytes(find_path_rate(file, *one, *other)))
         .max();
     let Some(most) = most.filter(|_| measure.kind != MeasureKind::Host) else {
         return;
@@ -153,7 +153,7 @@ fn check_mesh_cycle(file: &WatchFile, document: &ConfigDocument<'_>) {
         return;
     };
     let cycle = Duration::from_micros(turns.cycle_us.unsigned_abs());
-    let heavy: Vec<&MeasureConfig> = file.measures.iter().filter(|it| it.kind.is_heavy()).collect();
+    let heavy: Vec<&MeasureConfig> = file.measures.iter().filter(|it| it.is_heavy()).collect();
     let share = |it: &MeasureConfig| cycle.as_secs_f64() / it.every.as_secs_f64();
     let asked: f64 = heavy.iter().map(|it| share(it)).sum();
     let quickest = heavy.iter().min_by_key(|it| it.every);

@@ -33,8 +33,7 @@ fn some_planned() -> impl Strategy<Value = OutboxItem> {
     let pair = prop::option::of(some_pair());
     (name(), any::<i64>(), name(), pair, outcome).prop_map(
         |(id, due_us, measurement, pair, outcome)| {
-            let planned = PlannedRun { id, due_us, measurement, pair };
-            OutboxItem::Planned(PlannedEntry { planned, outcome })
+            OutboxItem::Planned(PlannedRun { id, due_us, measurement, pair, outcome })
         },
     )
 }

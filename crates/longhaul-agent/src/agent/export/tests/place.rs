@@ -76,7 +76,7 @@ impl ExportFolder {
             "[agent]\nname = \"dtn2\"\n[[host]]\nname = \"cern\"\n[[target]]\nhost = \"cern\"\n\
              [[measure]]\nname = \"m\"\nkind = \"path\"\nevery = \"1 h\"\n\
              [collector]\nurl = \"https://localhost:{port}\"\ntoken_file = \"{token}\"\n\
-             ca_file = \"cert.pem\"\nspool_bytes = \"1 MiB\"\n[retain]\nruns = \"1 d\""
+             ca_file = \"cert.pem\""
         );
         self.desk("here", &text)
     }
@@ -127,6 +127,7 @@ pub(super) fn planned(number: usize) -> PlannedRun {
         due_us: 1,
         measurement: "m".to_owned(),
         pair: Some(pair()),
+        outcome: None,
     }
 }
 
@@ -184,7 +185,7 @@ pub(super) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 pub(super) fn waits(archive: &Archive) -> u64 {
-    archive.backlog(0).expect("a backlog").items
+    archive.backlog().expect("a backlog").items
 }
 
 pub(super) fn on_loopback() -> SocketAddr {
