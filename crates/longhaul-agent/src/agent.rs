@@ -8,7 +8,7 @@
 //! - [`analysis_worker`]: detection and diagnosis; [`follow_ups`]: follow-up measurements; [`notifier`]:
 //!   notifications
 //! - [`export`]: sends results to a collector or database; [`shared_database`]: the shared database
-//! - [`agent_folder`]: files of the agent; [`budget_store`]: used budgets; [`daily_retention`]: deletes expired data
+//! - [`agent_folder`]: files of the agent; [`daily_retention`]: deletes expired data
 //! - [`clocks`]: clocks; [`agent_log`]: log; [`service_manager`]: systemd notifications
 //! - [`shared_state`]: state shared by agent and API
 
@@ -16,7 +16,6 @@ mod agent_folder;
 mod agent_log;
 mod analysis_worker;
 mod archive_writer;
-mod budget_store;
 mod clocks;
 mod daily_retention;
 mod event_loop;

@@ -1,7 +1,5 @@
 //! Connection settings for ClickHouse.
 
-use std::fmt;
-
 /// Settings of a connection to ClickHouse.
 #[derive(Clone)]
 pub struct ClickHouseOptions {
@@ -30,17 +28,5 @@ impl Default for ClickHouseOptions {
             cluster: None,
             adapt_sql: None,
         }
-    }
-}
-
-impl fmt::Debug for ClickHouseOptions {
-    /// Omits the password.
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Options")
-            .field("urls", &self.urls)
-            .field("database", &self.database)
-            .field("user", &self.user)
-            .field("cluster", &self.cluster)
-            .finish_non_exhaustive()
     }
 }

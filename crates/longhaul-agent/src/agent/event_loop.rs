@@ -1,9 +1,9 @@
 //! The event loop of the agent.
 
+use super::agent_folder;
 use super::agent_log::AgentLog;
 use super::analysis_worker::{AnalysisResult, AnalysisWorker};
 use super::archive_writer::PlanUpdate;
-use super::budget_store::BudgetStore;
 use super::clocks::read_clock_times;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
@@ -13,9 +13,11 @@ use super::run_tasks::{RunFinished, RunLauncher, RunOutcome, StoredRun};
 use super::service_manager::ServiceManager;
 use super::shared_state::{JobRequest, LiveUpdate, SharedState};
 use super::spool_recovery;
+use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::{AttemptOutcome, MissedReason, RunId, RunSchedule};
 use longhaul_store::history_store;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -27,7 +29,9 @@ const MAX_SLEEP: Duration = Duration::from_secs(30);
 /// The state of the event loop.
 pub struct EventLoop {
     pub schedule: RunSchedule,
-    pub budget_store: BudgetStore,
+    /// Stores the bytes sent today, because a daily budget must survive a restart.
+    pub budget_path: PathBuf,
+    pub saved_budget: BudgetUsage,
     pub pending_runs: PendingRuns,
     pub state: Arc<SharedState>,
     pub launcher: RunLauncher,
@@ -62,7 +66,11 @@ impl EventLoop {
 
     /// Passes the notes of the schedule to the archive and updates the counters for the page.
     pub fn record_decisions(&mut self) {
-        self.budget_store.save(self.schedule.budget_usage());
+        let budget = self.schedule.budget_usage();
+        if self.saved_budget != *budget {
+            agent_folder::save_json(&self.budget_path, budget);
+            self.saved_budget = budget.clone();
+        }
         let notes = self.schedule.take_notes();
         if !notes.is_empty() {
             self.pending_runs.record_notes(notes, &self.state, &self.launcher.writer, self.log);

@@ -1,7 +1,7 @@
 //! Converts the output of a run into what the archive stores: report, pairs and series values.
 
+use crate::path_traces::parse_time_us;
 use crate::watch::measure_jobs::MeasureJob;
-use jiff::Timestamp;
 use longhaul_history::change_detection::report_points::extract_points;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{AnyReport, ReportKind, ThroughputReport};
@@ -108,10 +108,8 @@ pub fn fill_run(
     far: Option<&str>,
 ) -> Result<(), ReportReadError> {
     let began = &report.run().started_at;
-    let began: Timestamp = began
-        .parse()
-        .map_err(|_| ReportReadError::Time(began.chars().take(MAX_TIME_CHARS).collect()))?;
-    run.at_us = began.as_microsecond();
+    run.at_us = parse_time_us(began)
+        .ok_or_else(|| ReportReadError::Time(began.chars().take(MAX_TIME_CHARS).collect()))?;
     run.readings = extract_points(report, Some(near), far)
         .into_iter()
         .map(|(pair, quantity, point)| SeriesReading { pair, quantity, point })

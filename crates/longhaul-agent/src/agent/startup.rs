@@ -1,25 +1,24 @@
 //! Startup of the agent: checks its requirements, recovers earlier runs and starts all tasks.
 
-use super::agent_folder::AgentFolder;
+use super::agent_folder::{self, AgentFolder};
 use super::agent_log::AgentLog;
 use super::analysis_worker::AnalysisWorker;
 use super::archive_writer::ArchiveWriter;
-use super::budget_store::BudgetStore;
-use super::clocks::read_clock_times;
+use super::clocks::{read_clock_times, read_wall_us};
 use super::daily_retention;
 use super::event_loop::{EventLoop, LoopChannels};
 use super::export;
-use super::finished_run::RunOwner;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
 use super::pending_runs::PendingRuns;
-use super::process_runner::{ProcessRunner, SpoolFiles};
+use super::process_runner::ProcessRunner;
 use super::run_tasks::RunLauncher;
 use super::service_manager::ServiceManager;
-use super::shared_state::{ArchiveOpener, SharedState};
+use super::shared_state::{ArchiveOpener, JobRequest, SharedState};
 use super::spool_recovery;
 use crate::agent_error::AgentError;
 use crate::api::api_tls;
+use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::RunSchedule;
 use crate::watch::watch_file::WatchFile;
 use longhaul_store::Archive;
@@ -39,6 +38,7 @@ const MAX_QUEUED_RUNS: usize = 1024;
 /// Older events are not notified after a restart.
 const MAX_NOTIFY_AGE_US: i64 = 7 * 86_400_000_000;
 const MAX_EVENTS: u32 = 1000;
+const MAX_BUDGET_BYTES: u64 = 4 << 20;
 
 /// The watch file that the agent was started with, and what else the user chose.
 #[derive(Debug)]
@@ -102,10 +102,22 @@ pub async fn start_agent(
         log.warn(&warning);
     }
     let (end, ending) = watch::channel(false);
-    let builder = AgentBuilder { origin, archive: &path, folder: &folder, log };
-    let (mut agent, channels, earlier, archive_thread) = builder.build_event_loop(file, ending)?;
-    announce_startup(&agent, &path, listener.local_addr(), &earlier);
-    let left = tokio::spawn(spool_recovery::recover_spool(agent.launcher.clone(), earlier.spooled));
+    let open_archive = make_archive_opener(&path, export::has_export_destination(&file));
+    let mut archive = open_archive()?;
+    let spooled = spool_recovery::list_spooled_runs(&folder.spool_path());
+    let ids: HashSet<String> = spooled.iter().map(|(_, it)| it.planned_id.clone()).collect();
+    let missed = spool_recovery::settle_abandoned_runs(&mut archive, &ids)?;
+    let (state, requests) =
+        SharedState::new(open_archive, file.into(), origin.folder.clone(), read_wall_us());
+    let runner = ProcessRunner {
+        program: std::env::current_exe().map_err(AgentError::Host)?,
+        spool: folder.spool_path(),
+        end: ending,
+    };
+    let (mut agent, channels, archive_thread) =
+        build_event_loop(state, requests, archive, &folder, runner, &path, log)?;
+    announce_startup(&agent, &path, listener.local_addr(), spooled.len(), missed);
+    let left = tokio::spawn(spool_recovery::recover_spool(agent.launcher.clone(), spooled));
     let state = Arc::clone(&agent.state);
     tokio::spawn(daily_retention::run_retention(Arc::clone(&state), log));
     let (stop, stopped) = watch::channel(false);
@@ -128,80 +140,50 @@ pub async fn start_agent(
     })
 }
 
-/// Runs that an earlier process left behind.
-struct LeftoverRuns {
-    spooled: Vec<(SpoolFiles, RunOwner)>,
-    /// The number of planned runs that were marked as missed.
-    missed: u64,
-}
-
-/// The inputs from which the agent is built.
-struct AgentBuilder<'a> {
-    origin: &'a AgentOptions,
-    archive: &'a Path,
-    folder: &'a AgentFolder,
+fn build_event_loop(
+    state: Arc<SharedState>,
+    requests: mpsc::Receiver<JobRequest>,
+    archive: Archive,
+    folder: &AgentFolder,
+    runner: ProcessRunner,
+    path: &Path,
     log: AgentLog,
-}
-
-impl AgentBuilder<'_> {
-    fn build_event_loop(
-        &self,
-        file: WatchFile,
-        end: watch::Receiver<bool>,
-    ) -> Result<(EventLoop, LoopChannels, LeftoverRuns, std::thread::JoinHandle<()>), AgentError>
-    {
-        let (origin, log) = (self.origin, self.log);
-        let open_archive = make_archive_opener(self.archive, export::has_export_destination(&file));
-        let mut archive = open_archive()?;
-        let now = read_clock_times();
-        let file = Arc::new(file);
-        let (state, orders) =
-            SharedState::new(open_archive, Arc::clone(&file), origin.folder.clone(), now.wall_us);
-        let last_planned_us = archive.last_planned_us()?;
-        let earlier = self.find_leftover_runs(&mut archive)?;
-        let (writer, archive_thread) =
-            ArchiveWriter::start(archive, log).map_err(AgentError::Host)?;
-        let (finished_sender, finished_runs) = mpsc::channel(MAX_QUEUED_RUNS);
-        let (inquiry, analysis_results) =
-            AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file))
-                .map_err(AgentError::Host)?;
-        let seed = crate::watch::hash_random::hash_text(&file.agent.name);
-        let spent = BudgetStore::load(self.folder.file_path("spent.json"));
-        let agent = EventLoop {
-            schedule: RunSchedule::new(&file, seed)
-                .resume_from(last_planned_us)
-                .with_usage(spent.usage()),
-            budget_store: spent,
-            pending_runs: PendingRuns::default(),
-            follow_ups: FollowUpRequests::default(),
-            notifier: EventNotifier::start(&state, self.folder, log),
-            service: ServiceManager::new(),
-            running: HashMap::new(),
-            state,
-            launcher: RunLauncher {
-                runner: ProcessRunner {
-                    program: std::env::current_exe().map_err(AgentError::Host)?,
-                    spool: self.folder.spool_path(),
-                    end,
-                },
-                writer,
-                archive: self.archive.to_owned(),
-                folder: origin.folder.clone(),
-                finished_runs: finished_sender,
-            },
-            analysis: inquiry,
-            log,
-        };
-        let channels = LoopChannels { finished_runs, analysis_results, requests: orders };
-        Ok((agent, channels, earlier, archive_thread))
-    }
-
-    fn find_leftover_runs(&self, archive: &mut Archive) -> Result<LeftoverRuns, AgentError> {
-        let spooled = spool_recovery::list_spooled_runs(&self.folder.spool_path());
-        let ids: HashSet<String> = spooled.iter().map(|(_, it)| it.planned_id.clone()).collect();
-        let missed = spool_recovery::settle_abandoned_runs(archive, &ids)?;
-        Ok(LeftoverRuns { spooled, missed })
-    }
+) -> Result<(EventLoop, LoopChannels, std::thread::JoinHandle<()>), AgentError> {
+    let file = state.file();
+    let last_planned_us = archive.last_planned_us()?;
+    let (writer, archive_thread) = ArchiveWriter::start(archive, log).map_err(AgentError::Host)?;
+    let (finished_sender, finished_runs) = mpsc::channel(MAX_QUEUED_RUNS);
+    let (analysis, analysis_results) =
+        AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file))
+            .map_err(AgentError::Host)?;
+    let seed = crate::watch::hash_random::hash_text(&file.agent.name);
+    let budget_path = folder.file_path("spent.json");
+    // An unreadable file counts as empty.
+    let saved_budget: BudgetUsage =
+        agent_folder::load_json(&budget_path, MAX_BUDGET_BYTES).unwrap_or_default();
+    let agent = EventLoop {
+        schedule: RunSchedule::new(&file, seed)
+            .resume_from(last_planned_us)
+            .with_usage(&saved_budget),
+        budget_path,
+        saved_budget,
+        pending_runs: PendingRuns::default(),
+        follow_ups: FollowUpRequests::default(),
+        notifier: EventNotifier::start(&state, folder, log),
+        service: ServiceManager::new(),
+        running: HashMap::new(),
+        launcher: RunLauncher {
+            runner,
+            writer,
+            archive: path.to_owned(),
+            folder: state.folder.clone(),
+            finished_runs: finished_sender,
+        },
+        state,
+        analysis,
+        log,
+    };
+    Ok((agent, LoopChannels { finished_runs, analysis_results, requests }, archive_thread))
 }
 
 /// Requests notifications for events that an earlier process detected but did not deliver.
@@ -228,7 +210,8 @@ fn announce_startup(
     agent: &EventLoop,
     archive: &Path,
     page: io::Result<SocketAddr>,
-    earlier: &LeftoverRuns,
+    spooled: usize,
+    missed: u64,
 ) {
     let file = agent.state.file();
     let scheme = if file.api.tls_files().is_some() { "https" } else { "http" };
@@ -237,8 +220,8 @@ fn announce_startup(
         agent: &file.agent.name,
         page: &page,
         archive,
-        missed: earlier.missed,
-        spooled: earlier.spooled.len(),
+        missed,
+        spooled,
         next: list_next_runs(agent),
         jobs: agent.schedule.jobs().count(),
     };

@@ -5,14 +5,12 @@ use super::api_error::ApiError;
 use super::query_params::QueryParams;
 use super::shape::agent_rows::{About, AgentAbout, ArchiveAbout};
 use crate::agent::export::read_wall_us;
-use crate::watch::watch_file::WatchFile;
 use crate::watch::{DAY_US, measure_jobs};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use jiff::Timestamp;
 use longhaul_store::history_store::TimeRange;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The agent: version, archive, and today's runs.
@@ -36,20 +34,12 @@ pub async fn about(
         archive: ArchiveAbout { kind: "SQLite".to_owned(), bytes: Some(bytes) },
         agent: AgentAbout {
             name: file.agent.name.clone(),
-            targets: count_targets(&file),
+            targets: measure_jobs::count_target_hosts(&file) as u64,
             planned_today: counts.planned,
             missed_today: counts.missed,
             takes_orders: shared.access.authorize_run_request(&headers).is_ok(),
         },
     }))
-}
-
-/// Returns the number of hosts that the agent measures.
-fn count_targets(file: &WatchFile) -> u64 {
-    let far = file.measures.iter();
-    let far: BTreeSet<usize> =
-        far.flat_map(|it| measure_jobs::list_target_hosts(file, it)).collect();
-    far.len() as u64
 }
 
 /// Returns the UTC day that contains `now_us`.

@@ -8,7 +8,7 @@ use super::watch_file::{HostSetKind, MeasureConfig, MeasureDirections, MeasureKi
 use super::{SECOND_US, mesh_rounds};
 use longhaul_model::units::Rate;
 use longhaul_report::summary_lines::format_measurement;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,11 +146,12 @@ impl MeshTurns {
 
     fn start_window(
         &self,
-        hosts: (usize, usize),
+        own: usize,
+        far: usize,
         second: bool,
         lasts_us: i64,
     ) -> Option<StartWindow> {
-        let round = i64::from(self.rounds.round_of(hosts.0, hosts.1)?);
+        let round = i64::from(self.rounds.round_of(own, far)?);
         Some(StartWindow {
             cycle_us: self.cycle_us(),
             opens_us: round * self.turn_us + if second { self.half_us } else { 0 },
@@ -180,26 +181,38 @@ pub fn find_path_rate(file: &WatchFile, one: usize, other: usize) -> Rate {
     links.chain(own).min().unwrap_or(DEFAULT_RATE)
 }
 
-/// Returns the jobs of the file's agent in a stable order.
+/// Returns the jobs of the file's agent in a stable order. Those of one measurement are spread over
+/// its interval.
 pub fn build_jobs(file: &WatchFile, turns: Option<&MeshTurns>, seed: u64) -> Vec<MeasureJob> {
-    let parts = ResourceTable::new(file);
+    let builder = JobBuilder { file, turns, seed, parts: ResourceTable::new(file) };
+    let agent = hash_text(&file.agent.name);
     let mut jobs = Vec::new();
     for (index, measure) in file.measures.iter().enumerate() {
         let measure = Arc::new(measure.clone());
         let begin = jobs.len();
         if measure.kind == MeasureKind::Host {
-            jobs.push(build_job(file, &measure, None, false, &parts));
+            jobs.push(builder.build_job(&measure, None, false));
         }
+        let is_reverse = measure.directions == MeasureDirections::Reverse;
         for far in list_target_hosts(file, &measure) {
-            let second =
-                measure.directions == MeasureDirections::Both && count_runs_per_path(&measure) == 2;
-            let first_is_back = measure.directions == MeasureDirections::Reverse;
-            jobs.push(build_job(file, &measure, Some(far), first_is_back, &parts));
-            if second {
-                jobs.push(build_job(file, &measure, Some(far), true, &parts));
+            if !is_reverse {
+                jobs.push(builder.build_job(&measure, Some(far), false));
+            }
+            if is_reverse || count_runs_per_path(&measure) == 2 {
+                jobs.push(builder.build_job(&measure, Some(far), true));
             }
         }
-        spread_jobs(&mut jobs[begin..], index as i64, file, turns, seed);
+        let number = (jobs.len() - begin) as i128;
+        for (place, job) in jobs[begin..].iter_mut().enumerate() {
+            job.offset_us = if let Some(gate) = &job.window {
+                // Measurements that share turns use different cycles.
+                index as i64 * gate.cycle_us
+            } else {
+                let first = draw_number(hash_text(&measure.name), &[agent]) % job.every_us as u64;
+                let share = i128::from(job.every_us) * place as i128 / number;
+                (first as i64 + share as i64) % job.every_us
+            };
+        }
     }
     jobs
 }
@@ -227,6 +240,12 @@ pub fn list_target_hosts(file: &WatchFile, measure: &MeasureConfig) -> Vec<usize
     far
 }
 
+/// Returns the number of hosts that the agent measures.
+pub fn count_target_hosts(file: &WatchFile) -> usize {
+    let far = file.measures.iter().flat_map(|measure| list_target_hosts(file, measure));
+    far.collect::<HashSet<usize>>().len()
+}
+
 /// Returns a job that the file does not contain, such as a measurement that an event requests. It
 /// uses the same locks as all others and, in a mesh, the turn of its pair.
 pub fn build_single_job(
@@ -236,84 +255,63 @@ pub fn build_single_job(
     far: usize,
     back: bool,
 ) -> MeasureJob {
-    let mut once = build_job(file, &Arc::new(measure), Some(far), back, &ResourceTable::new(file));
-    if let Some(turns) = turns.filter(|_| once.heavy) {
-        once.window = turns.start_window((file.agent.host, far), back, once.max_duration_us);
-    }
-    once
+    let builder = JobBuilder { file, turns, seed: 0, parts: ResourceTable::new(file) };
+    builder.build_job(&Arc::new(measure), Some(far), back)
 }
 
-fn build_job(
-    file: &WatchFile,
-    measure: &Arc<MeasureConfig>,
-    far: Option<usize>,
-    back: bool,
-    parts: &ResourceTable,
-) -> MeasureJob {
-    let own = file.agent.host;
-    let name = |host: usize| -> Arc<str> { file.hosts[host].name.as_str().into() };
-    let (near, other) = (name(own), name(far.unwrap_or(own)));
-    let (from, to) = if back { (other, near) } else { (near, other) };
-    let key = JobKey { measure: measure.name.as_str().into(), from, to };
-    let heavy = measure.is_heavy();
-    let label = format!("measurement {} {} > {}", key.measure, key.from, key.to);
-    let mut needs: Vec<PathResource> = vec![label.into()];
-    let mut beside = Vec::new();
-    if let Some(far) = far {
-        let numbers = parts.pair_resources(own, far);
-        let shared = if heavy { &mut needs } else { &mut beside };
-        shared.extend(numbers.iter().map(|number| parts.resource(*number).clone()));
-    }
-    let rate = find_path_rate(file, own, far.unwrap_or(own));
-    MeasureJob {
-        target: far.map(name),
-        heavy,
-        exclusive: needs,
-        shared: beside,
-        max_duration_us: to_micros(measure.max_duration()),
-        max_bytes: measure.max_bytes(rate),
-        every_us: to_micros(measure.every),
-        jitter_us: to_micros(measure.jitter),
-        offset_us: 0,
-        window: None,
-        jitter_seed: 0,
-        measure: Arc::clone(measure),
-        key,
-    }
-}
-
-/// Spreads the jobs of one measurement over its interval, and assigns turns to heavy jobs of a
-/// mesh.
-fn spread_jobs(
-    jobs: &mut [MeasureJob],
-    index: i64,
-    file: &WatchFile,
-    turns: Option<&MeshTurns>,
+/// What jobs are built from.
+struct JobBuilder<'a> {
+    file: &'a WatchFile,
+    turns: Option<&'a MeshTurns>,
+    /// The seed of the jitter.
     seed: u64,
-) {
-    let number = jobs.len() as i64;
-    let hosts = file.hosts.iter().enumerate();
-    let places: HashMap<&str, usize> = hosts.map(|(at, host)| (host.name.as_str(), at)).collect();
-    let own = file.agent.host;
-    let agent = hash_text(&file.agent.name);
-    for (place, job) in jobs.iter_mut().enumerate() {
-        let words =
-            [agent, hash_text(&job.key.measure), hash_text(&job.key.from), hash_text(&job.key.to)];
-        job.jitter_seed = draw_number(seed, &words);
-        let far = job.target.as_deref().and_then(|far| places.get(far).copied());
-        let back =
-            *job.key.from != *file.agent.name && job.measure.directions == MeasureDirections::Both;
-        job.window = turns
-            .filter(|_| job.heavy)
-            .zip(far)
-            .and_then(|(turns, far)| turns.start_window((own, far), back, job.max_duration_us));
-        job.offset_us = if let Some(gate) = &job.window {
-            // Measurements that share turns use different cycles.
-            index * gate.cycle_us
-        } else {
-            let begin = draw_number(hash_text(&job.key.measure), &[agent]) % job.every_us as u64;
-            let share = i128::from(job.every_us) * place as i128 / i128::from(number);
-            (begin as i64 + share as i64) % job.every_us
-        };
+    parts: ResourceTable,
+}
+
+impl JobBuilder<'_> {
+    fn build_job(
+        &self,
+        measure: &Arc<MeasureConfig>,
+        far: Option<usize>,
+        back: bool,
+    ) -> MeasureJob {
+        let own = self.file.agent.host;
+        let name = |host: usize| -> Arc<str> { self.file.hosts[host].name.as_str().into() };
+        let (near, other) = (name(own), name(far.unwrap_or(own)));
+        let (from, to) = if back { (other, near) } else { (near, other) };
+        let key = JobKey { measure: measure.name.as_str().into(), from, to };
+        let label = format!("measurement {} {} > {}", key.measure, key.from, key.to);
+        let mut exclusive: Vec<PathResource> = vec![label.into()];
+        let mut shared = Vec::new();
+        let heavy = measure.is_heavy();
+        let max_duration_us = to_micros(measure.max_duration());
+        let mut window = None;
+        if let Some(far) = far {
+            let numbers = self.parts.pair_resources(own, far);
+            let needs = if heavy { &mut exclusive } else { &mut shared };
+            needs.extend(numbers.iter().map(|number| self.parts.resource(*number).clone()));
+            let is_second = back && measure.directions == MeasureDirections::Both;
+            window = self
+                .turns
+                .filter(|_| heavy)
+                .and_then(|turns| turns.start_window(own, far, is_second, max_duration_us));
+        }
+        let rate = find_path_rate(self.file, own, far.unwrap_or(own));
+        let words = [&*self.file.agent.name, &*key.measure, &*key.from, &*key.to].map(hash_text);
+        MeasureJob {
+            target: far.map(name),
+            heavy,
+            exclusive,
+            shared,
+            max_duration_us,
+            max_bytes: measure.max_bytes(rate),
+            every_us: to_micros(measure.every),
+            jitter_us: to_micros(measure.jitter),
+            offset_us: 0,
+            window,
+            jitter_seed: draw_number(self.seed, &words),
+            measure: Arc::clone(measure),
+            key,
+        }
     }
 }

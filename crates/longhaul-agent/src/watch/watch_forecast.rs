@@ -2,12 +2,14 @@
 
 use super::DAY_US;
 use super::measure_jobs::{
-    MeshTurns, count_runs_per_path, find_path_rate, list_target_hosts, to_micros,
+    MeshTurns, count_runs_per_path, count_target_hosts, find_path_rate, list_target_hosts,
+    to_micros,
 };
 use super::mesh_rounds;
-use super::path_resources::{PathResource, ResourceTable};
+use super::path_resources::ResourceTable;
 use super::watch_file::{MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of busiest resources in a forecast.
 const SHARES_SHOWN: usize = 3;
@@ -82,10 +84,6 @@ pub struct MeshForecast {
 pub fn build_forecast(file: &WatchFile) -> WatchForecast {
     let measures: Vec<MeasureForecast> =
         file.measures.iter().map(|it| forecast_measure(file, it)).collect();
-    let mut targets: Vec<usize> =
-        file.measures.iter().flat_map(|measure| list_target_hosts(file, measure)).collect();
-    targets.sort_unstable();
-    targets.dedup();
     let heavy = measures.iter().filter(|it| it.heavy && it.runs > 0);
     let rounds = heavy.map(|it| HeavyRound {
         measure: it.name.clone(),
@@ -94,7 +92,7 @@ pub fn build_forecast(file: &WatchFile) -> WatchForecast {
     let mut shares = compute_shares(file);
     shares.truncate(SHARES_SHOWN);
     WatchForecast {
-        targets: targets.len(),
+        targets: count_target_hosts(file),
         pairs: count_pairs(file),
         bytes_per_day: measures.iter().fold(0_u64, |sum, it| sum.saturating_add(it.bytes_per_day)),
         runs_per_day: measures.iter().map(|it| it.runs_per_day).sum(),
@@ -107,7 +105,7 @@ pub fn build_forecast(file: &WatchFile) -> WatchForecast {
 }
 
 fn count_pairs(file: &WatchFile) -> usize {
-    let mut found = std::collections::BTreeSet::new();
+    let mut found = BTreeSet::new();
     for measure in file.measures.iter().filter(|it| it.kind != MeasureKind::Host) {
         for far in list_target_hosts(file, measure) {
             if measure.directions != MeasureDirections::Reverse {
@@ -129,15 +127,14 @@ fn forecast_measure(file: &WatchFile, measure: &MeasureConfig) -> MeasureForecas
         MeasureKind::Host => 1,
         _ => far.len() as u64 * each,
     };
-    let every_us = to_micros(measure.every);
-    let per_day = DAY_US as f64 / every_us as f64;
+    let per_day = runs_per_day(measure);
     let most = far.iter().map(|far| measure.max_bytes(find_path_rate(file, own, *far)));
     let bytes: u128 = most.clone().map(|bytes| u128::from(bytes * each)).sum();
     MeasureForecast {
         name: measure.name.clone(),
         kind: measure.kind.word(),
         heavy: measure.is_heavy(),
-        every_us,
+        every_us: to_micros(measure.every),
         runs,
         max_duration_us: to_micros(measure.max_duration()),
         runs_per_day: runs as f64 * per_day,
@@ -151,37 +148,35 @@ fn forecast_measure(file: &WatchFile, measure: &MeasureConfig) -> MeasureForecas
 pub fn compute_shares(file: &WatchFile) -> Vec<ResourceShare> {
     let parts = ResourceTable::new(file);
     let agents = mesh_rounds::list_agents(file);
-    let mut runs = vec![vec![0_u64; file.measures.len()]; parts.count()];
-    for (index, measure) in file.measures.iter().enumerate() {
-        if !measure.is_heavy() {
-            continue;
-        }
+    let mut shares: BTreeMap<usize, ResourceShare> = BTreeMap::new();
+    for measure in file.measures.iter().filter(|it| it.is_heavy()) {
+        let mut pairs: BTreeMap<usize, u32> = BTreeMap::new();
         for (one, other) in mesh_rounds::list_pairs(file, &measure.sets, &agents) {
             for need in parts.pair_resources(one, other) {
-                runs[need][index] += u64::from(count_runs_per_path(measure));
+                *pairs.entry(need).or_default() += 1;
             }
         }
+        let per_pair = f64::from(count_runs_per_path(measure)) * runs_per_day(measure);
+        let lasts_us = to_micros(measure.max_duration());
+        for (need, pairs) in pairs {
+            let runs = f64::from(pairs) * per_pair;
+            let share = shares.entry(need).or_insert_with(|| ResourceShare {
+                resource: parts.resource(need).to_string(),
+                share: 0.0,
+                measures: Vec::new(),
+            });
+            share.share += runs * lasts_us as f64 / DAY_US as f64;
+            share.measures.push((measure.name.clone(), runs, lasts_us));
+        }
     }
-    let mut shares: Vec<ResourceShare> = runs
-        .iter()
-        .enumerate()
-        .map(|(need, runs)| compute_share(file, parts.resource(need), runs))
-        .filter(|share| share.share > 0.0)
-        .collect();
+    let mut shares: Vec<ResourceShare> = shares.into_values().collect();
     shares.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.resource.cmp(&b.resource)));
     shares
 }
 
-fn compute_share(file: &WatchFile, need: &PathResource, runs: &[u64]) -> ResourceShare {
-    let heavy = file.measures.iter().zip(runs).filter(|(_, runs)| **runs > 0);
-    let of: Vec<(String, f64, i64)> = heavy
-        .map(|(measure, runs)| {
-            let per_day = *runs as f64 * DAY_US as f64 / to_micros(measure.every) as f64;
-            (measure.name.clone(), per_day, to_micros(measure.max_duration()))
-        })
-        .collect();
-    let held: f64 = of.iter().map(|(_, runs, lasts)| runs * *lasts as f64).sum();
-    ResourceShare { resource: need.to_string(), share: held / DAY_US as f64, measures: of }
+/// Returns how often a measurement is due in a day.
+fn runs_per_day(measure: &MeasureConfig) -> f64 {
+    DAY_US as f64 / to_micros(measure.every) as f64
 }
 
 /// Returns the forecast of the mesh, if there is one.

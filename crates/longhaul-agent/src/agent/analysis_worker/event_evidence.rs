@@ -2,8 +2,8 @@
 
 use super::detector_series;
 use super::other_paths::{self, OtherPaths};
+use crate::path_traces::parse_time_us;
 use crate::watch::watch_file::WatchFile;
-use jiff::Timestamp;
 use longhaul_history::change_detection::series_sample::median_spacing_us;
 use longhaul_history::event::{
     ChangeEvidence, EvidenceReport, OtherPathChange, RouteChangeBaseRate, UnchangedPath,
@@ -30,6 +30,12 @@ pub struct DatedReport {
     pub at_us: i64,
     pub forward: bool,
     pub report: AnyReport,
+}
+
+impl DatedReport {
+    fn borrow<'a, R>(&self, report: &'a R) -> EvidenceReport<'a, R> {
+        EvidenceReport { at_us: self.at_us, forward: self.forward, report }
+    }
 }
 
 #[derive(Default)]
@@ -87,10 +93,9 @@ impl EventEvidence {
             return Ok(());
         };
         let run = report.run();
-        let Ok(began) = run.started_at.parse::<Timestamp>() else {
+        let Some(at_us) = parse_time_us(&run.started_at) else {
             return Ok(());
         };
-        let at_us = began.as_microsecond();
         // Runs of other agents come through the collector and carry the names of their hosts.
         let forward = match &event.pair {
             pair if pair.from == own => true,
@@ -119,21 +124,12 @@ impl EventEvidence {
             open_events: self.earlier.iter().filter(|earlier| earlier.id != event.id).collect(),
             ..ChangeEvidence::default()
         };
-        for DatedReport { at_us, forward, report } in &self.reports {
-            let (at_us, forward) = (*at_us, *forward);
-            match report {
-                AnyReport::Path(report) => {
-                    evidence.paths.push(EvidenceReport { at_us, forward, report });
-                }
-                AnyReport::Throughput(report) => {
-                    evidence.throughput.push(EvidenceReport { at_us, forward, report });
-                }
-                AnyReport::Available(report) => {
-                    evidence.available.push(EvidenceReport { at_us, forward, report });
-                }
-                AnyReport::Host(report) => {
-                    evidence.hosts.push(EvidenceReport { at_us, forward, report });
-                }
+        for it in &self.reports {
+            match &it.report {
+                AnyReport::Path(report) => evidence.paths.push(it.borrow(report)),
+                AnyReport::Throughput(report) => evidence.throughput.push(it.borrow(report)),
+                AnyReport::Available(report) => evidence.available.push(it.borrow(report)),
+                AnyReport::Host(report) => evidence.hosts.push(it.borrow(report)),
                 _ => {}
             }
         }

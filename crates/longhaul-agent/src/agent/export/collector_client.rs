@@ -56,12 +56,6 @@ impl CollectorClient {
         })
     }
 
-    /// Returns host and port for messages.
-    pub fn display_host(&self) -> String {
-        let port = self.url.port().map_or_else(String::new, |port| format!(":{port}"));
-        format!("{}{port}", self.url.host_str().unwrap_or_default())
-    }
-
     pub async fn send_batch(
         &self,
         agent: &str,

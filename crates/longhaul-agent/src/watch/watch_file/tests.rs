@@ -1,3 +1,6 @@
+#[cfg(feature = "clickhouse")]
+mod database_section;
+
 use super::{
     CatchUpPolicy, MeasureKind, SecretFileState, WatchFile, WatchFileContext, parse_watch_file,
 };
