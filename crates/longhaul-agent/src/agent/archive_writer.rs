@@ -7,17 +7,14 @@
 use super::agent_log::AgentLog;
 use longhaul_store::history_store::{IncomingRun, IngestResult, PlannedOutcome, PlannedRun};
 use longhaul_store::{Archive, StoreError};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The maximum number of queued tasks; there are never more running runs.
-const MAX_QUEUED_TASKS: usize = 1024;
 /// The maximum number of notes that wait for disk space, enough for days.
 const MAX_WAITING_UPDATES: usize = 100_000;
 /// The delay after a failed write.
@@ -32,8 +29,7 @@ pub enum PlanUpdate {
 }
 
 enum WriteTask {
-    /// There are new notes.
-    WriteUpdates,
+    WriteUpdates(Vec<PlanUpdate>),
     StoreRun(Box<IncomingRun>, oneshot::Sender<Result<IngestResult, StoreError>>),
     /// Answered once all earlier notes are written or have failed for now.
     Flush(oneshot::Sender<()>),
@@ -43,8 +39,7 @@ enum WriteTask {
 /// The handle of the writer thread.
 #[derive(Debug, Clone)]
 pub struct ArchiveWriter {
-    tasks: SyncSender<WriteTask>,
-    updates: Arc<Mutex<VecDeque<PlanUpdate>>>,
+    tasks: Sender<WriteTask>,
     disk_full: Arc<AtomicBool>,
 }
 
@@ -53,12 +48,12 @@ impl ArchiveWriter {
         archive: Archive,
         log: AgentLog,
     ) -> std::io::Result<(ArchiveWriter, JoinHandle<()>)> {
-        let (tasks, taken) = sync_channel(MAX_QUEUED_TASKS);
-        let writer = ArchiveWriter { tasks, updates: Arc::default(), disk_full: Arc::default() };
+        let (tasks, taken) = channel();
+        let writer = ArchiveWriter { tasks, disk_full: Arc::default() };
         let thread_state = WriterThread {
             archive,
             log,
-            updates: Arc::clone(&writer.updates),
+            updates: VecDeque::new(),
             disk_full: Arc::clone(&writer.disk_full),
         };
         let thread = thread::Builder::new()
@@ -67,34 +62,22 @@ impl ArchiveWriter {
         Ok((writer, thread))
     }
 
-    /// Queues notes in order. Returns the number of dropped ones.
-    pub fn queue_updates(&self, notes: impl IntoIterator<Item = PlanUpdate>) -> usize {
-        let mut waiting = self.updates.lock();
-        let mut lost = 0;
-        for note in notes {
-            if waiting.len() < MAX_WAITING_UPDATES {
-                waiting.push_back(note);
-            } else {
-                lost += 1;
-            }
-        }
-        drop(waiting);
-        // If the queue is full, the thread finds the notes anyway.
-        let _ = self.tasks.try_send(WriteTask::WriteUpdates);
-        lost
+    /// Queues notes in order.
+    pub fn queue_updates(&self, notes: Vec<PlanUpdate>) {
+        let _ = self.tasks.send(WriteTask::WriteUpdates(notes));
     }
 
-    /// Stores a finished run. Returns `None` if the queue is full or the thread has ended.
+    /// Stores a finished run. Returns `None` if the thread has ended.
     pub async fn store_run(&self, run: IncomingRun) -> Option<Result<IngestResult, StoreError>> {
         let (answer, told) = oneshot::channel();
-        self.tasks.try_send(WriteTask::StoreRun(Box::new(run), answer)).ok()?;
+        self.tasks.send(WriteTask::StoreRun(Box::new(run), answer)).ok()?;
         told.await.ok()
     }
 
     /// Waits until the earlier notes are written or have failed.
     pub async fn flush(&self) {
         let (answer, told) = oneshot::channel();
-        if self.tasks.try_send(WriteTask::Flush(answer)).is_ok() {
+        if self.tasks.send(WriteTask::Flush(answer)).is_ok() {
             let _ = told.await;
         }
     }
@@ -105,7 +88,7 @@ impl ArchiveWriter {
     }
 
     pub fn stop(&self) {
-        let _ = self.tasks.try_send(WriteTask::Stop);
+        let _ = self.tasks.send(WriteTask::Stop);
     }
 }
 
@@ -113,7 +96,8 @@ impl ArchiveWriter {
 struct WriterThread {
     archive: Archive,
     log: AgentLog,
-    updates: Arc<Mutex<VecDeque<PlanUpdate>>>,
+    /// Notes that are not in the archive yet.
+    updates: VecDeque<PlanUpdate>,
     disk_full: Arc<AtomicBool>,
 }
 
@@ -121,7 +105,16 @@ impl WriterThread {
     fn run(mut self, tasks: &Receiver<WriteTask>) {
         let mut wait = IDLE_WAIT;
         loop {
-            let task = tasks.recv_timeout(wait);
+            let mut task = tasks.recv_timeout(wait);
+            if let Ok(WriteTask::WriteUpdates(notes)) = &mut task {
+                self.updates.extend(notes.drain(..));
+                if self.updates.len() > MAX_WAITING_UPDATES {
+                    self.log.warn(
+                        "the archive has accepted nothing for too long; planned runs are not recorded",
+                    );
+                    self.updates.truncate(MAX_WAITING_UPDATES);
+                }
+            }
             let written = self.write_updates();
             match task {
                 Ok(WriteTask::StoreRun(run, answer)) => {
@@ -132,9 +125,9 @@ impl WriterThread {
                     let _ = answer.send(());
                 }
                 Ok(WriteTask::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(WriteTask::WriteUpdates) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(WriteTask::WriteUpdates(_)) | Err(RecvTimeoutError::Timeout) => {}
             }
-            wait = if self.updates.lock().is_empty() { IDLE_WAIT } else { WRITE_RETRY };
+            wait = if self.updates.is_empty() { IDLE_WAIT } else { WRITE_RETRY };
         }
     }
 
@@ -146,8 +139,7 @@ impl WriterThread {
     /// Writes the notes, oldest first, until all are written or a write fails.
     fn write_updates(&mut self) -> Result<(), StoreError> {
         loop {
-            let first = self.updates.lock().front().cloned();
-            let (count, done) = match first {
+            let (count, done) = match self.updates.front().cloned() {
                 None => return Ok(()),
                 Some(PlanUpdate::Planned(_)) => {
                     let planned = self.leading_plans();
@@ -165,14 +157,13 @@ impl WriterThread {
                 }
                 Err(error) => return Err(error),
             }
-            self.updates.lock().drain(..count);
+            self.updates.drain(..count);
         }
     }
 
     /// Returns the plans before the first outcome, to be stored in one write.
     fn leading_plans(&self) -> Vec<PlannedRun> {
-        let notes = self.updates.lock();
-        let plans = notes.iter().map_while(|note| match note {
+        let plans = self.updates.iter().map_while(|note| match note {
             PlanUpdate::Planned(planned) => Some(planned.clone()),
             PlanUpdate::Ended(..) => None,
         });

@@ -157,7 +157,7 @@ impl EventLoop {
                 self.log.info(&format!("planned run {id}: {why}"));
                 let reason = MissedReason::AgentStopped.word().to_owned();
                 let outcome = history_store::PlannedOutcome::Missed { reason };
-                self.launcher.writer.queue_updates([PlanUpdate::Ended(id, outcome)]);
+                self.launcher.writer.queue_updates(vec![PlanUpdate::Ended(id, outcome)]);
             }
             _ => {}
         }

@@ -136,7 +136,7 @@ impl RunLauncher {
             }
             Some(Err(error)) => RunOutcome::Spooled(Box::new(report), error.to_string()),
             None => {
-                RunOutcome::Spooled(Box::new(report), "the archive writer is overloaded".to_owned())
+                RunOutcome::Spooled(Box::new(report), "the archive writer has ended".to_owned())
             }
         }
     }

@@ -15,6 +15,7 @@ use axum::routing::get;
 use std::sync::Arc;
 use std::time::Duration;
 use tower_http::compression::CompressionLayer;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 /// The maximum size of a request body.
@@ -38,7 +39,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
 
 /// Returns the routes that require read access. Batches of other agents have their own tokens, so
 /// [`build_router`] adds their route separately.
-pub fn build_guarded_routes(described: utoipa::openapi::OpenApi) -> OpenApiRouter<Arc<ApiState>> {
+pub fn build_guarded_routes(described: OpenApi) -> OpenApiRouter<Arc<ApiState>> {
     use utoipa_axum::routes as route;
     OpenApiRouter::with_openapi(described)
         .routes(route!(about::about))
@@ -62,7 +63,7 @@ pub fn build_guarded_routes(described: utoipa::openapi::OpenApi) -> OpenApiRoute
 /// Returns all routes.
 pub fn build_router(shared: Arc<ApiState>) -> Router {
     let batches = super::batch_intake::build_batch_router(Arc::clone(&shared.state));
-    let (guarded, _described) = build_guarded_routes(Default::default()).split_for_parts();
+    let (guarded, _described) = build_guarded_routes(OpenApi::default()).split_for_parts();
     let guarded = guarded
         .route_layer(from_fn_with_state(Arc::clone(&shared), require_read_access))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES));

@@ -133,7 +133,7 @@ impl MeshTurns {
         sets.dedup();
         let pairs = mesh_rounds::list_pairs(file, &sets, &agents);
         let rounds = Arc::new(mesh_rounds::assign_rounds(&pairs, &ResourceTable::new(file)));
-        let longest = heavy().map(|it| it.max_duration()).max()?;
+        let longest = heavy().map(MeasureConfig::max_duration).max()?;
         let half_us = to_micros(longest) + SLACK_US;
         let halves = heavy().map(|it| count_runs_per_path(it) as i64).max()?;
         Some(MeshTurns { rounds, half_us, turn_us: half_us * halves })

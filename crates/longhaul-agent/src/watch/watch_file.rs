@@ -142,6 +142,7 @@ impl WatchFileReader<'_, '_> {
             ("mesh", file.mesh.len()),
             ("target", file.target.len()),
             ("measure", file.measures.len()),
+            ("api.agent", file.api.senders.len()),
         ] {
             if count > MAX_TABLES {
                 let what = format!("more than {MAX_TABLES} entries");
@@ -149,7 +150,8 @@ impl WatchFileReader<'_, '_> {
                 return None;
             }
         }
-        self.check_links(&file.links);
+        let links = file.links.iter().map(|it| &it.name);
+        host_tables::refuse_repeated_names(self.document, "link", "link", links);
         self.complete_hosts(&mut file.hosts, &file.links);
         let declared = file.hosts.len();
         let has_agent = self.complete_agent(&mut file, named);

@@ -152,27 +152,30 @@ pub(super) fn resolve_names(
     found
 }
 
-impl WatchFileReader<'_, '_> {
-    pub(super) fn check_links(&self, links: &[SharedLink]) {
-        let mut names: HashMap<&str, usize> = HashMap::new();
-        for (index, link) in links.iter().enumerate() {
-            if names.insert(&link.name, index).is_some() {
-                let at = format!("link.{index}.name");
-                self.document.reject(&at, "is repeated", "give each link its own name");
-            }
+/// Reports tables of a list that have the name of an earlier one; `what` they are.
+pub(super) fn refuse_repeated_names<'a>(
+    document: &ConfigDocument<'_>,
+    list: &str,
+    what: &str,
+    names: impl Iterator<Item = &'a String>,
+) {
+    let mut known: HashMap<&String, usize> = HashMap::new();
+    for (index, name) in names.enumerate() {
+        if let Some(first) = known.insert(name, index) {
+            let line = document.line(&format!("{list}.{first}.name"));
+            let why = format!("is already the name of the {what} in line {line}");
+            let advice = format!("give each {what} its own name");
+            document.reject(&format!("{list}.{index}.name"), &why, advice);
         }
     }
+}
 
+impl WatchFileReader<'_, '_> {
     /// Checks the hosts, and resolves the names of their links.
     pub(super) fn complete_hosts(&self, hosts: &mut [WatchHost], links: &[SharedLink]) {
-        let mut names: HashMap<String, usize> = HashMap::new();
+        refuse_repeated_names(self.document, "host", "host", hosts.iter().map(|it| &it.name));
         for (index, host) in hosts.iter_mut().enumerate() {
             let at = format!("host.{index}");
-            if let Some(first) = names.insert(host.name.clone(), index) {
-                let line = self.document.line(&format!("host.{first}.name"));
-                let why = format!("is already the name of the host in line {line}");
-                self.document.reject(&format!("{at}.name"), &why, "give each host its own name");
-            }
             self.check_secret(&format!("{at}.token_file"), host.token_file.as_deref());
             host.address = self.check_address(host, &at);
             host.links = self.find_links(&host.link_names, &at, links);

@@ -11,7 +11,6 @@ use longhaul_model::serde_name::name_variant;
 use longhaul_model::units::Rate;
 use longhaul_probe::plan_limits::{self, MAX_BUFFER_BYTES};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::time::Duration;
 
 /// The time to connect, to negotiate and to transfer the result.
@@ -213,17 +212,13 @@ pub(super) fn complete_measures(
     document: &ConfigDocument<'_>,
 ) {
     let known: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
-    let mut names: HashMap<String, usize> = HashMap::new();
+    let names = measures.iter().map(|it| &it.name);
+    host_tables::refuse_repeated_names(document, "measure", "measurement", names);
     for (index, measure) in measures.iter_mut().enumerate() {
         measure.at = format!("measure.{index}");
         let reject = |key: &str, why: &str, advice: String| {
             document.reject(&format!("measure.{index}.{key}"), why, advice);
         };
-        if let Some(first) = names.insert(measure.name.clone(), index) {
-            let line = document.line(&format!("measure.{first}.name"));
-            let why = format!("is already the name of the measurement in line {line}");
-            reject("name", &why, "give each measurement its own name".to_owned());
-        }
         refuse_other_options(measure, document);
         let most = measure.every / 2;
         if measure.own_jitter.is_some_and(|own| own > most) {

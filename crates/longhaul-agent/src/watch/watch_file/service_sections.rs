@@ -1,18 +1,15 @@
 //! `[notify]`, `[collector]`, `[database]` and `[api]`: other programs that the agent talks to.
 
 use super::agent_sections::{DAY_S, MAX_RETAIN_S};
-use super::{SecretFileState, WatchFileReader};
+use super::{SecretFileState, WatchFileReader, host_tables};
 use longhaul_config::{config_values, quote_value};
 use serde::Deserialize;
-use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The maximum number of words in a command.
 const MAX_COMMAND_WORDS: usize = 64;
-/// The maximum number of sending agents.
-const MAX_SENDERS: usize = 10_000;
 /// Advice for a build without the ClickHouse driver.
 pub const BUILD_WITH_CLICKHOUSE: &str =
     "install a package, or build with `cargo build --release --features clickhouse`";
@@ -206,20 +203,11 @@ impl WatchFileReader<'_, '_> {
     }
 
     fn check_senders(&self, senders: &[SenderConfig]) {
-        if senders.len() > MAX_SENDERS {
-            let what = format!("{} agents are too many", senders.len());
-            let advice = format!("declare at most {MAX_SENDERS}");
-            self.document.add("api.agent", what, advice);
-            return;
-        }
-        let mut names = HashSet::new();
+        let names = senders.iter().map(|it| &it.name);
+        host_tables::refuse_repeated_names(self.document, "api.agent", "agent", names);
         for (index, sender) in senders.iter().enumerate() {
             let at = format!("api.agent.{index}");
             self.check_secret(&format!("{at}.token_file"), Some(&sender.token_file));
-            if !names.insert(&sender.name) {
-                let advice = "declare each agent once, with a token of its own";
-                self.document.reject(&format!("{at}.name"), "is repeated", advice);
-            }
         }
     }
 }
