@@ -48,21 +48,9 @@ use tokio::sync::{Semaphore, watch};
 struct ApiState {
     state: Arc<SharedState>,
     archive: archive_pool::ArchivePool,
-    access: access_control::AccessControl,
+    own_address: SocketAddr,
     listeners: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
-}
-
-impl ApiState {
-    fn new(state: Arc<SharedState>, own: SocketAddr, stop: watch::Receiver<bool>) -> Arc<ApiState> {
-        Arc::new(ApiState {
-            archive: archive_pool::ArchivePool::new(Arc::clone(&state.open_archive)),
-            access: access_control::AccessControl { state: Arc::clone(&state), own_address: own },
-            listeners: Arc::new(Semaphore::new(live_updates::MAX_LISTENERS)),
-            stop,
-            state,
-        })
-    }
 }
 
 /// Serves `listener` until `stop` is true; requests in progress then have 5 s to finish.
@@ -72,7 +60,13 @@ pub async fn serve_api(
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let tls_config = api_tls::TlsAcceptorCache::new(Arc::clone(&state))?;
-    let shared = ApiState::new(state, listener.local_addr()?, stop.clone());
+    let shared = Arc::new(ApiState {
+        archive: archive_pool::ArchivePool::new(Arc::clone(&state.open_archive)),
+        own_address: listener.local_addr()?,
+        listeners: Arc::new(Semaphore::new(live_updates::MAX_LISTENERS)),
+        stop: stop.clone(),
+        state,
+    });
     http_server::serve_connections(listener, tls_config, api_router::build_router(shared), stop)
         .await
 }

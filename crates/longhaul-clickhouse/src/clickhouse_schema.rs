@@ -2,7 +2,7 @@
 //!
 //! The statements in `schema/` have words in braces that are filled in for a cluster.
 
-use crate::database_client::DatabaseClient;
+use crate::database_client::{ANSWER_TIMEOUT, DatabaseClient};
 use crate::table_rows::SchemaStepRow;
 use clickhouse::sql::Identifier;
 use longhaul_store::StoreError;
@@ -22,9 +22,9 @@ pub const MIN_VERSION: (u32, u32) = (24, 8);
 pub fn prepare_schema(client: &DatabaseClient) -> Result<(), StoreError> {
     let doing = "read the version of the server";
     // TabSeparated is understood by servers of any age.
-    let version = client.request_without_database(doing, |at| async move {
-        let mut answer = at.query("SELECT version()").fetch_bytes("TabSeparated")?;
-        answer.collect().await
+    let version = client.request_within(ANSWER_TIMEOUT, doing, |endpoint| {
+        let version = endpoint.http_without_database.query("SELECT version()");
+        async move { version.fetch_bytes("TabSeparated")?.collect().await }
     })?;
     let version = String::from_utf8_lossy(&version).trim().to_owned();
     if client.options.adapt_sql.is_none() && !is_supported(&version) {
@@ -75,8 +75,8 @@ fn newer_schema_error(client: &DatabaseClient, found: u32, known: u32) -> StoreE
 
 fn read_schema_step(client: &DatabaseClient) -> Result<u32, StoreError> {
     let database = &client.options.database;
-    let there: u64 = client.request_without_database("find the tables", |at| async move {
-        at.query(COUNT_STEP_TABLES).bind(database).fetch_one().await
+    let there: u64 = client.request_within(ANSWER_TIMEOUT, "find the tables", |endpoint| {
+        endpoint.http_without_database.query(COUNT_STEP_TABLES).bind(database).fetch_one()
     })?;
     if there == 0 {
         return Ok(0);
@@ -91,12 +91,14 @@ fn create_database(client: &DatabaseClient) -> Result<(), StoreError> {
         Some(_) => "CREATE DATABASE IF NOT EXISTS ? ON CLUSTER ?",
         None => "CREATE DATABASE IF NOT EXISTS ?",
     };
-    client.request_without_database("create the database", |at| async move {
-        let made = at.query(sql).bind(Identifier(&client.options.database));
+    client.request_within(ANSWER_TIMEOUT, "create the database", |endpoint| {
+        let made = endpoint.http_without_database.query(sql);
+        let made = made.bind(Identifier(&client.options.database));
         match &client.options.cluster {
-            Some(cluster) => made.bind(Identifier(cluster)).execute().await,
-            None => made.execute().await,
+            Some(cluster) => made.bind(Identifier(cluster)),
+            None => made,
         }
+        .execute()
     })
 }
 

@@ -84,20 +84,6 @@ impl DatabaseClient {
         })
     }
 
-    /// Runs a request that does not need the database to exist.
-    pub fn request_without_database<T, F>(
-        &self,
-        doing: &'static str,
-        work: impl Fn(Client) -> F,
-    ) -> Result<T, StoreError>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        self.request_within(ANSWER_TIMEOUT, doing, |endpoint| {
-            work(endpoint.http_without_database.clone())
-        })
-    }
-
     /// Makes one more attempt than there are URLs, because a kept-alive connection may have been
     /// closed.
     pub fn request_within<T, F>(

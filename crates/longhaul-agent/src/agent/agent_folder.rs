@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -55,40 +55,24 @@ pub fn open_private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Replaces a small file atomically: a reader sees either the old or the new text.
-pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file =
-        File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)
-}
-
-/// Returns the text of a small file, or `None` if the file does not exist.
-pub fn read_small_file(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
-    match File::open(path) {
-        Ok(file) => {
-            let mut text = String::new();
-            file.take(bytes_max).read_to_string(&mut text)?;
-            Ok(Some(text))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// Loads a small JSON file of the agent's folder. An absent or unreadable one is `None`.
 pub fn load_json<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Option<T> {
-    let text = read_small_file(path, bytes_max).ok()??;
-    serde_json::from_str(&text).ok()
+    let file = File::open(path).ok()?;
+    serde_json::from_reader(BufReader::new(file.take(bytes_max))).ok()
 }
 
-/// Saves a JSON file. If the disk is full, its content is lost at the next restart.
+/// Replaces a JSON file atomically: a reader sees either the old or the new value. If the disk is
+/// full, its content is lost at the next restart.
 pub fn save_json(path: &Path, value: &impl Serialize) {
-    if let Ok(text) = serde_json::to_string(value) {
-        let _ = replace_file(path, &text);
-    }
+    let replace = || -> io::Result<()> {
+        let new = path.with_extension("new");
+        let mut file =
+            File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    let _ = replace();
 }
 
 #[cfg(test)]
@@ -118,10 +102,10 @@ mod tests {
     fn a_small_file_is_replaced_whole() {
         let at = place("replace");
         let path = at.join("told.json");
-        assert_eq!(read_small_file(&path, 100).expect("readable"), None);
-        replace_file(&path, "one").expect("written");
-        replace_file(&path, "two").expect("written");
-        assert_eq!(read_small_file(&path, 100).expect("readable").as_deref(), Some("two"));
+        assert_eq!(load_json::<String>(&path, 100), None);
+        save_json(&path, &"one");
+        save_json(&path, &"two");
+        assert_eq!(load_json(&path, 100), Some("two".to_owned()));
         fs::remove_dir_all(&at).expect("clean");
     }
 }

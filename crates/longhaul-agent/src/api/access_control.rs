@@ -7,20 +7,13 @@
 //!
 //! With a token, every API request must carry it. The token file is read for each request.
 
+use super::ApiState;
 use super::api_error::ApiError;
-use crate::agent::shared_state::SharedState;
 use crate::secret_file::{self, SecretDigest, hash_secret};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
-use std::net::SocketAddr;
-use std::sync::Arc;
 
-pub struct AccessControl {
-    pub state: Arc<SharedState>,
-    pub own_address: SocketAddr,
-}
-
-impl AccessControl {
+impl ApiState {
     /// Checks whether the request may read.
     pub fn authorize_read(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(path) = &self.state.file().api.token_file else {

@@ -96,7 +96,7 @@ async fn require_read_access(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    shared.access.authorize_read(request.headers())?;
+    shared.authorize_read(request.headers())?;
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

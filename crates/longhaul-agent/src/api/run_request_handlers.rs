@@ -74,7 +74,7 @@ pub async fn order(
     params: QueryParams,
     body: Result<Json<RunOrder>, JsonRejection>,
 ) -> Result<(StatusCode, Json<RunTaken>), ApiError> {
-    shared.access.authorize_run_request(&headers)?;
+    shared.authorize_run_request(&headers)?;
     params.reject_rest()?;
     let Json(order) = body.map_err(|rejection| reject_body(&rejection))?;
     let name = |what: &str, text| query_params::validate_name(what, text, MAX_NAME_BYTES);

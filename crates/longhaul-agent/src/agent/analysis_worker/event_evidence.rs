@@ -157,16 +157,8 @@ fn find_nearest_runs(
     };
     let mut ids =
         list(begin.saturating_sub(MAX_DISTANCE_DAYS * DAY_US), begin + 1, REPORTS_BEFORE)?;
-    // The archive lists the newest runs first. To find those right after the event, the range grows
-    // until it contains enough runs.
-    let mut span_us = (end - begin).max(60_000_000);
-    let after = loop {
-        let found = list(begin + 1, end.saturating_add(span_us), 4 * REPORTS_AFTER)?;
-        if found.len() >= REPORTS_AFTER as usize || span_us > MAX_DISTANCE_DAYS * DAY_US {
-            break found;
-        }
-        span_us = span_us.saturating_mul(4);
-    };
+    // The archive lists the newest runs first.
+    let after = list(begin + 1, end.saturating_add(MAX_DISTANCE_DAYS * DAY_US), u32::MAX)?;
     let nearest = after.len().saturating_sub(REPORTS_AFTER as usize);
     ids.extend_from_slice(&after[nearest..]);
     // The newest run shows the current state.

@@ -105,7 +105,7 @@ impl WatchFileReader<'_, '_> {
             SecretFileState::Private => return,
             SecretFileState::Unreadable(why) => (
                 format!("cannot read {name}: {why}"),
-                "write the token into its first line, readable by the agent's user".to_owned(),
+                "write the token into this file, readable by the agent's user".to_owned(),
             ),
             SecretFileState::Open(mode) => (
                 format!("{name} can be read by other users (mode {mode:03o})"),
