@@ -189,28 +189,21 @@ impl Archive {
         let id = &report.run.id;
         let text = serde_json::to_string(report)
             .map_err(|source| StoreError::Report { id: id.clone(), source })?;
-        if self.insert(report, &text)? > 0 {
+        let derived = report.list_columns();
+        let inserted = self.write("store the run", |to| {
+            let inserted = insert_run(to, &report.run, report.kind, &derived, &text, false)?;
+            if inserted > 0 {
+                to.execute("DELETE FROM begun WHERE id = ?1", [id])?;
+            }
+            Ok(inserted)
+        })?;
+        if inserted > 0 {
             return Ok(AppendOutcome::New);
         }
         match self.report_json(id)? {
             Some(stored) if stored == text => Ok(AppendOutcome::AlreadyStored),
             _ => Err(StoreError::IdTaken { id: id.clone() }),
         }
-    }
-
-    fn insert<P, O, A>(&mut self, report: &Report<P, O, A>, text: &str) -> Result<usize, StoreError>
-    where
-        Report<P, O, A>: ReportContent,
-    {
-        let run = &report.run;
-        let derived = report.list_columns();
-        self.write("store the run", |to| {
-            let inserted = insert_run(to, run, report.kind, &derived, text, false)?;
-            if inserted > 0 {
-                to.execute("DELETE FROM begun WHERE id = ?1", [&run.id])?;
-            }
-            Ok(inserted)
-        })
     }
 
     /// Returns the latest runs, newest first, at most `limit`. Probes of a listed run are counted

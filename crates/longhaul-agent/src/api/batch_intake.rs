@@ -14,7 +14,7 @@ mod sender_auth;
 mod tests;
 
 use super::api_error::ApiError;
-use crate::agent::export::batch_wire::{self, BatchResponse, ResultBatch};
+use crate::agent::export::batch_wire::{self, BatchResponse, CheckedBatch, ResultBatch};
 use crate::agent::export::read_wall_us;
 use crate::agent::shared_state::{LiveUpdate, SharedState};
 use crate::watch::watch_file::SenderConfig;
@@ -23,7 +23,6 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use batch_checks::CheckedBatch;
 use longhaul_store::history_store::AgentDelivery;
 use longhaul_store::{Archive, RunEntry, StoreError};
 use sender_auth::SenderAuth;
@@ -100,11 +99,10 @@ impl BatchIntake {
             taken.check_item(came, sender, now_us, archive)?;
         }
         let landed = archive.receive(&taken.delivery)?;
-        taken.reject_conflicting(&landed.differing);
         if landed.new + landed.newly_watched > 0 || !taken.delivery.events.is_empty() {
             self.publish_updates(&taken.delivery);
         }
-        Ok(BatchResponse::from_ingest(&landed, taken.rejected))
+        Ok(taken.into_response(&landed))
     }
 
     /// Publishes the new items to the page; sending fails if there is no subscriber.

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Clone, Default)]
 pub struct DailyBudget {
-    /// Contains all measurements of the file.
     usage: BudgetUsage,
     max_bytes: Option<u64>,
     measure_limits: HashMap<String, u64>,
@@ -41,20 +40,12 @@ impl DailyBudget {
 
     /// Restores stored use; it is discarded when a later day begins.
     pub fn restore(&mut self, spent: &BudgetUsage) {
-        self.usage.day = spent.day;
-        self.usage.all = spent.all;
-        for (name, used) in &mut self.usage.measures {
-            *used = spent.measures.get(name).copied().unwrap_or(*used);
-        }
+        self.usage = spent.clone();
     }
 
     /// Applies the budgets of a file; use of the current day is kept.
     pub fn apply_file(&mut self, file: &WatchFile) {
         self.max_bytes = file.agent.bytes_per_day;
-        let mut used = std::mem::take(&mut self.usage.measures);
-        let names = file.measures.iter().map(|it| it.name.clone());
-        self.usage.measures =
-            names.map(|name| (name.clone(), used.remove(&name).unwrap_or(0))).collect();
         let limits = file.measures.iter().map(|it| Some((it.name.clone(), it.bytes_per_day?)));
         self.measure_limits = limits.flatten().collect();
     }
@@ -63,16 +54,14 @@ impl DailyBudget {
     pub fn advance_to(&mut self, now_us: i64) {
         let day = now_us.div_euclid(DAY_US);
         if day > self.usage.day {
-            self.usage.day = day;
-            self.usage.all = 0;
-            self.usage.measures.values_mut().for_each(|it| *it = 0);
+            self.usage = BudgetUsage { day, ..BudgetUsage::default() };
         }
     }
 
     /// Reserves `bytes`, or returns `None` if they exceed the budget of the day.
     pub fn reserve(&mut self, measure: &str, bytes: u64) -> Option<BudgetReservation> {
         let all = self.usage.all.saturating_add(bytes);
-        let own = self.usage.measures.get(measure).map_or(0, |used| used.saturating_add(bytes));
+        let own = self.usage.measures.get(measure).copied().unwrap_or(0).saturating_add(bytes);
         let exceeds = |limit: Option<u64>, used: u64| limit.is_some_and(|most| used > most);
         let own_limit = self.measure_limits.get(measure).copied();
         if exceeds(self.max_bytes, all) || exceeds(own_limit, own) {
@@ -91,8 +80,8 @@ impl DailyBudget {
     }
 
     fn replace_bytes(&mut self, measure: &str, old: u64, new: u64) {
-        let own = self.usage.measures.get_mut(measure);
-        for used in std::iter::once(&mut self.usage.all).chain(own) {
+        let own = self.usage.measures.entry(measure.to_owned()).or_default();
+        for used in [&mut self.usage.all, own] {
             *used = used.saturating_sub(old).saturating_add(new);
         }
     }

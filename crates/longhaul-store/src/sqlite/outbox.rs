@@ -144,7 +144,34 @@ impl Archive {
         limit: u32,
         bytes: u64,
     ) -> Result<Option<OutgoingBatch>, StoreError> {
-        self.read("read the outbox", |from| read_next_batch(from, limit, bytes))
+        self.read("read the outbox", |from| {
+            let mut statement = from.prepare_cached(
+                "SELECT place, kind, id, at_us, bytes, near FROM outbox ORDER BY place LIMIT ?1",
+            )?;
+            let mut rows = statement.query([limit])?;
+            let mut outgoing: Option<OutgoingBatch> = None;
+            let mut weight = 0;
+            while let Some(row) = rows.next()? {
+                weight += row.get::<_, u64>(4)?;
+                if outgoing.is_some() && weight > bytes {
+                    break;
+                }
+                let (place, id): (i64, String) = (row.get(0)?, row.get(2)?);
+                let so_far = outgoing
+                    .get_or_insert_with(|| OutgoingBatch { up_to: place, items: Vec::new() });
+                so_far.up_to = place;
+                // An item that another process has deleted cannot be sent.
+                let item = match row.get(1)? {
+                    RUN => read_run(from, &id, row.get(3)?, row.get(5)?)?.map(OutboxItem::Run),
+                    PLANNED => planned_table::find_planned(from, &id)?.map(OutboxItem::Planned),
+                    _ => event_table::read_event_json(from, &id)?
+                        .and_then(|text| event_table::parse_event(&text).ok())
+                        .map(|event| OutboxItem::Event(Box::new(event))),
+                };
+                so_far.items.extend(item.map(|item| OutboxEntry { place, item }));
+            }
+            Ok(outgoing)
+        })
     }
 
     /// Deletes items up to this position. Rejected items are moved aside with the reason and stay
@@ -185,39 +212,6 @@ impl Archive {
             })
         })
     }
-}
-
-fn read_next_batch(
-    from: &Transaction<'_>,
-    limit: u32,
-    bytes: u64,
-) -> rusqlite::Result<Option<OutgoingBatch>> {
-    let mut statement = from.prepare_cached(
-        "SELECT place, kind, id, at_us, bytes, near FROM outbox ORDER BY place LIMIT ?1",
-    )?;
-    let mut rows = statement.query([limit])?;
-    let mut outgoing: Option<OutgoingBatch> = None;
-    let mut weight = 0;
-    while let Some(row) = rows.next()? {
-        weight += row.get::<_, u64>(4)?;
-        if outgoing.is_some() && weight > bytes {
-            break;
-        }
-        let (place, id): (i64, String) = (row.get(0)?, row.get(2)?);
-        let so_far =
-            outgoing.get_or_insert_with(|| OutgoingBatch { up_to: place, items: Vec::new() });
-        so_far.up_to = place;
-        // An item that another process has deleted cannot be sent.
-        let item = match row.get(1)? {
-            RUN => read_run(from, &id, row.get(3)?, row.get(5)?)?.map(OutboxItem::Run),
-            PLANNED => planned_table::find_planned(from, &id)?.map(OutboxItem::Planned),
-            _ => event_table::read_event_json(from, &id)?
-                .and_then(|text| event_table::parse_event(&text).ok())
-                .map(|event| OutboxItem::Event(Box::new(event))),
-        };
-        so_far.items.extend(item.map(|item| OutboxEntry { place, item }));
-    }
-    Ok(outgoing)
 }
 
 fn read_run(

@@ -5,11 +5,15 @@
 //! docs/collector.md describes both bodies.
 
 use longhaul_model::sanitize::sanitize_line;
-use longhaul_store::history_store::{IngestResult, PlannedOutcome, PlannedRun};
+use longhaul_store::StoreError;
+use longhaul_store::history_store::{
+    AgentDelivery, IncomingRun, IngestResult, PlannedOutcome, PlannedRun,
+};
 use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem, RefusedEntry};
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// The value of `schema` in a batch and in its response.
 pub const SCHEMA: &str = "longhaul.batch/1";
@@ -43,6 +47,42 @@ pub struct BatchResponse {
     pub already: u64,
     pub late_values: u64,
     pub refused: Vec<RefusedEntry>,
+}
+
+/// The accepted and rejected items of a batch.
+#[derive(Default)]
+pub struct CheckedBatch {
+    pub delivery: AgentDelivery,
+    pub rejected: Vec<RefusedEntry>,
+    /// Places of runs in the batch, by id.
+    places: HashMap<String, i64>,
+}
+
+impl CheckedBatch {
+    pub fn add_run(&mut self, place: i64, run: IncomingRun) {
+        self.places.insert(run.run.id.clone(), place);
+        self.delivery.runs.push(run);
+    }
+
+    pub fn reject(&mut self, place: i64, why: &str) {
+        self.rejected.push(RefusedEntry { place, why: sanitize_reason(why) });
+    }
+
+    /// Returns the response after the delivery. Rejects runs whose ids belong to other reports.
+    pub fn into_response(mut self, landed: &IngestResult) -> BatchResponse {
+        for id in &landed.differing {
+            if let Some(place) = self.places.get(id).copied() {
+                self.reject(place, &StoreError::IdTaken { id: id.clone() }.to_string());
+            }
+        }
+        BatchResponse {
+            new: landed.new,
+            joined: landed.newly_watched,
+            already: landed.already_stored,
+            late_values: landed.late_values,
+            refused: self.rejected,
+        }
+    }
 }
 
 /// Serializes a batch.
@@ -128,16 +168,6 @@ fn parse_planned(mut value: Value) -> Result<OutboxItem, serde_json::Error> {
 }
 
 impl BatchResponse {
-    pub fn from_ingest(landed: &IngestResult, refused: Vec<RefusedEntry>) -> BatchResponse {
-        BatchResponse {
-            new: landed.new,
-            joined: landed.newly_watched,
-            already: landed.already_stored,
-            late_values: landed.late_values,
-            refused,
-        }
-    }
-
     pub fn to_json(&self) -> String {
         let mut value = json!(self);
         value["schema"] = json!(SCHEMA);

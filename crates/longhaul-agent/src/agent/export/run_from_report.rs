@@ -5,13 +5,13 @@
 
 use crate::agent::finished_run;
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::IncomingRun;
+use longhaul_store::history_store::{IncomingRun, ingest_limits};
 use longhaul_store::sqlite::outbox::OutgoingRun;
 
 /// Both directions of one pair of hosts; a run never covers more.
 const MAX_PAIRS: usize = 2;
 
-/// Returns the run with its values; `near` is the host that started it.
+/// Returns the run with its values, within the limits of the archive; `near` is the host that started it.
 pub fn build_run(came: OutgoingRun, near: &str) -> Result<IncomingRun, String> {
     let far = find_far_end(&came.pairs, near)?.map(str::to_owned);
     let (mut run, report) = IncomingRun::parse_json(came.report, 0)
@@ -23,6 +23,7 @@ pub fn build_run(came: OutgoingRun, near: &str) -> Result<IncomingRun, String> {
     }
     run.pairs = came.pairs;
     run.near = Some(near.to_owned());
+    ingest_limits::check_run(&run).map_err(|error| super::format_error_chain(&error))?;
     Ok(run)
 }
 

@@ -1,27 +1,17 @@
 //! Checks the items of a batch.
 
-use crate::agent::export::batch_wire::{BatchItem, sanitize_reason};
+use crate::agent::export::batch_wire::{BatchItem, CheckedBatch, sanitize_reason};
 use crate::agent::export::{format_error_chain, run_from_report};
 use crate::watch::watch_file::SenderConfig;
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::{AgentDelivery, IncomingRun, PlannedRun, ingest_limits};
-use longhaul_store::sqlite::outbox::{OutboxItem, OutgoingRun, RefusedEntry};
+use longhaul_store::history_store::{IncomingRun, PlannedRun, ingest_limits};
+use longhaul_store::sqlite::outbox::{OutboxItem, OutgoingRun};
 use longhaul_store::{Archive, StoreError};
-use std::collections::HashMap;
 
 /// The maximum time in the future. Beyond it the sender's clock was wrong, and the value would stay
 /// the newest one for a long time.
 const MAX_FUTURE_US: i64 = 600_000_000;
-
-/// The accepted and rejected items of a batch.
-#[derive(Default)]
-pub struct CheckedBatch {
-    pub delivery: AgentDelivery,
-    pub rejected: Vec<RefusedEntry>,
-    /// Places of runs in the batch, by id.
-    places: HashMap<String, i64>,
-}
 
 impl CheckedBatch {
     /// Accepts or rejects an item. Returns an error only if the archive fails.
@@ -34,10 +24,9 @@ impl CheckedBatch {
     ) -> Result<(), StoreError> {
         let place = came.place;
         let checked = match came.item {
-            Ok(OutboxItem::Run(came)) => check_run(came, sender, now_us).map(|run| {
-                self.places.insert(run.run.id.clone(), place);
-                self.delivery.runs.push(run);
-            }),
+            Ok(OutboxItem::Run(came)) => {
+                check_run(came, sender, now_us).map(|run| self.add_run(place, run))
+            }
             Ok(OutboxItem::Planned(row)) => {
                 check_planned(&row, sender).map(|()| self.delivery.planned.push(row))
             }
@@ -72,20 +61,6 @@ impl CheckedBatch {
             }
         })
     }
-
-    /// Rejects runs whose ids belong to other reports in the archive.
-    pub fn reject_conflicting(&mut self, ids: &[String]) {
-        for id in ids {
-            if let Some(place) = self.places.get(id).copied() {
-                let why = StoreError::IdTaken { id: id.clone() }.to_string();
-                self.reject(place, &why);
-            }
-        }
-    }
-
-    fn reject(&mut self, place: i64, why: &str) {
-        self.rejected.push(RefusedEntry { place, why: sanitize_reason(why) });
-    }
 }
 
 const fn rank_state(state: EventState) -> u8 {
@@ -108,7 +83,6 @@ fn check_run(came: OutgoingRun, sender: &SenderConfig, now_us: i64) -> Result<In
         _ => sender.name.clone(),
     };
     let run = run_from_report::build_run(came, &near)?;
-    ingest_limits::check_run(&run).map_err(|error| format_error_chain(&error))?;
     check_not_future(run.at_us, now_us)?;
     Ok(run)
 }
