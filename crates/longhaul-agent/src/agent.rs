@@ -2,7 +2,7 @@
 //!
 //! - [`startup`], [`startup_message`]: startup; [`event_loop`]: event loop; [`watch_file_reload`]: a changed watch file; [`lifecycle`]:
 //!   lifecycle
-//! - [`pending_runs`]: planned runs that have not ended; [`archive_writer`]: the archive writer thread
+//! - [`schedule_records`]: decisions of the schedule; [`archive_writer`]: the archive writer thread
 //! - [`run_tasks`]: runs as tasks; [`process_runner`]: runs as processes; [`run_command`]: command line of a run
 //! - [`finished_run`]: reads the report of a run; [`spool_recovery`]: recovers runs of an earlier process
 //! - [`analysis_worker`]: detection and diagnosis; [`follow_ups`]: follow-up measurements; [`notifier`]:
@@ -24,10 +24,10 @@ mod finished_run;
 mod follow_ups;
 mod lifecycle;
 mod notifier;
-mod pending_runs;
 mod process_runner;
 pub mod run_command;
 mod run_tasks;
+mod schedule_records;
 mod service_manager;
 #[cfg(feature = "clickhouse")]
 mod shared_database;

@@ -16,8 +16,10 @@ mod other_paths;
 mod route_changes;
 mod tuning_evidence;
 
+use super::agent_log::AgentLog;
 use super::clocks;
 use super::run_tasks::StoredRun;
+use super::shared_state::SharedState;
 use crate::watch::watch_file::{DetectSection, WatchFile};
 use event_evidence::EventEvidence;
 use longhaul_history::change_detection::DetectionOptions;
@@ -47,19 +49,16 @@ const MAX_EXPLANATIONS: u32 = 6;
 /// The maximum number of events whose explanations are counted.
 const MAX_TRACKED_EVENTS: usize = 10_000;
 
-/// A result of the analysis.
+/// An event that the analysis has found or explained.
 #[derive(Debug)]
-pub enum AnalysisResult {
-    Event {
-        event: Arc<ChangeEvent>,
-        /// The event is new, or its state or first cause has changed.
-        is_news: bool,
-        /// The case text for the network operator.
-        case: Arc<str>,
-        /// Measurements that would explain an open event.
-        wanted: Vec<FollowUpMeasurement>,
-    },
-    Error(String),
+pub struct AnalysisResult {
+    pub event: Arc<ChangeEvent>,
+    /// The event is new, or its state or first cause has changed.
+    pub is_news: bool,
+    /// The case text for the network operator.
+    pub case: String,
+    /// Measurements that would explain an open event.
+    pub wanted: Vec<FollowUpMeasurement>,
 }
 
 enum AnalysisTask {
@@ -70,7 +69,6 @@ enum AnalysisTask {
     },
     /// The id of an event whose notification is pending.
     Renotify(String),
-    Reload(Arc<WatchFile>),
 }
 
 /// The handle of the analysis thread.
@@ -82,11 +80,13 @@ pub struct AnalysisWorker {
 impl AnalysisWorker {
     pub fn start(
         archive: Archive,
-        file: Arc<WatchFile>,
+        state: Arc<SharedState>,
+        log: AgentLog,
     ) -> io::Result<(AnalysisWorker, mpsc::Receiver<AnalysisResult>)> {
         let (tasks, taken) = sync_channel(MAX_QUEUED_TASKS);
         let (out, heard) = mpsc::channel(MAX_QUEUED_RESULTS);
-        let worker = AnalysisThread { archive, file, results: out, explanations: HashMap::new() };
+        let worker =
+            AnalysisThread { archive, state, log, results: out, explanations: HashMap::new() };
         thread::Builder::new().name("events".to_owned()).spawn(move || worker.run(&taken))?;
         Ok((AnalysisWorker { tasks }, heard))
     }
@@ -101,17 +101,13 @@ impl AnalysisWorker {
     pub fn renotify(&self, event_id: String) {
         let _ = self.tasks.try_send(AnalysisTask::Renotify(event_id));
     }
-
-    pub fn reload(&self, file: Arc<WatchFile>) {
-        // A full queue is reported at the next run.
-        let _ = self.tasks.try_send(AnalysisTask::Reload(file));
-    }
 }
 
 /// The state of the analysis thread.
 struct AnalysisThread {
     archive: Archive,
-    file: Arc<WatchFile>,
+    state: Arc<SharedState>,
+    log: AgentLog,
     results: mpsc::Sender<AnalysisResult>,
     /// The number of explanations per event.
     explanations: HashMap<String, u32>,
@@ -121,31 +117,21 @@ impl AnalysisThread {
     fn run(mut self, tasks: &Receiver<AnalysisTask>) {
         while let Ok(task) = tasks.recv() {
             match task {
-                AnalysisTask::Reload(file) => self.file = file,
                 AnalysisTask::Renotify(id) => {
                     let event = self.archive.event(&id).ok().flatten();
-                    if let Some(event) = event
-                        && let Err(error) = self.explain(event, true)
-                    {
-                        self.send_result(AnalysisResult::Error(format!(
-                            "cannot send the notification of event {id}: {error}"
-                        )));
+                    if let Some(Err(error)) = event.map(|event| self.explain(event, true)) {
+                        let text = format!("cannot send the notification of event {id}: {error}");
+                        self.log.warn(&text);
                     }
                 }
                 AnalysisTask::Analyze { run, follows_up } => {
                     if let Err(error) = self.analyze_run(&run, follows_up) {
                         let id = &run.entry.id;
-                        let text = format!("cannot check run {id} for changes: {error}");
-                        self.send_result(AnalysisResult::Error(text));
+                        self.log.warn(&format!("cannot check run {id} for changes: {error}"));
                     }
                 }
             }
         }
-    }
-
-    fn send_result(&self, heard: AnalysisResult) {
-        // Sending fails only after the event loop has ended.
-        let _ = self.results.blocking_send(heard);
     }
 
     fn analyze_run(
@@ -153,7 +139,7 @@ impl AnalysisThread {
         run: &StoredRun,
         follows_up: Option<String>,
     ) -> Result<(), StoreError> {
-        let file = Arc::clone(&self.file);
+        let file = self.state.file();
         let followed = file.detect.quantities.as_deref();
         let mut news = Vec::new();
         for (pair, quantity) in &run.updated_series {
@@ -178,7 +164,7 @@ impl AnalysisThread {
         quantity: PathQuantity,
         news: &mut Vec<String>,
     ) -> Result<(), StoreError> {
-        let options = build_detector_options(&self.file.detect, quantity);
+        let options = build_detector_options(&self.state.file().detect, quantity);
         let now_us = clocks::read_wall_us();
         let points =
             detector_series::read_detector_points(&self.archive, pair, quantity, &options, now_us)?;
@@ -238,10 +224,10 @@ impl AnalysisThread {
             self.explanations.clear();
         }
         *self.explanations.entry(event.id.clone()).or_insert(0) += 1;
-        let time_factor = self.file.detect.time_factor.unwrap_or(1);
-        let mut gathered = EventEvidence::collect(&self.archive, &event, &self.file)?;
-        gathered.base_rate =
-            route_changes::count_route_changes(&self.archive, &self.file, &event.pair)?;
+        let file = self.state.file();
+        let time_factor = file.detect.time_factor.unwrap_or(1);
+        let mut gathered = EventEvidence::collect(&self.archive, &event, &file)?;
+        gathered.base_rate = route_changes::count_route_changes(&self.archive, &file, &event.pair)?;
         let evidence = gathered.as_evidence(&event, time_factor);
         let mut explained = explain_event(&event, &evidence);
         tuning_evidence::add_tuning_cause(&event, &gathered.reports, &mut explained);
@@ -253,10 +239,11 @@ impl AnalysisThread {
         event.scope = explained.scope;
         self.archive.put_event(&event)?;
         let is_open = is_event_open(&event) && event.state == EventState::Confirmed;
-        self.send_result(AnalysisResult::Event {
+        // Sending fails only after the event loop has ended.
+        let _ = self.results.blocking_send(AnalysisResult {
             event: Arc::new(event),
             is_news: is_news || found,
-            case: case.into(),
+            case,
             wanted: if is_open { wanted } else { Vec::new() },
         });
         Ok(())

@@ -7,9 +7,9 @@ use super::archive_writer::PlanUpdate;
 use super::clocks::read_clock_times;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
-use super::pending_runs::PendingRuns;
 use super::process_runner::SpoolFiles;
 use super::run_tasks::{RunFinished, RunLauncher, RunOutcome, StoredRun};
+use super::schedule_records;
 use super::service_manager::ServiceManager;
 use super::shared_state::{JobRequest, LiveUpdate, SharedState};
 use super::spool_recovery;
@@ -32,7 +32,6 @@ pub struct EventLoop {
     /// Stores the bytes sent today, because a daily budget must survive a restart.
     pub budget_path: PathBuf,
     pub saved_budget: BudgetUsage,
-    pub pending_runs: PendingRuns,
     pub state: Arc<SharedState>,
     pub launcher: RunLauncher,
     pub analysis: AnalysisWorker,
@@ -73,7 +72,7 @@ impl EventLoop {
         }
         let notes = self.schedule.take_notes();
         if !notes.is_empty() {
-            self.pending_runs.record_notes(notes, &self.state, &self.launcher.writer, self.log);
+            schedule_records::record_notes(notes, &self.state, &self.launcher.writer, self.log);
         }
         let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
@@ -173,22 +172,16 @@ impl EventLoop {
 
     /// Handles a result of the analysis.
     fn handle_analysis_result(&mut self, heard: AnalysisResult) {
-        match heard {
-            AnalysisResult::Event { event, is_news, case, wanted } => {
-                let _ = self.state.updates.send(LiveUpdate::Event(Arc::clone(&event)));
-                if is_news {
-                    self.log.event(&event);
-                    self.notifier.notify_event(&event, &case);
-                }
-                let now = read_clock_times();
-                let file = self.state.file();
-                let asked =
-                    self.follow_ups.request_runs(&event, &wanted, &file, &mut self.schedule, now);
-                for text in asked {
-                    self.log.info(&text);
-                }
-            }
-            AnalysisResult::Error(text) => self.log.warn(&text),
+        let AnalysisResult { event, is_news, case, wanted } = heard;
+        let _ = self.state.updates.send(LiveUpdate::Event(Arc::clone(&event)));
+        if is_news {
+            self.log.event(&event);
+            self.notifier.notify_event(&event, &case);
+        }
+        let now = read_clock_times();
+        let file = self.state.file();
+        for text in self.follow_ups.request_runs(&event, &wanted, &file, &mut self.schedule, now) {
+            self.log.info(&text);
         }
     }
 

@@ -10,24 +10,22 @@ use crate::watch::watch_file::{MeasureConfig, MeasureKind, WatchFile};
 use longhaul_history::event::{FollowUpKind, FollowUpMeasurement};
 use longhaul_model::report::v1::available::AvailableMode;
 use longhaul_model::report::v1::event::ChangeEvent;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The maximum number of follow-ups per event.
-const MAX_PER_EVENT: usize = 4;
 /// The maximum number of follow-ups per hour for all events.
 const MAX_PER_HOUR: usize = 8;
 const HOUR_US: i64 = 3_600_000_000;
-/// The maximum number of remembered events.
-const MAX_EVENTS: usize = 1000;
+/// The maximum number of remembered follow-ups.
+const MAX_REQUESTS: usize = 4000;
 
 #[derive(Debug, Default)]
 pub struct FollowUpRequests {
-    /// The follow-ups made for each event.
-    requested: HashMap<String, HashSet<FollowUpKind>>,
+    /// The follow-ups made, each with its event.
+    requested: HashSet<(String, FollowUpKind)>,
     /// Times of recent follow-ups on the steady clock.
-    recent: VecDeque<i64>,
+    recent: Vec<i64>,
     /// The event of each follow-up run that has not ended.
     waiting: HashMap<RunId, String>,
 }
@@ -43,12 +41,15 @@ impl FollowUpRequests {
         now: ClockTimes,
     ) -> Vec<String> {
         let mut told = Vec::new();
-        self.drop_expired(now, file.detect.time_factor.unwrap_or(1));
+        // Tests shorten the hour.
+        let hour_us = HOUR_US / file.detect.time_factor.unwrap_or(1).max(1) as i64;
+        self.recent.retain(|at_us| *at_us >= now.steady_us - hour_us);
         if file.detect.follow_ups == Some(false) {
             return told;
         }
         for wish in wanted {
-            if !self.is_allowed(&event.id, wish.measurement) {
+            let request = (event.id.clone(), wish.measurement);
+            if self.requested.contains(&request) || self.recent.len() >= MAX_PER_HOUR {
                 continue;
             }
             let Some(job) = find_or_build_job(wish.measurement, event, file, schedule) else {
@@ -59,7 +60,11 @@ impl FollowUpRequests {
             else {
                 continue;
             };
-            self.record_request(&event.id, wish.measurement, now);
+            if self.requested.len() >= MAX_REQUESTS {
+                self.requested.clear();
+            }
+            self.requested.insert(request);
+            self.recent.push(now.steady_us);
             self.waiting.insert(id, event.id.clone());
             told.push(format!(
                 "requested {} {} > {} to diagnose an event: {}",
@@ -75,29 +80,6 @@ impl FollowUpRequests {
     /// Removes an ended run. Returns the event that it was made for.
     pub fn take_event_of(&mut self, planned_id: &str) -> Option<String> {
         self.waiting.remove(planned_id)
-    }
-
-    /// `time_factor` shortens the hour in tests.
-    fn drop_expired(&mut self, now: ClockTimes, time_factor: u64) {
-        let hour_us = HOUR_US / i64::try_from(time_factor.max(1)).unwrap_or(HOUR_US);
-        let old = |at_us: &i64| *at_us < now.steady_us - hour_us;
-        while self.recent.front().is_some_and(old) {
-            self.recent.pop_front();
-        }
-    }
-
-    fn is_allowed(&self, event: &str, measurement: FollowUpKind) -> bool {
-        let had = self.requested.get(event);
-        let again = had.is_some_and(|had| had.contains(&measurement) || had.len() >= MAX_PER_EVENT);
-        !again && self.recent.len() < MAX_PER_HOUR
-    }
-
-    fn record_request(&mut self, event: &str, measurement: FollowUpKind, now: ClockTimes) {
-        if self.requested.len() >= MAX_EVENTS {
-            self.requested.clear();
-        }
-        self.requested.entry(event.to_owned()).or_default().insert(measurement);
-        self.recent.push_back(now.steady_us);
     }
 }
 

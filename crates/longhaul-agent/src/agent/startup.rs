@@ -10,7 +10,6 @@ use super::event_loop::{EventLoop, LoopChannels};
 use super::export;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
-use super::pending_runs::PendingRuns;
 use super::process_runner::ProcessRunner;
 use super::run_tasks::RunLauncher;
 use super::service_manager::ServiceManager;
@@ -154,7 +153,7 @@ fn build_event_loop(
     let (writer, archive_thread) = ArchiveWriter::start(archive, log).map_err(AgentError::Host)?;
     let (finished_sender, finished_runs) = mpsc::channel(MAX_QUEUED_RUNS);
     let (analysis, analysis_results) =
-        AnalysisWorker::start((state.open_archive)()?, Arc::clone(&file))
+        AnalysisWorker::start((state.open_archive)()?, Arc::clone(&state), log)
             .map_err(AgentError::Host)?;
     let seed = crate::watch::hash_random::hash_text(&file.agent.name);
     let budget_path = folder.file_path("spent.json");
@@ -167,7 +166,6 @@ fn build_event_loop(
             .with_usage(&saved_budget),
         budget_path,
         saved_budget,
-        pending_runs: PendingRuns::default(),
         follow_ups: FollowUpRequests::default(),
         notifier: EventNotifier::start(&state, folder, log),
         service: ServiceManager::new(),

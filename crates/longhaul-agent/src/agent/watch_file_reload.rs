@@ -47,7 +47,6 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
     }
     let file = Arc::new(file);
     agent.schedule.reload(&file, read_clock_times());
-    agent.analysis.reload(Arc::clone(&file));
     {
         let mut held = agent.state.file.write();
         *held = Arc::clone(&file);

@@ -209,7 +209,7 @@ impl RunSchedule {
             let due_us = job.due_us(number);
             let planned = self.plan_run(&job, due_us, false);
             if number < latest || (late(due_us) && self.catch_up == CatchUpPolicy::None) {
-                self.miss_run(&planned.id, reason);
+                self.miss_run(&planned, reason);
                 continue;
             }
             // A waiting run is replaced by the next one of its job, which takes its place.
@@ -218,7 +218,7 @@ impl RunSchedule {
                 let old = self.waiting.remove(at);
                 since_us = old.since_us;
                 let reason = if late(due_us) { reason } else { old.waits_for };
-                self.miss_run(&old.planned.id, reason);
+                self.miss_run(&old.planned, reason);
             }
             self.waiting.push(WaitingRun::new(planned, since_us));
         }

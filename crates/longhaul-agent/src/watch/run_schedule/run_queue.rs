@@ -111,7 +111,7 @@ impl RunSchedule {
         for mut run in waiting {
             match self.decide_start(&run, now, &mut kept) {
                 StartDecision::Start(reserved) => started.push(self.start_run(run, reserved, now)),
-                StartDecision::Miss(reason) => self.miss_run(&run.planned.id, reason),
+                StartDecision::Miss(reason) => self.miss_run(&run.planned, reason),
                 StartDecision::Wait(reason) => {
                     run.waits_for = reason;
                     self.waiting.push(run);

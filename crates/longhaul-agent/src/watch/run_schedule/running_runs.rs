@@ -60,14 +60,14 @@ impl RunSchedule {
             }
             AttemptOutcome::Failed { .. } => self.record_failure(&run, now),
             AttemptOutcome::Refused => self.handle_refusal(run, now),
-            AttemptOutcome::NotStarted(reason) => self.miss_run(&run.planned.id, reason),
+            AttemptOutcome::NotStarted(reason) => self.miss_run(&run.planned, reason),
         }
         true
     }
 
     fn record_failure(&mut self, run: &WaitingRun, now: ClockTimes) {
         self.counts.failed += 1;
-        self.notes.push(ScheduleNote::Failed(Arc::clone(&run.planned.id)));
+        self.notes.push(ScheduleNote::Failed(run.planned.clone()));
         if let Some(far) = &run.planned.job.target {
             self.target_backoffs.entry(Arc::clone(far)).or_default().record_failure(now);
         }
@@ -78,9 +78,9 @@ impl RunSchedule {
         let replaced =
             !run.planned.requested && self.waiting.iter().any(|next| next.is_scheduled_run_of(key));
         if self.stopping {
-            self.miss_run(&run.planned.id, MissedReason::Stopping);
+            self.miss_run(&run.planned, MissedReason::Stopping);
         } else if replaced {
-            self.miss_run(&run.planned.id, MissedReason::FarEndBusy);
+            self.miss_run(&run.planned, MissedReason::FarEndBusy);
         } else {
             self.notes.push(ScheduleNote::Refused(Arc::clone(&run.planned.id)));
             self.requeue_refused(run, now);

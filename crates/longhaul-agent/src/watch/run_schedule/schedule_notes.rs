@@ -30,9 +30,9 @@ pub enum ScheduleNote {
     /// The run has a result.
     Done(RunId),
     /// The run was tried and has no result.
-    Failed(RunId),
+    Failed(ScheduledRun),
     /// The run was not tried.
-    Missed(RunId, MissedReason),
+    Missed(ScheduledRun, MissedReason),
 }
 
 /// The reason why a run was missed.
@@ -114,8 +114,8 @@ impl RunSchedule {
         planned
     }
 
-    pub(super) fn miss_run(&mut self, id: &RunId, reason: MissedReason) {
+    pub(super) fn miss_run(&mut self, run: &ScheduledRun, reason: MissedReason) {
         self.counts.missed += 1;
-        self.notes.push(ScheduleNote::Missed(Arc::clone(id), reason));
+        self.notes.push(ScheduleNote::Missed(run.clone(), reason));
     }
 }

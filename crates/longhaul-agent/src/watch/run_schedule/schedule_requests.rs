@@ -100,7 +100,7 @@ impl RunSchedule {
         self.advance_clock(now);
         self.stopping = true;
         for run in std::mem::take(&mut self.waiting) {
-            self.miss_run(&run.planned.id, MissedReason::Stopping);
+            self.miss_run(&run.planned, MissedReason::Stopping);
         }
     }
 }

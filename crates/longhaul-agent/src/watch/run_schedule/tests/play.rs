@@ -245,12 +245,12 @@ impl Play {
                     continue;
                 }
                 ScheduleNote::Started(id) => (id, State::Waiting, State::Running),
-                ScheduleNote::Done(id) | ScheduleNote::Failed(id) => {
+                ScheduleNote::Done(id) | ScheduleNote::Failed(ScheduledRun { id, .. }) => {
                     // The schedule itself may have given up a run that lasts too long.
                     self.under_way.retain(|(_, known), _| *known != id);
                     (id, State::Running, State::Ended)
                 }
-                ScheduleNote::Missed(id, _) => {
+                ScheduleNote::Missed(ScheduledRun { id, .. }, _) => {
                     let state = self.states.get(&id).copied();
                     prop_assert!(state.is_some_and(|it| it != State::Ended), "{id} {state:?}");
                     self.states.insert(id, State::Ended);
