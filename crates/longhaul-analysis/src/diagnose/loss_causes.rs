@@ -79,11 +79,7 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
         let ratio = case.goodput_bps() as f64 / bound.rate_bps.max(1) as f64;
         let text =
             format!("goodput is {} of the bound of random loss", format_whole_percent(ratio));
-        if NEAR_BOUND.contains(&ratio) {
-            found.support(text);
-        } else {
-            found.contradict(text);
-        }
+        found.add_evidence(NEAR_BOUND.contains(&ratio), text);
     }
     add_loss_advice(case, &mut found);
     Some(found)

@@ -63,11 +63,7 @@ pub fn diagnose_clipped_window(case: &DiagnosisCase) -> Option<ReportFinding> {
         case.goodput(),
         format_whole_percent(off.abs())
     );
-    if off.abs() <= NEAR_RATIO {
-        found.support(measured);
-    } else {
-        found.contradict(measured);
-    }
+    found.add_evidence(off.abs() <= NEAR_RATIO, measured);
     add_window_advice(case, host, asked, &mut found);
     Some(found)
 }
@@ -136,11 +132,7 @@ pub fn diagnose_autotuning(case: &DiagnosisCase) -> Option<ReportFinding> {
     if let Some(most) = most {
         let reached = window as f64 >= REACHED_RATIO * most as f64;
         let text = format!("tcp_rmem max is {}, of which about half becomes window", Bytes(most));
-        if reached {
-            found.support(text);
-        } else {
-            found.contradict(text);
-        }
+        found.add_evidence(reached, text);
     }
     add_autotuning_advice(case, window, most.unwrap_or(window.saturating_mul(2)), &mut found);
     Some(found)

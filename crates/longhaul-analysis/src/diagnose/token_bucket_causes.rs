@@ -46,12 +46,11 @@ pub fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     let mut found = build_finding(case, "policer", summary);
     found.support(format!("{} samples with loss, nearly all at the idle RTT", policed.loss_slots));
     let beyond = format!("goodput is {:.1} × the bound of random loss", policed.over_bound);
-    if policed.over_bound >= BEYOND_CHANCE {
-        found.support(beyond);
-    } else {
+    let is_beyond_chance = policed.over_bound >= BEYOND_CHANCE;
+    if !is_beyond_chance {
         found.support("loss in nearly every sample, yet the rate is constant");
-        found.contradict(beyond);
     }
+    found.add_evidence(is_beyond_chance, beyond);
     let threshold = format_duration(Duration::from_micros(case.scene.queue_threshold_us() as u64));
     found.contradict(format!(
         "a full link with a queue shorter than {threshold} would look the same"

@@ -199,13 +199,9 @@ fn rate_bucket_fit(case: &EventCase, turn: &BucketChange, found: &mut ReportFind
         event_format::format_rate(sustained)
     );
     let part = level / sustained.max(1.0);
-    if (BUCKET_LEVEL_RANGE[0]..=BUCKET_LEVEL_RANGE[1]).contains(&part) {
-        found.support(text);
-        1.0
-    } else {
-        found.contradict(text);
-        MISMATCH_CONSISTENCY
-    }
+    let fits = (BUCKET_LEVEL_RANGE[0]..=BUCKET_LEVEL_RANGE[1]).contains(&part);
+    found.add_evidence(fits, text);
+    if fits { 1.0 } else { MISMATCH_CONSISTENCY }
 }
 
 fn find_by_runs(case: &EventCase, kind: TokenBucketKind) -> Option<ReportFinding> {

@@ -68,11 +68,7 @@ fn rate_limiter_fit(case: &EventCase, found: &mut ReportFinding) -> f64 {
         Limiter::Unknown => 0.8,
         _ => 0.0,
     };
-    if fit > 0.0 {
-        found.support(told);
-    } else {
-        found.contradict(told);
-    }
+    found.add_evidence(fit > 0.0, told);
     let changed =
         [super::test_parameter::find_candidate(case), super::host_setting::find_candidate(case)];
     if changed.iter().flatten().any(|c| c.confidence_ratio >= MIN_BEST_SCORE) {

@@ -52,13 +52,9 @@ fn rate_explained_part(case: &EventCase, rtt_ratio: f64, found: &mut ReportFindi
         event_format::format_change(by_rtt),
         event_format::format_change(case.ratio())
     );
-    if share >= MIN_EXPLAINED_FRACTION {
-        found.support(told);
-        1.0
-    } else {
-        found.contradict(told);
-        0.5
-    }
+    let explains = share >= MIN_EXPLAINED_FRACTION;
+    found.add_evidence(explains, told);
+    if explains { 1.0 } else { 0.5 }
 }
 
 #[cfg(test)]

@@ -163,6 +163,12 @@ impl ReportFinding {
         self.contradicts.push(text.into());
     }
 
+    /// Adds evidence that supports the cause, or else contradicts it.
+    pub fn add_evidence(&mut self, supports: bool, text: impl Into<String>) {
+        let texts = if supports { &mut self.supports } else { &mut self.contradicts };
+        texts.push(text.into());
+    }
+
     /// Adds advice and returns it, so that a command or an expected rate can be set.
     pub fn advise(&mut self, place: &str, text: impl Into<String>) -> &mut FindingAdvice {
         self.advice.push_mut(FindingAdvice::new(place, text))
