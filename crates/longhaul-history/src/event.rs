@@ -44,26 +44,30 @@ pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, plan_follow_ups};
 pub use operator_report_text::format_operator_report;
 pub use operator_report_text::route_pair_text::pair_hops;
 
-use event_case::EventCase;
+use event_case::{EventCase, LINK_QUANTITIES, TRANSFER_QUANTITIES};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::quantity::PathQuantity;
+
+/// The quantities that a cause can affect, and the search for it.
+type CauseSearch = (&'static [PathQuantity], fn(&EventCase) -> Option<ReportFinding>);
 
 /// In order of precedence: candidates with equal scores are named in this order.
-const CAUSES: [fn(&EventCase) -> Option<ReportFinding>; 14] = [
-    test_parameter::find_candidate,
-    interface_change::find_candidate,
-    host_setting::find_candidate,
-    level_recovery::find_candidate,
-    route_change::find_candidate,
-    bucket_change::find_shaper_candidate,
-    bucket_change::find_policer_candidate,
-    capacity_change::find_candidate,
-    path_mtu_change::find_candidate,
-    retune::find_candidate,
-    cross_traffic::find_candidate,
-    shared_end::find_candidate,
-    host_software::find_candidate,
-    rtt_step::find_candidate,
+const CAUSES: [CauseSearch; 14] = [
+    (&TRANSFER_QUANTITIES, test_parameter::find_candidate),
+    (&LINK_QUANTITIES, interface_change::find_candidate),
+    (&TRANSFER_QUANTITIES, host_setting::find_candidate),
+    (&PathQuantity::ALL, level_recovery::find_candidate),
+    (&PathQuantity::ALL, route_change::find_candidate),
+    (&LINK_QUANTITIES, bucket_change::find_shaper_candidate),
+    (&LINK_QUANTITIES, bucket_change::find_policer_candidate),
+    (&LINK_QUANTITIES, capacity_change::find_candidate),
+    (&TRANSFER_QUANTITIES, path_mtu_change::find_candidate),
+    (&[PathQuantity::Goodput], retune::find_candidate),
+    (&LINK_QUANTITIES, cross_traffic::find_candidate),
+    (&PathQuantity::ALL, shared_end::find_candidate),
+    (&LINK_QUANTITIES, host_software::find_candidate),
+    (&PathQuantity::ALL, rtt_step::find_candidate),
 ];
 
 /// The explanation of an event.
@@ -82,7 +86,8 @@ pub struct EventExplanation {
 /// Finds the causes of `event` in the evidence around it.
 pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExplanation {
     let case = EventCase { event, evidence };
-    let candidates = CAUSES.iter().filter_map(|cause| cause(&case)).collect();
+    let possible = CAUSES.iter().filter(|(affected, _)| affected.contains(&event.quantity));
+    let candidates = possible.filter_map(|(_, find_candidate)| find_candidate(&case)).collect();
     let mut causes = cause_selection::select_named_causes(candidates);
     let effect = limiter_shift::describe_limiter_shift(&case);
     if let (Some(first), Some(effect)) = (causes.first_mut(), &effect) {

@@ -12,15 +12,13 @@
 //! Error: that of the report. Wrong when: RTT floors come from different protocols; hosts answer
 //! them differently.
 
+use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::available::{AvailableEstimate, EstimateVerdict};
-use longhaul_model::report::v1::path::ObservedRoute;
+use longhaul_model::report::v1::path::{ObservedRoute, PathRtt};
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
-use longhaul_model::report::v1::{
-    AnyReport, AvailableReport, ImportedReport, LoadReport, PathReport, RunInfo, ThroughputReport,
-    analysis,
-};
+use longhaul_model::report::v1::{AnyReport, RunInfo};
 
 /// A value with the series that it belongs to.
 pub type ReportPoint = (HostPair, PathQuantity, SeriesPoint);
@@ -32,147 +30,98 @@ pub fn extract_points(
     near: Option<&str>,
     far: Option<&str>,
 ) -> Vec<ReportPoint> {
-    let Some(ends) = SeriesEnds::new(report.run(), near, far) else {
+    let Some(mut found) = PointList::new(report.run(), near, far) else {
         return Vec::new();
     };
     match report {
-        AnyReport::Throughput(it) => list_throughput_points(it, &ends),
-        AnyReport::Available(it) => list_available_points(it, &ends),
-        AnyReport::Path(it) => list_path_points(it, &ends),
-        AnyReport::Load(it) => list_load_points(it, &ends),
-        AnyReport::Imported(it) => list_imported_points(it, &ends),
-        AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Copy(_) => {
-            Vec::new()
+        AnyReport::Throughput(it) => {
+            let forward = it.plan.direction != RunDirection::Reverse;
+            found.add_transfer(&it.analysis, forward);
+            it.analysis.reverse.iter().for_each(|other| found.add_transfer(other, !forward));
         }
+        AnyReport::Available(it) => {
+            it.analysis.forward.iter().for_each(|estimate| found.add_estimate(estimate, true));
+            it.analysis.reverse.iter().for_each(|estimate| found.add_estimate(estimate, false));
+        }
+        AnyReport::Path(it) => {
+            let (seen, judged) = (&it.observation, &it.analysis);
+            found.add_path(judged.rtt.as_ref(), seen.route.as_ref(), true);
+            found.add_path(judged.rtt_reverse.as_ref(), seen.route_reverse.as_ref(), false);
+        }
+        AnyReport::Load(it) => {
+            let idle = it.analysis.idle.filter(|idle| idle.rtt_min_ns > 0);
+            found.add(true, PathQuantity::RttFloor, idle.map(|it| it.rtt_min_ns as f64 / 1e3));
+            found.add(true, PathQuantity::Loss, idle.map(|it| it.loss_ratio));
+        }
+        AnyReport::Imported(it) => {
+            // A rate without a known direction belongs to no series.
+            if let Some(forward) = it.observation.forward {
+                found.add(forward, PathQuantity::Goodput, positive_bps(it.analysis.goodput_bps));
+            }
+            found.add(true, PathQuantity::RttFloor, it.analysis.rtt_min_us.map(|us| us as f64));
+        }
+        AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Copy(_) => {}
     }
+    found.points
 }
 
-struct SeriesEnds {
+/// The points of a report, and the ends of its series.
+struct PointList {
     near: String,
     far: String,
     at_us: i64,
+    points: Vec<ReportPoint>,
 }
 
-impl SeriesEnds {
+impl PointList {
     /// Returns `None` for a part of a larger run, and if the start time cannot be parsed.
-    fn new(run: &RunInfo, near: Option<&str>, far: Option<&str>) -> Option<SeriesEnds> {
+    fn new(run: &RunInfo, near: Option<&str>, far: Option<&str>) -> Option<PointList> {
         if run.part_of.is_some() {
             return None;
         }
-        Some(SeriesEnds {
+        Some(PointList {
             near: near.unwrap_or(&run.initiator.host).to_owned(),
             far: far.unwrap_or(&run.responder.host).to_owned(),
             at_us: run.started_at.parse::<jiff::Timestamp>().ok()?.as_microsecond(),
+            points: Vec::new(),
         })
     }
 
-    fn point(&self, forward: bool, quantity: PathQuantity, value: f64) -> ReportPoint {
+    fn add(&mut self, forward: bool, quantity: PathQuantity, value: Option<f64>) {
+        let Some(value) = value.filter(|value| value.is_finite()) else {
+            return;
+        };
         let (from, to) = if forward { (&self.near, &self.far) } else { (&self.far, &self.near) };
         let pair = HostPair { from: from.clone(), to: to.clone() };
-        let at_us = self.at_us;
-        (pair, quantity, SeriesPoint { at_us, value })
+        self.points.push((pair, quantity, SeriesPoint { at_us: self.at_us, value }));
     }
-}
 
-fn list_throughput_points(report: &ThroughputReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
-    let forward = report.plan.direction != RunDirection::Reverse;
-    let mut placed = list_transfer_points(&report.analysis, ends, forward);
-    if let Some(other) = &report.analysis.reverse {
-        placed.extend(list_transfer_points(other, ends, !forward));
-    }
-    placed
-}
-
-fn list_transfer_points(
-    analysis: &analysis::ThroughputAnalysis,
-    ends: &SeriesEnds,
-    forward: bool,
-) -> Vec<ReportPoint> {
-    let totals = &analysis.totals;
-    let sent = totals.data_segments_sent.filter(|segments| *segments > 0);
-    let again = totals.retransmitted_segments.zip(sent);
-    let readings = [
+    fn add_transfer(&mut self, analysis: &ThroughputAnalysis, forward: bool) {
+        let totals = &analysis.totals;
+        let sent = totals.data_segments_sent.filter(|segments| *segments > 0);
+        let again = totals.retransmitted_segments.zip(sent);
+        let again = again.map(|(part, all)| (part as f64 / all as f64).min(1.0));
         // A transfer without payload failed; it is not a value of the path.
-        (PathQuantity::Goodput, positive_bps(analysis.goodput_bps)),
-        (PathQuantity::Retransmits, again.map(|(part, all)| (part as f64 / all as f64).min(1.0))),
-        (PathQuantity::Loss, totals.loss_ratio),
-    ];
-    build_points(ends, forward, readings)
-}
+        self.add(forward, PathQuantity::Goodput, positive_bps(analysis.goodput_bps));
+        self.add(forward, PathQuantity::Retransmits, again);
+        self.add(forward, PathQuantity::Loss, totals.loss_ratio);
+    }
 
-/// A rate without a known direction belongs to no series.
-fn list_imported_points(report: &ImportedReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
-    let goodput = report.observation.forward.map_or_else(Vec::new, |forward| {
-        let value = positive_bps(report.analysis.goodput_bps);
-        build_points(ends, forward, [(PathQuantity::Goodput, value)])
-    });
-    let floor = report.analysis.rtt_min_us.map(|us| us as f64);
-    let floor = build_points(ends, true, [(PathQuantity::RttFloor, floor)]);
-    goodput.into_iter().chain(floor).collect()
-}
+    fn add_estimate(&mut self, estimate: &AvailableEstimate, forward: bool) {
+        if matches!(estimate.verdict, EstimateVerdict::Estimated | EstimateVerdict::CapacityOnly) {
+            let available = estimate.available_bps.map(|bps| bps as f64);
+            self.add(forward, PathQuantity::Available, available);
+            self.add(forward, PathQuantity::Capacity, positive_bps(estimate.capacity_bps));
+        }
+    }
 
-fn list_available_points(report: &AvailableReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
-    let (there, back) = (&report.analysis.forward, &report.analysis.reverse);
-    let mut found = there.as_ref().map_or_else(Vec::new, |it| list_estimate_points(it, ends, true));
-    found.extend(back.iter().flat_map(|it| list_estimate_points(it, ends, false)));
-    found
-}
-
-fn list_estimate_points(
-    estimate: &AvailableEstimate,
-    ends: &SeriesEnds,
-    forward: bool,
-) -> Vec<ReportPoint> {
-    let sound =
-        matches!(estimate.verdict, EstimateVerdict::Estimated | EstimateVerdict::CapacityOnly);
-    let capacity = estimate.capacity_bps.filter(|_| sound);
-    let available = estimate.available_bps.map(|bps| bps as f64);
-    let readings = [
-        (PathQuantity::Available, available.filter(|_| sound)),
-        (PathQuantity::Capacity, positive_bps(capacity)),
-    ];
-    build_points(ends, forward, readings)
-}
-
-fn list_path_points(report: &PathReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
-    let seen = &report.observation;
-    let mut found = Vec::new();
-    let directions = [
-        (true, report.analysis.rtt.as_ref(), seen.route.as_ref()),
-        (false, report.analysis.rtt_reverse.as_ref(), seen.route_reverse.as_ref()),
-    ];
-    for (forward, rtt, route) in directions {
+    fn add_path(&mut self, rtt: Option<&PathRtt>, route: Option<&ObservedRoute>, forward: bool) {
         // A host that answers no probe may just not reply to them, so it has no loss either.
         let rtt = rtt.filter(|rtt| rtt.answered > 0);
-        let readings = [
-            (PathQuantity::RttFloor, rtt.map(|rtt| rtt.min_ns as f64 / 1e3)),
-            (PathQuantity::Loss, rtt.map(|rtt| rtt.loss_ratio)),
-            (PathQuantity::Hops, route.and_then(count_hops)),
-        ];
-        found.extend(build_points(ends, forward, readings));
+        self.add(forward, PathQuantity::RttFloor, rtt.map(|rtt| rtt.min_ns as f64 / 1e3));
+        self.add(forward, PathQuantity::Loss, rtt.map(|rtt| rtt.loss_ratio));
+        self.add(forward, PathQuantity::Hops, route.and_then(count_hops));
     }
-    found
-}
-
-fn list_load_points(report: &LoadReport, ends: &SeriesEnds) -> Vec<ReportPoint> {
-    let idle = report.analysis.idle.filter(|idle| idle.rtt_min_ns > 0);
-    let readings = [
-        (PathQuantity::RttFloor, idle.map(|idle| idle.rtt_min_ns as f64 / 1e3)),
-        (PathQuantity::Loss, idle.map(|idle| idle.loss_ratio)),
-    ];
-    build_points(ends, true, readings)
-}
-
-fn build_points<const N: usize>(
-    ends: &SeriesEnds,
-    forward: bool,
-    readings: [(PathQuantity, Option<f64>); N],
-) -> Vec<ReportPoint> {
-    let taken = readings.into_iter().filter_map(|(quantity, value)| Some((quantity, value?)));
-    taken
-        .filter(|(_, value)| value.is_finite())
-        .map(|(quantity, value)| ends.point(forward, quantity, value))
-        .collect()
 }
 
 fn positive_bps(bps: Option<u64>) -> Option<f64> {

@@ -141,9 +141,6 @@ fn describe_excess(kind: TokenBucketKind) -> String {
 }
 
 fn find_bucket_candidate(case: &EventCase, kind: TokenBucketKind) -> Option<ReportFinding> {
-    if !case.is_link_quantity() {
-        return None;
-    }
     match (find_by_estimates(case, kind), find_by_runs(case, kind)) {
         (Some(mut look), Some(runs)) if look.confidence_ratio >= runs.confidence_ratio => {
             look.supports.extend(runs.supports);

@@ -29,9 +29,6 @@ const BUCKET_CHANGED_TEXT: &str = "a token bucket appeared or disappeared at the
 const CAPACITY_TOLERANCE: f64 = 1.1;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if !case.is_link_quantity() {
-        return None;
-    }
     match case.capacity() {
         Some(step) if case.is_quantity(PathQuantity::Capacity) => find_on_same_route(case, step),
         Some(step) => find_by_estimates(case, step),

@@ -27,12 +27,11 @@ const REMAINDER_CONSISTENCY: f64 = 0.85;
 const AMPLE_RATIO: f64 = 2.0;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if case.is_quantity(PathQuantity::Capacity) || !case.is_link_quantity() {
-        return None;
-    }
     let capacity = case.capacity();
     let slower = capacity.filter(|capacity| capacity.differs_by(SAME_CAPACITY_RATIO));
-    if slower.is_some_and(|capacity| case.is_explained_by_capacity(capacity)) {
+    if case.is_quantity(PathQuantity::Capacity)
+        || slower.is_some_and(|capacity| case.is_explained_by_capacity(capacity))
+    {
         return None;
     }
     match (case.available(), capacity) {

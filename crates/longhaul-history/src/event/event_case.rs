@@ -21,6 +21,18 @@ use longhaul_model::report::v1::{AvailableReport, PathReport, ReportFinding, Thr
 const RTT_STEP_US: f64 = 2_000.0;
 const RTT_STEP_RATIO: f64 = 1.05;
 
+/// The quantities that bulk runs measure, which hosts and their settings affect.
+pub const TRANSFER_QUANTITIES: [PathQuantity; 3] =
+    [PathQuantity::Goodput, PathQuantity::Loss, PathQuantity::Retransmits];
+/// Rates and losses, which any change of a link affects.
+pub const LINK_QUANTITIES: [PathQuantity; 5] = [
+    PathQuantity::Goodput,
+    PathQuantity::Loss,
+    PathQuantity::Retransmits,
+    PathQuantity::Available,
+    PathQuantity::Capacity,
+];
+
 /// An event and its evidence.
 #[derive(Clone, Copy)]
 pub struct EventCase<'a> {
@@ -114,17 +126,9 @@ impl<'a> EventCase<'a> {
         if self.has_fallen() { (after, before) } else { (before, after) }
     }
 
-    /// Returns true for quantities that bulk runs measure, which hosts and their settings affect.
-    pub fn is_transfer_quantity(&self) -> bool {
-        matches!(
-            self.event.quantity,
-            PathQuantity::Goodput | PathQuantity::Loss | PathQuantity::Retransmits
-        )
-    }
-
     /// Returns true for rates and losses, which any change of a link affects.
     pub fn is_link_quantity(&self) -> bool {
-        self.is_transfer_quantity() || self.is_rate_quantity()
+        LINK_QUANTITIES.contains(&self.event.quantity)
     }
 
     /// Returns the name of that host in the agent's file.

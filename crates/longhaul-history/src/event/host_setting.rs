@@ -19,9 +19,6 @@ use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 const MAX_NAMED_SETTINGS: usize = 4;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if !case.is_transfer_quantity() {
-        return None;
-    }
     let all = host_facts::find_changed_facts(case, is_setting);
     let score = |c: &HostFactChange| case.timing(c.change.between_us) * rate_setting_fit(case, c);
     let first = all.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;

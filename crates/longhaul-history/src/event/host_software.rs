@@ -20,9 +20,6 @@ const UNSUPPORTED_CONSISTENCY: f64 = 0.6;
 const MIN_CPU_COST_RATIO: f64 = 1.2;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if !case.is_link_quantity() {
-        return None;
-    }
     let all = host_facts::find_changed_facts(case, is_software);
     let first = all
         .iter()

@@ -17,9 +17,6 @@ const AMPLE_SPEED_RATIO: f64 = 3.0;
 const SPEED_TOLERANCE: f64 = 1.1;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if !case.is_link_quantity() {
-        return None;
-    }
     let all = host_facts::find_changed_facts(case, is_interface_fact);
     let score = |c: &HostFactChange| case.timing(c.change.between_us) * rate_interface_fit(case, c);
     let first = all.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;

@@ -17,9 +17,6 @@ use longhaul_model::report::v1::{PathReport, ReportFinding, ThroughputReport};
 const TOLERANCE_BYTES: u32 = 12;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if !case.is_transfer_quantity() {
-        return None;
-    }
     find_by_mtu_search(case).or_else(|| find_by_segments(case))
 }
 

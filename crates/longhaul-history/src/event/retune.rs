@@ -14,7 +14,6 @@ use super::event_case::EventCase;
 use super::event_format;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::{Bytes, count_of};
 
 /// The minimum ratio of available bandwidth, after to before.
@@ -23,10 +22,7 @@ const MIN_AVAILABLE_RATIO: f64 = 0.9;
 const MAX_USED_RATIO: f64 = 0.8;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if !case.is_quantity(PathQuantity::Goodput) || !case.has_fallen() {
-        return None;
-    }
-    let available = case.available()?;
+    let available = case.available().filter(|_| case.has_fallen())?;
     let used = case.event.after.median / available.after;
     if available.ratio() < MIN_AVAILABLE_RATIO || used > MAX_USED_RATIO {
         return None;

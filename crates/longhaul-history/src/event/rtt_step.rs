@@ -17,10 +17,7 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 const MIN_EXPLAINED_FRACTION: f64 = 0.5;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if case.is_quantity(PathQuantity::RttFloor) {
-        return None;
-    }
-    let step = case.rtt_step()?;
+    let step = case.rtt_step().filter(|_| !case.is_quantity(PathQuantity::RttFloor))?;
     let grew = step.after > step.before;
     let [before, after] = step.format(event_format::format_delay_us);
     let span = event_format::format_time_span(step.between_us);

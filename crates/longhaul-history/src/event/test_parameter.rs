@@ -20,9 +20,6 @@ use std::collections::BTreeMap;
 type RunParameters = BTreeMap<&'static str, String>;
 
 pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
-    if !case.is_transfer_quantity() {
-        return None;
-    }
     let reading = |seen: &EvidenceReport<ThroughputReport>| StateReading {
         at_us: seen.at_us,
         value: list_parameters(&seen.report.plan),

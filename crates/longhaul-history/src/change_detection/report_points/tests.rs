@@ -9,7 +9,7 @@ use longhaul_model::report::v1::observation::{
 use longhaul_model::report::v1::path::PathRtt;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{
-    ParentRun, Report, ReportKind, RunParty, SCHEMA, available, load,
+    ParentRun, Report, ReportKind, RunParty, SCHEMA, ThroughputReport, available, load,
 };
 
 const BEGIN: &str = "2026-11-22T02:00:00.25Z";
