@@ -175,7 +175,7 @@ impl FilesSession<'_> {
             return Err("the data connections are already set up".to_owned());
         }
         let plan = connection_plan(ask);
-        check_plan(&plan, self.service.options().max_streams).map_err(|error| error.to_string())?;
+        check_plan(&plan, self.service.options.max_streams).map_err(|error| error.to_string())?;
         if let Some(limits) = &self.anonymous {
             if limits.rate_bps.is_some() || limits.bytes.is_some() {
                 return Err("copying files requires the token".to_owned());

@@ -100,16 +100,26 @@ pub fn run(
             probes.ended.store(true, Relaxed);
             echoed
         });
-        let mut course = PhaseRunner::new(target, plan, began, &probes, stop, watch);
+        let mut course = PhaseRunner {
+            target,
+            plan,
+            began,
+            probes: &probes,
+            stop,
+            watch,
+            phases: Vec::new(),
+            runs: Vec::new(),
+            reported_at: None,
+        };
         course.run();
         probes.over.store(true, Relaxed);
-        (course.finish(), echoes.join())
+        ((course.phases, course.runs), echoes.join())
     });
     let echoed: EchoResult =
         echoed.map_err(|_| ProbeError::local("the probe thread panicked", None))??;
     prober.close();
-    let (phases, runs, mut caveats) = course;
-    caveats.extend(odd_answers_caveat(&echoed));
+    let (phases, runs) = course;
+    let caveats = odd_answers_caveat(&echoed).into_iter().collect();
     Ok(LoadOutcome {
         observation: LoadObservation {
             clock: echoed.clock,

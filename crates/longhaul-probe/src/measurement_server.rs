@@ -103,7 +103,8 @@ struct ListeningPort {
 
 /// The state that all threads of the server share.
 pub struct ServerContext<'a> {
-    options: &'a ServeOptions,
+    /// The options that the server was started with.
+    pub options: &'a ServeOptions,
     token: Option<AuthToken>,
     identity: &'a TlsIdentity,
     log: &'a (dyn Fn(ServeEvent) + Send + Sync),
@@ -118,11 +119,6 @@ pub struct ServerContext<'a> {
 }
 
 impl ServerContext<'_> {
-    /// Returns the options that the server was started with.
-    pub fn options(&self) -> &ServeOptions {
-        self.options
-    }
-
     /// Returns whether the server is shutting down.
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

@@ -17,5 +17,5 @@ mod tcp_options;
 pub use path_error::PathError;
 pub use path_measurement::{PathOutcome, PathPart, PathProgress, run};
 pub use probe_target::ProbeTarget;
-pub use round_trips::{EchoSeriesRequest, measure_round_trips};
+pub(crate) use round_trips::{EchoSeriesRequest, measure_round_trips};
 pub(crate) use tcp_options::read_offered_options;

@@ -22,11 +22,13 @@ pub(crate) use stream_opening::open_flow;
 use crate::engine::{EndRun, EngineProgress};
 use crate::plan_limits::{MAX_STREAMS, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
+use crate::run_capture::RunCapture;
 use crate::secure::AuthToken;
 use crate::session::{
     ClientState, RoleState, ServerResults, Session, SessionEnd, SessionPurpose, SessionState,
 };
-use crate::session_driver::{SessionDriver, SessionEngines};
+use crate::session_driver::{SessionDriver, SessionEngines, SessionResults, SessionSockets};
+use crate::wire::IntervalCounters;
 use client_hooks::ClientHooks;
 use longhaul_capture::FinishedCapture;
 use longhaul_model::report::v1::observation::ThroughputObservation;
@@ -180,8 +182,24 @@ pub fn run(
     let purpose = SessionPurpose::Run(Box::new(plan.clone()));
     let part = RoleState::Client(Box::new(ClientState::new(purpose)));
     let session = Session::new(setup, part);
-    let local = connection.local;
-    let mut hooks = ClientHooks::new(target, plan, local, address, session_epoch, watch);
+    let mut hooks = ClientHooks {
+        target,
+        plan,
+        address,
+        local: connection.local,
+        epoch: session_epoch,
+        origin: session_epoch,
+        watch,
+        last_report: None,
+        sockets: SessionSockets::default(),
+        engines: None,
+        local_interval: IntervalCounters::default(),
+        server_unreachable: false,
+        server_interval: IntervalCounters::default(),
+        collected: SessionResults::default(),
+        capture: RunCapture::Off,
+        captured: None,
+    };
     let drive = SessionDriver::new(connection.channel, session, session_epoch);
     let (closed, mut session) = drive.run(&mut hooks);
     let lost = |step, what| ProbeError::PeerLost { address, step, what };

@@ -79,7 +79,7 @@ impl<'a> Iperf3Session<'a> {
                 return service.log(ServeEvent::Dismissed { peer, why });
             }
         };
-        let limits = service.options().anonymous.filter(|_| users.is_none());
+        let limits = service.options.anonymous.filter(|_| users.is_none());
         let longest = limits
             .map_or(Duration::from_micros(MAX_RUN_US), |most| Duration::from_secs(most.seconds));
         let session = Iperf3Session {

@@ -30,7 +30,7 @@ pub(super) fn run(shared: &EngineShared) -> (SampleSeries, Vec<CoreUsage>) {
     }
     take_samples(shared, &mut series);
     load.observe(Duration::from_millis(20));
-    (series, load.finish())
+    (series, load.usage)
 }
 
 /// Requests a reading of every stream shortly before `due`.
@@ -67,51 +67,39 @@ fn sample_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
     }
 }
 
-/// The mean and the maximum load of each core.
+/// The load of each core since the start, and its maximum.
 struct CoreLoad {
-    first: (Instant, Vec<CoreTimes>),
-    last: (Instant, Vec<CoreTimes>),
-    busiest_permille: Vec<Option<u32>>,
+    read_at: Instant,
+    last: Vec<CoreTimes>,
+    usage: Vec<CoreUsage>,
 }
 
 impl CoreLoad {
     fn begin() -> CoreLoad {
-        let now = (Instant::now(), core_times::read_core_times().unwrap_or_default());
-        CoreLoad { busiest_permille: vec![None; now.1.len()], first: now.clone(), last: now }
+        let last = core_times::read_core_times().unwrap_or_default();
+        let core = |times: &CoreTimes| CoreUsage { index: times.index, ..CoreUsage::default() };
+        CoreLoad { read_at: Instant::now(), usage: last.iter().map(core).collect(), last }
     }
 
     /// Reads the cores if the last reading is at least `spacing` old.
     fn observe(&mut self, spacing: Duration) {
-        let elapsed = self.last.0.elapsed();
+        let elapsed = self.read_at.elapsed();
         if elapsed < spacing {
             return;
         }
-        let now = (Instant::now(), core_times::read_core_times().unwrap_or_default());
-        let pairs = now.1.iter().zip(&self.last.1);
-        for ((new, old), busiest) in pairs.zip(&mut self.busiest_permille) {
-            let busy = new.busy.saturating_sub(old.busy).as_micros();
-            let permille = (busy * 1000)
-                .checked_div(elapsed.as_micros())
-                .map_or(0, |permille| permille.min(1000) as u32);
-            *busiest = Some(busiest.unwrap_or(0).max(permille));
+        let now = core_times::read_core_times().unwrap_or_default();
+        self.read_at = Instant::now();
+        let micros = |new: Duration, old: Duration| new.saturating_sub(old).as_micros() as u64;
+        for ((new, old), usage) in now.iter().zip(&self.last).zip(&mut self.usage) {
+            let busy_us = micros(new.busy, old.busy);
+            let elapsed_us = elapsed.as_micros() as u64;
+            usage.elapsed_us += elapsed_us;
+            usage.busy_us += busy_us;
+            usage.softirq_us += micros(new.softirq, old.softirq);
+            usage.steal_us += micros(new.steal, old.steal);
+            let permille = (busy_us * 1000).checked_div(elapsed_us).unwrap_or(0).min(1000) as u32;
+            usage.busiest_permille = usage.busiest_permille.max(Some(permille));
         }
         self.last = now;
-    }
-
-    fn finish(self) -> Vec<CoreUsage> {
-        let elapsed_us = (self.last.0 - self.first.0).as_micros() as u64;
-        let micros = |new: Duration, old: Duration| new.saturating_sub(old).as_micros() as u64;
-        let pairs = self.last.1.iter().zip(&self.first.1);
-        pairs
-            .zip(self.busiest_permille)
-            .map(|((new, old), busiest_permille)| CoreUsage {
-                index: new.index,
-                elapsed_us,
-                busy_us: micros(new.busy, old.busy),
-                softirq_us: micros(new.softirq, old.softirq),
-                steal_us: micros(new.steal, old.steal),
-                busiest_permille,
-            })
-            .collect()
     }
 }

@@ -7,7 +7,6 @@
 use super::{LoadRunProgress, PhaseRun, SharedProbes, bulk_plan, load_flow};
 use crate::probe_error::describe_error_chain;
 use crate::throughput::{BackgroundRun, PayloadProgress, TargetHost};
-use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::load::{LoadPhase, LoadPlan, LoadStep};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -19,17 +18,16 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_SETUP_TIME: Duration = Duration::from_secs(200);
 
 pub(super) struct PhaseRunner<'a> {
-    target: &'a TargetHost,
-    plan: &'a LoadPlan,
-    began: Instant,
-    probes: &'a SharedProbes,
+    pub target: &'a TargetHost,
+    pub plan: &'a LoadPlan,
+    pub began: Instant,
+    pub probes: &'a SharedProbes,
     /// Set by the user to end the run.
-    stop: &'a AtomicBool,
-    watch: &'a mut dyn FnMut(&LoadRunProgress),
-    phases: Vec<LoadPhase>,
-    runs: Vec<PhaseRun>,
-    caveats: Vec<ReportCaveat>,
-    reported_at: Option<Instant>,
+    pub stop: &'a AtomicBool,
+    pub watch: &'a mut dyn FnMut(&LoadRunProgress),
+    pub phases: Vec<LoadPhase>,
+    pub runs: Vec<PhaseRun>,
+    pub reported_at: Option<Instant>,
 }
 
 /// A run of one step.
@@ -38,29 +36,7 @@ struct StepRun {
     run: BackgroundRun,
 }
 
-impl<'a> PhaseRunner<'a> {
-    pub fn new(
-        target: &'a TargetHost,
-        plan: &'a LoadPlan,
-        began: Instant,
-        probes: &'a SharedProbes,
-        stop: &'a AtomicBool,
-        watch: &'a mut dyn FnMut(&LoadRunProgress),
-    ) -> PhaseRunner<'a> {
-        PhaseRunner {
-            target,
-            plan,
-            began,
-            probes,
-            stop,
-            watch,
-            phases: Vec::new(),
-            runs: Vec::new(),
-            caveats: Vec::new(),
-            reported_at: None,
-        }
-    }
-
+impl PhaseRunner<'_> {
     /// Runs all steps, or until the user stops the run or the probes end.
     pub fn run(&mut self) {
         let plan = self.plan;
@@ -73,10 +49,6 @@ impl<'a> PhaseRunner<'a> {
             self.idle();
         }
         self.close_idle(self.now_us());
-    }
-
-    pub fn finish(self) -> (Vec<LoadPhase>, Vec<PhaseRun>, Vec<ReportCaveat>) {
-        (self.phases, self.runs, self.caveats)
     }
 
     fn is_over(&self) -> bool {

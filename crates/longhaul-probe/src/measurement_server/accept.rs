@@ -12,7 +12,7 @@ use crate::secure::{ControlChannel, TlsHandshake, boot_proof};
 use crate::session::{AdmissionRules, GREETING_TIMEOUT, RoleState, Session, SessionSetup};
 use crate::session_driver::SessionDriver;
 use crate::throughput::DEAD_PEER_TIMEOUT;
-use crate::wire::{DATA_STREAM, PREAMBLE_BYTES, StreamPreamble};
+use crate::wire::{DATA_STREAM, IntervalCounters, PREAMBLE_BYTES, StreamPreamble};
 use longhaul_sys::{listening_socket, poll};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -220,8 +220,19 @@ fn handle_control<'a>(
     let admission = AdmissionRules::new(service.options.anonymous, service.options.max_streams);
     let session = Session::new(setup, RoleState::Server(Box::new(admission)));
     let epoch = Instant::now();
-    let mut hooks =
-        ServerHooks::new(service, SocketAddr::new(local.ip(), port), peer, epoch, pending, control);
+    let mut hooks = ServerHooks {
+        service,
+        local: SocketAddr::new(local.ip(), port),
+        peer,
+        epoch,
+        pending: Some(pending),
+        run: None,
+        probes: None,
+        handlers: Vec::new(),
+        control: Some(control),
+        moved: IntervalCounters::default(),
+        log_lines: Vec::new(),
+    };
     let (closed, _) = SessionDriver::new(channel, session, epoch).run(&mut hooks);
     let bytes = hooks.moved_bytes();
     // The slot is released first: a peer may use it as soon as it sees the session closed.

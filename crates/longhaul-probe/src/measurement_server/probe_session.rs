@@ -12,24 +12,15 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 pub(super) struct ServerProbeSession<'a> {
-    bounds: ProbeBounds,
-    registered: SessionEntry<'a>,
+    pub bounds: ProbeBounds,
+    pub registered: SessionEntry<'a>,
     /// Taken when the flow is open.
-    setup: Option<ProbeServerSetup>,
-    prober: Option<ProbeServer>,
-    _slot: SessionSlot<'a>,
+    pub setup: Option<ProbeServerSetup>,
+    pub prober: Option<ProbeServer>,
+    pub _slot: SessionSlot<'a>,
 }
 
-impl<'a> ServerProbeSession<'a> {
-    pub fn new(
-        bounds: ProbeBounds,
-        registered: SessionEntry<'a>,
-        slot: SessionSlot<'a>,
-        setup: ProbeServerSetup,
-    ) -> ServerProbeSession<'a> {
-        ServerProbeSession { bounds, registered, setup: Some(setup), prober: None, _slot: slot }
-    }
-
+impl ServerProbeSession<'_> {
     /// Returns the IP bytes of trains and echoes.
     pub fn moved_bytes(&self) -> u64 {
         self.prober.as_ref().map_or(0, ProbeServer::moved_bytes)

@@ -35,22 +35,22 @@ use std::time::{Duration, Instant};
 const MAX_NAME: usize = 64;
 
 pub(super) struct ServerHooks<'a> {
-    service: &'a ServerContext<'a>,
+    pub service: &'a ServerContext<'a>,
     /// The address that the client connected to.
-    local: SocketAddr,
-    peer: SocketAddr,
-    epoch: Instant,
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
+    pub epoch: Instant,
     /// Kept until the plan is accepted; until then the peer has proved nothing.
-    pending: Option<PendingSlot<'a>>,
-    run: Option<AdmittedRun<'a>>,
+    pub pending: Option<PendingSlot<'a>>,
+    pub run: Option<AdmittedRun<'a>>,
     /// Set for a probe session, instead of `run`.
-    probes: Option<ServerProbeSession<'a>>,
+    pub probes: Option<ServerProbeSession<'a>>,
     /// The handlers of further requests of a probe session.
-    handlers: Vec<Box<dyn RequestHandler + 'a>>,
-    control: Option<TcpStream>,
-    moved: IntervalCounters,
+    pub handlers: Vec<Box<dyn RequestHandler + 'a>>,
+    pub control: Option<TcpStream>,
+    pub moved: IntervalCounters,
     /// The log lines of this session.
-    log_lines: Vec<String>,
+    pub log_lines: Vec<String>,
 }
 
 /// The state of an accepted plan.
@@ -81,29 +81,6 @@ impl AdmittedRun<'_> {
 }
 
 impl<'a> ServerHooks<'a> {
-    pub fn new(
-        service: &'a ServerContext<'a>,
-        local: SocketAddr,
-        peer: SocketAddr,
-        epoch: Instant,
-        pending: PendingSlot<'a>,
-        control: TcpStream,
-    ) -> Self {
-        ServerHooks {
-            service,
-            local,
-            peer,
-            epoch,
-            pending: Some(pending),
-            run: None,
-            probes: None,
-            handlers: Vec::new(),
-            control: Some(control),
-            moved: IntervalCounters::default(),
-            log_lines: Vec::new(),
-        }
-    }
-
     /// Returns the payload counted by this end's engines in both directions.
     pub fn moved_bytes(&self) -> u64 {
         let run = self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0);
@@ -259,7 +236,13 @@ impl<'a> ServerHooks<'a> {
                 control: self.control.take(),
             },
         };
-        self.probes = Some(ServerProbeSession::new(bounds, registered, slot, setup));
+        self.probes = Some(ServerProbeSession {
+            bounds,
+            registered,
+            setup: Some(setup),
+            prober: None,
+            _slot: slot,
+        });
         let peer = SessionPeer { address: self.peer, anonymous };
         let handlers = self.service.options.handlers.iter();
         self.handlers =

@@ -289,7 +289,7 @@ impl RunningHopWatch<'_> {
         let same = address.is_none_or(|address: IpAddr| address == answer.address);
         if let Some(echo) = hop.echoes.get_mut(echo).filter(|_| same) {
             echo.rtt_ns = echo.rtt_ns.or(Some(answer.rtt.as_nanos() as u64));
-            echo.ttl = echo.ttl.or(answer.reply_ttl);
+            echo.ttl = echo.ttl.or(answer.reply.reply_ttl);
         }
     }
 

@@ -84,7 +84,23 @@ pub fn run(
 ) -> Result<PathOutcome, ProbeError> {
     let started_at = SystemTime::now();
     let address = throughput::resolve_target(target)?;
-    let mut look = PathRun { source_id, ..PathRun::new(target, plan, address, stop, watch) };
+    let mut look = PathRun {
+        target,
+        plan,
+        source_id,
+        address,
+        stop,
+        watch,
+        begin: Instant::now(),
+        observation: PathObservation {
+            address: address.ip().to_canonical().to_string(),
+            ..PathObservation::default()
+        },
+        echoes: Vec::new(),
+        answered: None,
+        responder: None,
+        load: None,
+    };
     look.measure_round_trips();
     look.trace_route();
     look.search_mtu();
@@ -112,33 +128,7 @@ struct PathRun<'a> {
     load: Option<(plan::ThroughputPlan, throughput::ThroughputOutcome)>,
 }
 
-impl<'a> PathRun<'a> {
-    fn new(
-        target: &'a TargetHost,
-        plan: &'a PathPlan,
-        address: SocketAddr,
-        stop: &'a AtomicBool,
-        watch: &'a mut dyn FnMut(&PathProgress<'_>),
-    ) -> PathRun<'a> {
-        PathRun {
-            target,
-            plan,
-            source_id: None,
-            address,
-            stop,
-            watch,
-            begin: Instant::now(),
-            observation: PathObservation {
-                address: address.ip().to_canonical().to_string(),
-                ..PathObservation::default()
-            },
-            echoes: Vec::new(),
-            answered: None,
-            responder: None,
-            load: None,
-        }
-    }
-
+impl PathRun<'_> {
     fn destination(&self) -> IpAddr {
         self.address.ip().to_canonical()
     }

@@ -38,15 +38,17 @@ const MAX_FLOWS: u16 = 32;
 
 /// Parameters of a series of round trips.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EchoSeriesRequest {
+pub(crate) struct EchoSeriesRequest {
     pub target: ProbeTarget,
     /// Number, interval, size and timeout; the protocol is that of the target.
     pub round_trips: RoundTripPlan,
+    /// Ends the series early if none of this many first probes is answered in time.
+    pub give_up_after: Option<u32>,
 }
 
 /// Result of a finished series.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct EchoSeriesResult {
+pub(crate) struct EchoSeriesResult {
     pub echoes: RoundTripSeries,
     /// Sender of an unreachable error, with the report's name for the error.
     pub unreachable: Option<(IpAddr, &'static str)>,
@@ -60,18 +62,8 @@ pub(super) struct EchoSeriesResult {
 ///
 /// # Errors
 /// No route, or the kernel does not permit such probes. Missing answers are no error.
-pub fn measure_round_trips(
+pub(crate) fn measure_round_trips(
     asked: &EchoSeriesRequest,
-    stop: &AtomicBool,
-    each: &mut dyn FnMut(&ProbeEcho),
-) -> Result<RoundTripSeries, PathError> {
-    run_echo_series(asked, None, stop, each).map(|ran| ran.echoes)
-}
-
-/// Like [`measure_round_trips`], but gives up if none of the first `give_up_after` probes is answered.
-pub(super) fn run_echo_series(
-    asked: &EchoSeriesRequest,
-    give_up_after: Option<u32>,
     stop: &AtomicBool,
     each: &mut dyn FnMut(&ProbeEcho),
 ) -> Result<EchoSeriesResult, PathError> {
@@ -80,7 +72,7 @@ pub(super) fn run_echo_series(
         probes: trips.probes,
         interval: Duration::from_micros(trips.interval_us),
         timeout: Duration::from_micros(trips.timeout_us),
-        give_up_after,
+        give_up_after: asked.give_up_after,
     }
     .clamped();
     let carrier = open_transport(&asked.target, &schedule)?;

@@ -14,7 +14,6 @@ mod hop_prober;
 mod hop_silence;
 mod route_tracer;
 
-pub use hop_answers::first_answer;
 pub use hop_prober::{HopEcho, HopProber};
 
 use super::multipath_discovery::MultipathDiscovery;

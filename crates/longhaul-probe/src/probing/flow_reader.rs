@@ -55,7 +55,7 @@ impl FlowReader {
     pub fn new(session: u64, clock: ProbeClock) -> FlowReader {
         FlowReader {
             clock,
-            recorder: TrainRecorder::new(session),
+            recorder: TrainRecorder::default(),
             batch: ReceiveBatch::new(SLOTS, SLOT_BYTES),
             session,
         }

@@ -71,9 +71,10 @@ impl ReverseSurveyor {
         let asked = EchoSeriesRequest {
             target: self.probe_target(round_trips.protocol, None),
             round_trips,
+            give_up_after: None,
         };
         match path::measure_round_trips(&asked, stop, &mut |_| {}) {
-            Ok(echoes) => SessionReply::Echoes(echoes),
+            Ok(measured) => SessionReply::Echoes(measured.echoes),
             Err(error) => SessionReply::Failed(describe_error_chain(&error)),
         }
     }

@@ -36,7 +36,6 @@ struct ExpectedTrain {
 #[derive(Debug, Default)]
 pub(super) struct TrainRecorder {
     trains: Vec<ExpectedTrain>,
-    session: u64,
     offset_ns: i64,
     /// Trains with packets since the last reading of the clocks.
     awaiting_offset: Vec<usize>,
@@ -45,11 +44,6 @@ pub(super) struct TrainRecorder {
 }
 
 impl TrainRecorder {
-    /// Creates a recorder for the datagrams of one session.
-    pub fn new(session: u64) -> TrainRecorder {
-        TrainRecorder { session, ..TrainRecorder::default() }
-    }
-
     /// Expects these trains, already validated, and forgets earlier ones.
     pub fn arm(&mut self, trains: &[TrainPlan], offset_ns: i64) {
         self.offset_ns = offset_ns;
@@ -67,9 +61,6 @@ impl TrainRecorder {
 
     /// Records a datagram of a train; ignores strays and duplicates.
     pub fn record(&mut self, header: &ProbeDatagramHeader, arrival: DatagramArrival) {
-        if header.session != self.session {
-            return;
-        }
         let dropped = arrival.overflowed.unwrap_or(0) > self.overflowed.unwrap_or(0);
         self.overflowed = arrival.overflowed.or(self.overflowed);
         let Some(place) = self.trains.iter().position(|t| t.index == header.train) else {
@@ -182,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_in_a_train_shows_and_the_next_train_is_clean() {
-        let mut recorder = TrainRecorder::new(7);
+        let mut recorder = TrainRecorder::default();
         recorder.arm(&trains(&[2, 1]), 1000);
         recorder.record(&header(0, 0), at(1500));
         recorder.record_clock_offset(1000);
@@ -200,15 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn lost_repeated_and_foreign_datagrams_are_told_apart() {
-        let mut recorder = TrainRecorder::new(7);
+    fn lost_and_repeated_datagrams_are_told_apart() {
+        let mut recorder = TrainRecorder::default();
         recorder.arm(&trains(&[3]), 0);
         recorder.record(&header(0, 2), at(30));
         recorder.record(&header(0, 2), at(40));
         recorder.record(&header(0, 3), at(50));
         recorder.record(&header(5, 0), at(50));
-        let foreign = ProbeDatagramHeader { session: 8, ..header(0, 0) };
-        recorder.record(&foreign, at(60));
         assert!(!recorder.is_complete());
         let seen = recorder.take_received();
         let times = seen.trains[0].times.decode();
@@ -218,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_full_buffer_marks_the_train_in_which_it_shows() {
-        let mut recorder = TrainRecorder::new(7);
+        let mut recorder = TrainRecorder::default();
         recorder.arm(&trains(&[1, 1]), 0);
         let count = |count| DatagramArrival { overflowed: Some(count), ..at(5) };
         recorder.record(&header(0, 0), count(0));
@@ -233,7 +222,7 @@ mod tests {
         fn nothing_received_makes_the_recorder_fail(
             came in prop::collection::vec((0..4_u32, 0..20_u32, any::<u64>(), any::<i64>()), 0..100),
         ) {
-            let mut recorder = TrainRecorder::new(7);
+            let mut recorder = TrainRecorder::default();
             recorder.arm(&trains(&[10, 1, 3]), 0);
             for (train, index, wall, offset) in came {
                 recorder.record(&header(train, index), at(wall));

@@ -16,56 +16,28 @@ use std::time::{Duration, Instant};
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) struct ClientHooks<'a> {
-    target: &'a TargetHost,
-    plan: &'a ThroughputPlan,
-    address: SocketAddr,
+    pub target: &'a TargetHost,
+    pub plan: &'a ThroughputPlan,
+    pub address: SocketAddr,
     /// Local address of the control connection.
-    local: Option<SocketAddr>,
-    epoch: Instant,
+    pub local: Option<SocketAddr>,
+    pub epoch: Instant,
     /// Zero of the common time line.
     pub origin: Instant,
-    watch: &'a mut dyn FnMut(&ThroughputProgress),
-    last_report: Option<(SessionState, Duration)>,
-    sockets: SessionSockets,
-    engines: Option<SessionEngines>,
-    local_interval: IntervalCounters,
+    pub watch: &'a mut dyn FnMut(&ThroughputProgress),
+    pub last_report: Option<(SessionState, Duration)>,
+    pub sockets: SessionSockets,
+    pub engines: Option<SessionEngines>,
+    pub local_interval: IntervalCounters,
     /// The data streams did not reach the server, so this host did not fail.
     pub server_unreachable: bool,
-    server_interval: IntervalCounters,
+    pub server_interval: IntervalCounters,
     pub collected: SessionResults,
-    capture: RunCapture,
+    pub capture: RunCapture,
     pub captured: Option<FinishedCapture>,
 }
 
-impl<'a> ClientHooks<'a> {
-    pub fn new(
-        target: &'a TargetHost,
-        plan: &'a ThroughputPlan,
-        local: Option<SocketAddr>,
-        address: SocketAddr,
-        epoch: Instant,
-        watch: &'a mut dyn FnMut(&ThroughputProgress),
-    ) -> Self {
-        ClientHooks {
-            target,
-            plan,
-            address,
-            local,
-            epoch,
-            origin: epoch,
-            watch,
-            last_report: None,
-            sockets: SessionSockets::default(),
-            engines: None,
-            local_interval: IntervalCounters::default(),
-            server_unreachable: false,
-            server_interval: IntervalCounters::default(),
-            collected: SessionResults::default(),
-            capture: RunCapture::Off,
-            captured: None,
-        }
-    }
-
+impl ClientHooks<'_> {
     /// Returns the payload bytes counted by this end's engines.
     pub fn moved_bytes(&self) -> u64 {
         self.local_interval

@@ -34,7 +34,7 @@ impl Iperf3Session<'_> {
             return self.feed(ServerInput::Busy("its cookie is already in use".to_owned()));
         };
         self.announce(&asked, &test.plan);
-        let device = self.service.options().device.as_deref();
+        let device = self.service.options.device.as_deref();
         self.granted = Some(AdmittedTest {
             awaited: Some(AwaitedStreams {
                 entry,
@@ -66,8 +66,8 @@ impl Iperf3Session<'_> {
         asked: &TestParameters,
         plan: &ThroughputPlan,
     ) -> Result<(), TestFault> {
-        if plan.streams > self.service.options().max_streams {
-            let most = self.service.options().max_streams;
+        if plan.streams > self.service.options.max_streams {
+            let most = self.service.options.max_streams;
             return Err((Iperf3Error::Streams, format!("at most {most} streams")));
         }
         if let Some(users) = self.users {

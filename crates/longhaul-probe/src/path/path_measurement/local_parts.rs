@@ -62,11 +62,11 @@ impl PathRun<'_> {
         let asked = EchoSeriesRequest {
             target: self.probe_target(protocol),
             round_trips: self.plan.round_trips.clone(),
+            give_up_after: Some(GIVE_UP_AFTER.min(self.plan.round_trips.probes)),
         };
         self.echoes.clear();
         let stop = self.stop;
-        let give_up = Some(GIVE_UP_AFTER.min(self.plan.round_trips.probes));
-        round_trips::run_echo_series(&asked, give_up, stop, &mut |echo: &ProbeEcho| {
+        round_trips::measure_round_trips(&asked, stop, &mut |echo: &ProbeEcho| {
             self.echoes.push(*echo);
             self.report_progress(PathPart::RoundTrips, None, None);
         })

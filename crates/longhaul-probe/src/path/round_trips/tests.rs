@@ -20,14 +20,14 @@ fn asked(protocol: ProbeProtocol, destination: &str, port: Option<u16>) -> EchoS
             packet_bytes: 100,
             timeout_us: 900_000,
         },
+        give_up_after: Some(3),
     }
 }
 
 fn run(asked: &EchoSeriesRequest) -> EchoSeriesResult {
     let mut told = Vec::new();
     let stop = AtomicBool::new(false);
-    let ran =
-        run_echo_series(asked, Some(3), &stop, &mut |echo| told.push(*echo)).expect("sockets");
+    let ran = measure_round_trips(asked, &stop, &mut |echo| told.push(*echo)).expect("sockets");
     assert_eq!(told, ran.echoes.echoes, "each probe is told once");
     assert_eq!(ran.echoes.sent as usize, told.len());
     ran
@@ -103,8 +103,8 @@ fn a_stopped_series_ends_at_once_with_what_it_has() {
     asked.round_trips.probes = 1000;
     asked.round_trips.interval_us = 60_000_000;
     let stop = AtomicBool::new(true);
-    let echoes = measure_round_trips(&asked, &stop, &mut |_| {}).expect("sockets");
-    assert!(echoes.sent <= 1);
+    let ran = measure_round_trips(&asked, &stop, &mut |_| {}).expect("sockets");
+    assert!(ran.echoes.sent <= 1);
 }
 
 #[test]

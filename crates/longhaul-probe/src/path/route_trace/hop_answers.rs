@@ -22,29 +22,15 @@ impl HopRecord {
     pub fn record_answer(&mut self, echo: &HopEcho) {
         let same = |known: &&mut (IpAddr, HopReply)| known.0 == echo.address;
         match self.answers.iter_mut().find(same) {
-            None => self.answers.push((echo.address, first_answer(echo))),
+            None => self.answers.push((echo.address, echo.reply.clone())),
             Some((_, known)) => {
-                known.rtts_ns.push(echo.rtt.as_nanos() as u64);
-                for what in &echo.rewritten {
+                known.rtts_ns.extend(&echo.reply.rtts_ns);
+                for what in &echo.reply.rewritten {
                     if !known.rewritten.contains(what) {
                         known.rewritten.push(what.clone());
                     }
                 }
             }
         }
-    }
-}
-
-/// Returns the record of the first answer of an address.
-pub fn first_answer(echo: &HopEcho) -> HopReply {
-    HopReply {
-        address: echo.address.to_string(),
-        rtts_ns: vec![echo.rtt.as_nanos() as u64],
-        reply_ttl: echo.reply_ttl,
-        quoted_ttl: echo.quoted_ttl,
-        kind: echo.kind.as_str().to_owned(),
-        mpls: echo.mpls.clone(),
-        rewritten: echo.rewritten.clone(),
-        ..HopReply::default()
     }
 }

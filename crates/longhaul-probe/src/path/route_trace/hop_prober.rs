@@ -6,7 +6,7 @@ use crate::path::path_error::{PING_PRIVILEGE, PathError, RAW_PRIVILEGE, protocol
 use crate::path::path_socket::{PathArrival, PathMessage, PathSocket};
 use crate::path::probe_packet;
 use crate::path::probe_reply::{ProbeReply, ReplyKind, reply_matching};
-use longhaul_model::report::v1::path::{MplsLabel, ProbeProtocol};
+use longhaul_model::report::v1::path::{HopReply, ProbeProtocol};
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
@@ -25,26 +25,21 @@ const ICMP_WITHOUT: &str = "trace with UDP, which needs no privilege, or permit 
                             net.ipv4.ping_group_range=\"0 2147483647\"`";
 
 /// A matched answer to a probe.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HopEcho {
     /// Number of the probe, as returned by [`HopProber::send`].
     pub number: u16,
-    pub ttl: u8,
-    pub flow: u16,
     /// Measured with the kernel's receive timestamp if available.
     pub rtt: Duration,
     pub address: IpAddr,
-    pub reply_ttl: Option<u8>,
-    pub quoted_ttl: Option<u8>,
     pub kind: ReplyKind,
-    pub mpls: Vec<MplsLabel>,
-    pub rewritten: Vec<String>,
+    /// The answer for the report.
+    pub reply: HopReply,
 }
 
 /// A probe in flight.
 #[derive(Debug, Clone, Copy)]
 struct InFlightProbe {
-    ttl: u8,
     flow: u16,
     sent: ClockPair,
 }
@@ -120,7 +115,7 @@ impl HopProber {
         self.drop_expired();
         // Late answers to an earlier trace of the same flow have other numbers.
         let number = probe_packet::probe_key(self.socket.flow.tag.wrapping_add(self.sent));
-        let probe = InFlightProbe { ttl, flow, sent: ClockPair::now(self.epoch) };
+        let probe = InFlightProbe { flow, sent: ClockPair::now(self.epoch) };
         match self.socket.send(&self.socket.flow.sibling_flow(flow), ttl, number, 0) {
             // A full queue on this host loses the probe like a full queue on the path.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
@@ -201,18 +196,18 @@ impl HopProber {
         }
         self.in_flight.remove(&number);
         let flow = self.socket.flow.sibling_flow(probe.flow);
-        Some(HopEcho {
-            number,
-            ttl: probe.ttl,
-            flow: probe.flow,
-            rtt,
-            address: reply.from,
+        let (heard_from, kind) = (reply.from, reply.kind);
+        let reply = HopReply {
+            address: reply.from.to_string(),
+            rtts_ns: vec![rtt.as_nanos() as u64],
             reply_ttl: reply.ttl,
             quoted_ttl: reply.probe.ip.map(|ip| ip.ttl),
-            kind: reply.kind,
-            rewritten: reply_matching::find_rewritten_fields(&flow, number, reply),
+            kind: reply.kind.as_str().to_owned(),
             mpls: reply.mpls.clone(),
-        })
+            rewritten: reply_matching::find_rewritten_fields(&flow, number, reply),
+            ..HopReply::default()
+        };
+        Some(HopEcho { number, rtt, address: heard_from, kind, reply })
     }
 
     fn discard(&mut self) {

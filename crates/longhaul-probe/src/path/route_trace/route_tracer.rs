@@ -16,7 +16,7 @@
 //! Bounds: at most `max_hops` × `probes` + 1 probes; at most the given time; silent hops occupy
 //! the window no longer than [`RouteTracer::reply_timeout`].
 
-use super::hop_answers::{HopRecord, first_answer};
+use super::hop_answers::HopRecord;
 use super::hop_prober::HopEcho;
 use super::hop_silence::{self, ProbeFate};
 use super::{STOP_POLL_INTERVAL, TraceStep};
@@ -214,7 +214,7 @@ impl RouteTracer {
         if let Some(hop) = hops.get_mut(usize::from(distance) - 1)
             && hop.answers.is_empty()
         {
-            hop.answers.push(first_answer(far));
+            hop.answers.push(far.reply.clone());
         }
     }
 
@@ -236,7 +236,7 @@ impl RouteTracer {
 
     /// Returns the number of hops to the destination, from the TTL quoted for the first probe.
     fn distance(&self) -> Option<u8> {
-        let left = self.destination_answer.as_ref()?.quoted_ttl?;
+        let left = self.destination_answer.as_ref()?.reply.quoted_ttl?;
         let distance = self.max_hops.checked_sub(left)?.checked_add(1)?;
         (1..=self.max_hops).contains(&distance).then_some(distance)
     }
@@ -287,7 +287,9 @@ impl RouteTracer {
             None => self.pending.iter().any(waits_for_far),
             // Its distance is unknown, and it answers only a few probes.
             Some(far) => {
-                self.destination_ttl.is_none() && far.quoted_ttl.is_none() && far.kind.is_error()
+                self.destination_ttl.is_none()
+                    && far.reply.quoted_ttl.is_none()
+                    && far.kind.is_error()
             }
         };
         if careful { INITIAL_WINDOW } else { WINDOW }

