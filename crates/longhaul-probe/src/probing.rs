@@ -23,7 +23,7 @@ mod train_sender;
 
 pub use crate::wire::ProbeBounds;
 pub use probe_datagram::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
-pub(crate) use probe_server::{ProbeServer, ProbeServerSetup};
+pub(crate) use probe_server::ProbeServer;
 pub(crate) use reverse_survey::ReverseSurveyor;
 
 use crate::plan_limits::{MAX_PROBE_BYTES, MAX_PROBING_US, check_trains};

@@ -54,12 +54,12 @@ impl RunCapture {
         local: Option<SocketAddr>,
         server: SocketAddr,
     ) -> RunCapture {
-        match (plan.capture, local) {
-            (None, _) => RunCapture::Off,
-            (Some(capture), Some(local)) => {
-                RunCapture::begin(plan, capture, local, server, MAX_BUFFER_BYTES)
-            }
-            (Some(_), None) => {
+        let Some(capture) = plan.capture else {
+            return RunCapture::Off;
+        };
+        match local {
+            Some(local) => RunCapture::begin(plan, capture, local, server, MAX_BUFFER_BYTES),
+            None => {
                 RunCapture::Failed(capture_missing_caveat(&io::ErrorKind::AddrNotAvailable.into()))
             }
         }

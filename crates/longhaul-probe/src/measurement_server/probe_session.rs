@@ -2,7 +2,7 @@
 
 use super::session_slots::SessionSlot;
 use super::stream_registry::{SessionEntry, StreamClaim};
-use crate::probing::{ProbeServer, ProbeServerSetup};
+use crate::probing::{ProbeServer, ReverseSurveyor};
 use crate::session::{SessionInput, SessionState};
 use crate::wire::{
     MAX_RESULT_BYTES, ProbeBounds, SessionReply, SessionRequest, StreamPreamble, encode_frame,
@@ -10,12 +10,15 @@ use crate::wire::{
 use longhaul_sys::sockopt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::time::Instant;
 
 pub(super) struct ServerProbeSession<'a> {
     pub bounds: ProbeBounds,
     pub registered: SessionEntry<'a>,
     /// Taken when the flow is open.
-    pub setup: Option<ProbeServerSetup>,
+    pub surveyor: Option<ReverseSurveyor>,
+    /// Zero of the server's times.
+    pub epoch: Instant,
     pub prober: Option<ProbeServer>,
     pub _slot: SessionSlot<'a>,
 }
@@ -77,8 +80,10 @@ impl ServerProbeSession<'_> {
     }
 
     fn start(&mut self, flow: Option<(UdpSocket, StreamPreamble)>) -> io::Result<()> {
-        let setup = self.setup.take().ok_or_else(|| io::Error::other("it is already open"))?;
-        self.prober = Some(ProbeServer::start(ProbeServerSetup { flow, ..setup })?);
+        let surveyor =
+            self.surveyor.take().ok_or_else(|| io::Error::other("it is already open"))?;
+        let max_bytes = self.bounds.most_bytes;
+        self.prober = Some(ProbeServer::start(flow, self.epoch, max_bytes, surveyor)?);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
 use super::{RequestHandler, ServerContext, SessionPeer};
 use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
-use crate::probing::{ProbeServerSetup, ReverseSurveyor};
+use crate::probing::ReverseSurveyor;
 use crate::program_sanitizer::{MAX_LINES, sanitize_program};
 use crate::run_capture::{RunCapture, attach_capture};
 use crate::session::{
@@ -54,7 +54,7 @@ pub(super) struct ServerHooks<'a> {
 }
 
 /// The state of an accepted plan.
-struct AdmittedRun<'a> {
+pub(super) struct AdmittedRun<'a> {
     plan: ThroughputPlan,
     registered: SessionEntry<'a>,
     /// Keyed by direction (reverse first) and index.
@@ -225,21 +225,17 @@ impl<'a> ServerHooks<'a> {
         slot: SessionSlot<'a>,
         registered: SessionEntry<'a>,
     ) {
-        let setup = ProbeServerSetup {
-            flow: None,
-            epoch: self.epoch,
-            max_bytes: bounds.most_bytes,
-            surveyor: ReverseSurveyor {
-                local: self.local.ip().to_canonical(),
-                peer: self.peer.ip().to_canonical(),
-                device: self.service.options.device.clone(),
-                control: self.control.take(),
-            },
+        let surveyor = ReverseSurveyor {
+            local: self.local.ip().to_canonical(),
+            peer: self.peer.ip().to_canonical(),
+            device: self.service.options.device.clone(),
+            control: self.control.take(),
         };
         self.probes = Some(ServerProbeSession {
             bounds,
             registered,
-            setup: Some(setup),
+            surveyor: Some(surveyor),
+            epoch: self.epoch,
             prober: None,
             _slot: slot,
         });

@@ -19,7 +19,7 @@ pub(super) use reply_source::ReplySource;
 
 use super::probe_packet::{fold_checksum, sum_words};
 use longhaul_model::report::v1::path::{MplsLabel, ProbeProtocol};
-use quoted_packet::{read_array_at, read_u16_at, read_u32_at};
+pub(crate) use quoted_packet::{read_array_at, read_u16_at, read_u32_at};
 use std::net::IpAddr;
 
 /// An answer to a probe, as parsed; not yet matched.

@@ -11,6 +11,7 @@
 //! the second half of the session's nonce. Times are nanoseconds of the clock of the host that took
 //! them; `there_…` are the server's, zero in all datagrams but echo replies.
 
+use crate::path::probe_reply::{read_array_at, read_u16_at, read_u32_at};
 use crate::wire::SessionNonce;
 
 /// Length of the header, and minimum payload of a probe.
@@ -26,18 +27,9 @@ pub enum DatagramKind {
 }
 
 impl DatagramKind {
-    fn flags(self) -> u16 {
-        match self {
-            DatagramKind::Train => 0,
-            DatagramKind::EchoWanted => 1,
-            DatagramKind::Echo => 2,
-        }
-    }
-
     fn from_flags(flags: u16) -> Option<DatagramKind> {
-        [DatagramKind::Train, DatagramKind::EchoWanted, DatagramKind::Echo]
-            .into_iter()
-            .find(|kind| kind.flags() == flags)
+        let kinds = [DatagramKind::Train, DatagramKind::EchoWanted, DatagramKind::Echo];
+        kinds.get(usize::from(flags)).copied()
     }
 }
 
@@ -68,7 +60,7 @@ impl ProbeDatagramHeader {
             return;
         };
         head[0..4].copy_from_slice(&MAGIC);
-        head[4..6].copy_from_slice(&self.kind.flags().to_be_bytes());
+        head[4..6].copy_from_slice(&(self.kind as u16).to_be_bytes());
         head[6..8].fill(0);
         head[8..16].copy_from_slice(&self.session.to_be_bytes());
         head[16..20].copy_from_slice(&self.train.to_be_bytes());
@@ -80,26 +72,18 @@ impl ProbeDatagramHeader {
 
     /// Parses a header; returns `None` for other datagrams.
     pub fn read(datagram: &[u8]) -> Option<ProbeDatagramHeader> {
-        let (magic, rest) = datagram.split_first_chunk::<4>()?;
-        let (flags, rest) = rest.split_first_chunk::<2>()?;
-        let (zero, rest) = rest.split_first_chunk::<2>()?;
-        let (session, rest) = rest.split_first_chunk::<8>()?;
-        let (train, rest) = rest.split_first_chunk::<4>()?;
-        let (index, rest) = rest.split_first_chunk::<4>()?;
-        let (sent, rest) = rest.split_first_chunk::<8>()?;
-        let (there_received, rest) = rest.split_first_chunk::<8>()?;
-        let (there_sent, _) = rest.split_first_chunk::<8>()?;
-        if *magic != MAGIC || *zero != [0; 2] {
+        let u64_at = |at| read_array_at(datagram, at).map(u64::from_be_bytes);
+        if !datagram.starts_with(&MAGIC) || read_u16_at(datagram, 6) != Some(0) {
             return None;
         }
         Some(ProbeDatagramHeader {
-            kind: DatagramKind::from_flags(u16::from_be_bytes(*flags))?,
-            session: u64::from_be_bytes(*session),
-            train: u32::from_be_bytes(*train),
-            index: u32::from_be_bytes(*index),
-            sent_ns: u64::from_be_bytes(*sent),
-            there_received_ns: u64::from_be_bytes(*there_received),
-            there_sent_ns: u64::from_be_bytes(*there_sent),
+            kind: DatagramKind::from_flags(read_u16_at(datagram, 4)?)?,
+            session: u64_at(8)?,
+            train: read_u32_at(datagram, 16)?,
+            index: read_u32_at(datagram, 20)?,
+            sent_ns: u64_at(24)?,
+            there_received_ns: u64_at(32)?,
+            there_sent_ns: u64_at(40)?,
         })
     }
 }

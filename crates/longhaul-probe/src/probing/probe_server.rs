@@ -28,17 +28,6 @@ use std::time::{Duration, Instant};
 /// Interval at which a stop is noticed.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Parameters of the server side.
-pub(crate) struct ProbeServerSetup {
-    /// The flow, connected to the client, and the preamble that opened it; `None` if not requested.
-    pub flow: Option<(UdpSocket, StreamPreamble)>,
-    /// Zero of the server's times.
-    pub epoch: Instant,
-    /// Limit of IP bytes of trains and echoes.
-    pub max_bytes: u64,
-    pub surveyor: ReverseSurveyor,
-}
-
 /// Handle of the thread, held by its session.
 pub(crate) struct ProbeServer {
     asks: Option<SyncSender<SessionRequest>>,
@@ -50,8 +39,16 @@ pub(crate) struct ProbeServer {
 }
 
 impl ProbeServer {
-    pub fn start(setup: ProbeServerSetup) -> io::Result<ProbeServer> {
-        if let Some((socket, _)) = &setup.flow {
+    /// Starts the thread. `flow` is connected to the client, with the preamble that opened it;
+    /// `None` if not requested. `epoch` is the zero of the server's times, and `max_bytes` limits
+    /// the IP bytes of trains and echoes.
+    pub fn start(
+        flow: Option<(UdpSocket, StreamPreamble)>,
+        epoch: Instant,
+        max_bytes: u64,
+        surveyor: ReverseSurveyor,
+    ) -> io::Result<ProbeServer> {
+        if let Some((socket, _)) = &flow {
             flow_reader::configure_socket(socket)?;
         }
         let wake = Arc::new(poll::wake_descriptor()?);
@@ -59,9 +56,9 @@ impl ProbeServer {
         let (answer, answers) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let moved = Arc::new(AtomicU64::new(0));
-        let clock = ProbeClock::new(setup.epoch);
-        let session = setup.flow.as_ref().map_or(0, |(_, hello)| session_number(hello.nonce));
-        let flow = match setup.flow {
+        let clock = ProbeClock::new(epoch);
+        let session = flow.as_ref().map_or(0, |(_, hello)| session_number(hello.nonce));
+        let flow = match flow {
             None => None,
             Some((socket, hello)) => Some(ProbeServerFlow {
                 headers_bytes: headers_bytes(socket.peer_addr()?) as u64,
@@ -73,8 +70,8 @@ impl ProbeServer {
         let worker = ProbeServerWorker {
             flow,
             reader: FlowReader::new(session, clock),
-            surveyor: setup.surveyor,
-            left_bytes: setup.max_bytes,
+            surveyor,
+            left_bytes: max_bytes,
             collect_deadline: None,
             asks,
             answers: answer,

@@ -7,15 +7,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The maximum number of skipped extension headers in a quoted IPv6 packet.
 const MAX_EXTENSION_HEADERS: usize = 4;
 
-pub(super) fn read_array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub(crate) fn read_array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-pub(super) fn read_u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn read_u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     read_array_at(bytes, at).map(u16::from_be_bytes)
 }
 
-pub(super) fn read_u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn read_u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     read_array_at(bytes, at).map(u32::from_be_bytes)
 }
 
