@@ -17,9 +17,8 @@ mod state_table;
 mod tests;
 mod transfer_phase;
 
-pub use client_session::{ClientState, ServerDirection, ServerResults};
+pub use client_session::{ServerDirection, ServerResults};
 pub use clock_offset::ClockReading;
-pub use server_session::AdmissionRules;
 pub use session_end::SessionEnd;
 pub use state_table::{SessionEvent, SessionRole, SessionState, next_state};
 pub(crate) use transfer_phase::sends_payload;
@@ -167,24 +166,22 @@ pub struct SessionSetup {
     pub same_address: bool,
 }
 
-/// The data of one role only.
-#[derive(Debug, Clone)]
-pub enum RoleState {
-    Client(Box<ClientState>),
-    Server(Box<AdmissionRules>),
-}
-
 /// One end of a session.
 #[derive(Debug)]
 pub struct Session {
     role: SessionRole,
     state: SessionState,
     setup: SessionSetup,
-    role_state: RoleState,
-    /// The client's own plan, or the proposed one; `None` in a probe session.
-    plan: Option<ThroughputPlan>,
-    /// Set in a probe session.
-    bounds: Option<ProbeBounds>,
+    /// The client's own purpose, or the proposed one.
+    purpose: Option<SessionPurpose>,
+    /// Client: what it has learnt.
+    client: client_session::ClientState,
+    /// Server: the limits of a client without the token; `None` rejects it.
+    anonymous: Option<AnonymousLimits>,
+    /// Server: the maximum number of streams in each direction.
+    max_streams: u32,
+    /// Server: the client has proved the token.
+    proved: bool,
     /// The end of a probe session's time.
     ends_at: Option<Duration>,
     peer: Option<RunParty>,
@@ -200,18 +197,31 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(setup: SessionSetup, part: RoleState) -> Self {
-        let (role, plan) = match &part {
-            RoleState::Client(initiative) => (SessionRole::Client, initiative.plan().cloned()),
-            RoleState::Server(_) => (SessionRole::Server, None),
-        };
+    /// Returns the client's end of a session.
+    pub fn client(setup: SessionSetup, purpose: SessionPurpose) -> Self {
+        Session { purpose: Some(purpose), ..Session::new(SessionRole::Client, setup) }
+    }
+
+    /// Returns the server's end of a session. `anonymous` are the limits of a client without the
+    /// token; `None` rejects it.
+    pub fn server(
+        setup: SessionSetup,
+        anonymous: Option<AnonymousLimits>,
+        max_streams: u32,
+    ) -> Self {
+        Session { anonymous, max_streams, ..Session::new(SessionRole::Server, setup) }
+    }
+
+    fn new(role: SessionRole, setup: SessionSetup) -> Self {
         Session {
             role,
             state: SessionState::Greeting,
             setup,
-            role_state: part,
-            plan,
-            bounds: None,
+            purpose: None,
+            client: client_session::ClientState::default(),
+            anonymous: None,
+            max_streams: 0,
+            proved: false,
             ends_at: None,
             peer: None,
             peer_boot_proof: None,
@@ -248,6 +258,14 @@ impl Session {
     pub fn same_boot(&self) -> Option<bool> {
         let (ours, theirs) = (&self.setup.boot_proof, &self.peer_boot_proof);
         Some(ours.as_ref()? == theirs.as_ref()?)
+    }
+
+    /// Returns the plan of a bulk run, once proposed.
+    fn plan(&self) -> Option<&ThroughputPlan> {
+        match &self.purpose {
+            Some(SessionPurpose::Run(plan)) => Some(plan),
+            _ => None,
+        }
     }
 
     /// Expects and sends heartbeats from now on, in the state that was just entered.

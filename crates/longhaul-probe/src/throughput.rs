@@ -24,9 +24,7 @@ use crate::plan_limits::{MAX_STREAMS, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
 use crate::run_capture::RunCapture;
 use crate::secure::AuthToken;
-use crate::session::{
-    ClientState, RoleState, ServerResults, Session, SessionEnd, SessionPurpose, SessionState,
-};
+use crate::session::{ServerResults, Session, SessionEnd, SessionPurpose, SessionState};
 use crate::session_driver::{SessionDriver, SessionEngines, SessionResults, SessionSockets};
 use crate::wire::IntervalCounters;
 use client_hooks::ClientHooks;
@@ -180,8 +178,7 @@ pub fn run(
     // The session's deadlines count from here, independent of the handshake's duration.
     let session_epoch = Instant::now();
     let purpose = SessionPurpose::Run(Box::new(plan.clone()));
-    let part = RoleState::Client(Box::new(ClientState::new(purpose)));
-    let session = Session::new(setup, part);
+    let session = Session::client(setup, purpose);
     let mut hooks = ClientHooks {
         target,
         plan,

@@ -9,7 +9,7 @@ use super::server_hooks::ServerHooks;
 use super::stream_registry::StreamClaim;
 use super::{ListeningPort, STOP_POLL_INTERVAL, ServerContext, udp_hello};
 use crate::secure::{ControlChannel, TlsHandshake, boot_proof};
-use crate::session::{AdmissionRules, GREETING_TIMEOUT, RoleState, Session, SessionSetup};
+use crate::session::{GREETING_TIMEOUT, Session, SessionSetup};
 use crate::session_driver::SessionDriver;
 use crate::throughput::DEAD_PEER_TIMEOUT;
 use crate::wire::{DATA_STREAM, IntervalCounters, PREAMBLE_BYTES, StreamPreamble};
@@ -217,8 +217,8 @@ fn handle_control<'a>(
         boot_proof: boot_proof(channel.exporter()),
         same_address: local.ip() == peer.ip(),
     };
-    let admission = AdmissionRules::new(service.options.anonymous, service.options.max_streams);
-    let session = Session::new(setup, RoleState::Server(Box::new(admission)));
+    let options = service.options;
+    let session = Session::server(setup, options.anonymous, options.max_streams);
     let epoch = Instant::now();
     let mut hooks = ServerHooks {
         service,

@@ -4,8 +4,7 @@ use super::probe_datagram::session_number;
 use crate::engine::EngineError;
 use crate::probe_error::ProbeError;
 use crate::session::{
-    ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput, SessionPurpose,
-    SessionState,
+    Session, SessionAction, SessionEnd, SessionInput, SessionPurpose, SessionState,
 };
 use crate::session_driver::{SessionDriver, SessionHooks};
 use crate::throughput::{
@@ -39,10 +38,9 @@ impl ProbeControl {
         let setup = connection.session_setup(token, initiator.clone(), address);
         let epoch = Instant::now();
         let purpose = SessionPurpose::Probe(bounds.clone());
-        let state = RoleState::Client(Box::new(ClientState::new(purpose)));
         let mut line = ProbeControl {
             local: connection.local.map(|local| local.ip().to_canonical()),
-            drive: SessionDriver::new(connection.channel, Session::new(setup, state), epoch),
+            drive: SessionDriver::new(connection.channel, Session::client(setup, purpose), epoch),
             hooks: ProbeControlHooks {
                 target: target.clone(),
                 address,

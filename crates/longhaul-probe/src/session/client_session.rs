@@ -2,8 +2,8 @@
 
 use super::clock_offset::{ClockReading, MAX_EXCHANGES, PING_INTERVAL};
 use super::{
-    EngineStart, RoleState, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose,
-    SessionRole, SessionState, sends_payload,
+    EngineStart, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose, SessionRole,
+    SessionState, sends_payload,
 };
 use crate::plan_limits::MAX_CAPTURE_BYTES;
 use crate::secure::verify_proof;
@@ -12,7 +12,6 @@ use crate::wire::{
     WelcomeMessage,
 };
 use longhaul_model::report::v1::observation::StreamEnd;
-use longhaul_model::report::v1::plan::ThroughputPlan;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,10 +19,9 @@ use std::time::Duration;
 /// between network namespaces it is longer.
 const SAME_HOST_RTT: Duration = Duration::from_millis(1);
 
-/// The client's request and what it has learnt.
-#[derive(Debug, Clone)]
-pub struct ClientState {
-    purpose: SessionPurpose,
+/// The data that only the client has.
+#[derive(Debug, Default)]
+pub(super) struct ClientState {
     pinged: Vec<Duration>,
     answered: u32,
     clock: Option<ClockReading>,
@@ -46,25 +44,7 @@ pub struct ServerDirection {
     pub end: Option<DirectionResult>,
 }
 
-impl ClientState {
-    pub fn new(purpose: SessionPurpose) -> Self {
-        ClientState {
-            purpose,
-            pinged: Vec::new(),
-            answered: 0,
-            clock: None,
-            results: ServerResults::default(),
-        }
-    }
-
-    /// Returns the plan of a bulk run.
-    pub(super) fn plan(&self) -> Option<&ThroughputPlan> {
-        match &self.purpose {
-            SessionPurpose::Run(plan) => Some(plan),
-            SessionPurpose::Probe(_) => None,
-        }
-    }
-
+impl Session {
     fn streams(&self) -> usize {
         self.plan().map_or(0, |plan| plan.streams as usize)
     }
@@ -77,7 +57,7 @@ impl ClientState {
     /// Adds a part of the server's capture; false if it is unrequested, too large or too late.
     fn add_capture(&mut self, part: Base64Bytes) -> bool {
         let asked = self.plan().and_then(|plan| plan.capture);
-        let results = &mut self.results;
+        let results = &mut self.client.results;
         results.capture.extend(part.0);
         asked.is_some_and(|capture| capture.far)
             && results.directions.is_empty()
@@ -88,7 +68,7 @@ impl ClientState {
     fn add_stream(&mut self, result: StreamResult) -> bool {
         let wanted = self.expects_direction(result.forward);
         let streams = self.streams();
-        let direction = self.results.directions.entry(result.forward).or_default();
+        let direction = self.client.results.directions.entry(result.forward).or_default();
         let index = direction.streams.len();
         direction.streams.push(result.end);
         wanted && index < streams && index == result.index as usize && direction.end.is_none()
@@ -97,33 +77,21 @@ impl ClientState {
     /// Adds the end of a direction's results; false if streams are missing or it is a duplicate.
     fn add_end(&mut self, result: DirectionResult) -> bool {
         let streams = self.streams();
-        let direction = self.results.directions.entry(result.forward).or_default();
+        let direction = self.client.results.directions.entry(result.forward).or_default();
         direction.streams.len() == streams && direction.end.replace(result).is_none()
     }
 
     fn is_complete(&self) -> bool {
         let has_end = |forward| {
-            let direction = self.results.directions.get(&forward);
+            let direction = self.client.results.directions.get(&forward);
             direction.is_some_and(|direction| direction.end.is_some())
         };
         [true, false].into_iter().all(|way| !self.expects_direction(way) || has_end(way))
     }
-}
-
-impl Session {
-    fn client_state(&mut self) -> Option<&mut ClientState> {
-        match &mut self.role_state {
-            RoleState::Client(initiative) => Some(initiative),
-            RoleState::Server(_) => None,
-        }
-    }
 
     /// Returns the offset of the two clocks, once measured.
     pub fn clock(&self) -> Option<ClockReading> {
-        match &self.role_state {
-            RoleState::Client(initiative) => initiative.clock,
-            RoleState::Server(_) => None,
-        }
+        self.client.clock
     }
 
     pub(super) fn client_receives(&mut self, now: Duration, message: ControlMessage) {
@@ -145,13 +113,9 @@ impl Session {
             }
             ControlMessage::Sent | ControlMessage::Drained => self.on_flow_message(now, &message),
             ControlMessage::Answer(answer) => self.actions.push(SessionAction::Answer(answer)),
-            ControlMessage::Capture { bytes } => {
-                self.add_result("a capture", |it| it.add_capture(bytes));
+            ControlMessage::Capture { .. } | ControlMessage::Stream(_) | ControlMessage::End(_) => {
+                self.on_result(message);
             }
-            ControlMessage::Stream(result) => {
-                self.add_result("a stream", |it| it.add_stream(*result));
-            }
-            ControlMessage::End(result) => self.add_result("an end", |it| it.add_end(*result)),
             _ => {}
         }
     }
@@ -165,8 +129,7 @@ impl Session {
         }
         self.peer = Some(welcome.party);
         self.peer_boot_proof = welcome.boot_proof;
-        let aim = self.client_state().map(|initiative| initiative.purpose.clone());
-        let plan = match aim {
+        let plan = match self.purpose.clone() {
             Some(SessionPurpose::Run(plan)) => *plan,
             Some(SessionPurpose::Probe(bounds)) => {
                 return self.propose_probes(bounds, welcome.limits);
@@ -182,11 +145,9 @@ impl Session {
     }
 
     pub(super) fn next_ping(&self) -> Option<Duration> {
-        let RoleState::Client(initiative) = &self.role_state else {
-            return None;
-        };
-        let more = initiative.pinged.len() < MAX_EXCHANGES as usize;
-        let last = initiative.pinged.last().copied();
+        let pinged = &self.client.pinged;
+        let more = self.role == SessionRole::Client && pinged.len() < MAX_EXCHANGES as usize;
+        let last = pinged.last().copied();
         more.then(|| last.map_or(Duration::ZERO, |last| last + PING_INTERVAL))
     }
 
@@ -194,27 +155,22 @@ impl Session {
         if self.next_ping().is_none_or(|at| now < at) {
             return;
         }
-        let Some(initiative) = self.client_state() else {
-            return;
-        };
-        let number = initiative.pinged.len() as u32;
-        initiative.pinged.push(now);
+        let number = self.client.pinged.len() as u32;
+        self.client.pinged.push(now);
         self.send(ControlMessage::Ping { number });
     }
 
     fn on_pong(&mut self, now: Duration, number: u32, at_us: u64) {
-        let Some(initiative) = self.client_state() else {
-            return;
-        };
         // Pongs must arrive in order and once; otherwise the peer could choose the sample.
-        let sent = initiative.pinged.get(number as usize).copied();
-        let Some(sent) = sent.filter(|_| number == initiative.answered) else {
+        let client = &mut self.client;
+        let sent = client.pinged.get(number as usize).copied();
+        let Some(sent) = sent.filter(|_| number == client.answered) else {
             return self.violation(format!("unexpected `pong` number {number}"));
         };
-        initiative.answered += 1;
-        let clock = ClockReading::from_exchange(sent, at_us, now).better_of(initiative.clock);
-        initiative.clock = Some(clock);
-        if initiative.answered < MAX_EXCHANGES {
+        client.answered += 1;
+        let clock = ClockReading::from_exchange(sent, at_us, now).better_of(client.clock);
+        client.clock = Some(clock);
+        if client.answered < MAX_EXCHANGES {
             return;
         }
         if self.is_probing() {
@@ -253,20 +209,23 @@ impl Session {
     }
 
     /// Adds a result of the server; ends the session if it was the last one, or is not permitted.
-    fn add_result(&mut self, what: &str, add: impl FnOnce(&mut ClientState) -> bool) {
-        let RoleState::Client(client) = &mut self.role_state else {
-            return;
+    fn on_result(&mut self, message: ControlMessage) {
+        let (what, accepted) = match message {
+            ControlMessage::Capture { bytes } => ("a capture", self.add_capture(bytes)),
+            ControlMessage::Stream(result) => ("a stream", self.add_stream(*result)),
+            ControlMessage::End(result) => ("an end", self.add_end(*result)),
+            _ => return,
         };
-        if !add(client) {
+        if !accepted {
             let rule = "was not requested, is too large, or is out of order";
             self.violation(format!("{what} of the results {rule}"));
-        } else if client.is_complete() && self.state == SessionState::Exchanging {
+        } else if self.is_complete() && self.state == SessionState::Exchanging {
             self.close(SessionEnd::Finished);
         }
     }
 
     /// Takes the server's results out of the session.
     pub fn take_results(&mut self) -> ServerResults {
-        self.client_state().map(|client| std::mem::take(&mut client.results)).unwrap_or_default()
+        std::mem::take(&mut self.client.results)
     }
 }

@@ -5,8 +5,7 @@
 //! request that is impossible gets an answer, and the session continues.
 
 use super::{
-    RoleState, STEP_TIMEOUT, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose,
-    SessionState,
+    STEP_TIMEOUT, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose, SessionState,
 };
 use crate::plan_limits::{anonymous_bounds, check_bounds, check_request, max_answer_time};
 use crate::wire::{
@@ -15,9 +14,12 @@ use crate::wire::{
 use std::time::Duration;
 
 impl Session {
-    /// Returns the bounds of this probe session, once agreed.
+    /// Returns the bounds of a probe session: proposed, then agreed.
     pub fn bounds(&self) -> Option<&ProbeBounds> {
-        self.bounds.as_ref()
+        match &self.purpose {
+            Some(SessionPurpose::Probe(bounds)) => Some(bounds),
+            _ => None,
+        }
     }
 
     /// Proposes the client's bounds, reduced to what the server allows anonymous clients.
@@ -30,7 +32,7 @@ impl Session {
             bounds.most_bytes = bounds.most_bytes.min(most.most_bytes);
             bounds.most_time_us = bounds.most_time_us.min(most.most_time_us);
         }
-        self.bounds = Some(bounds.clone());
+        self.purpose = Some(SessionPurpose::Probe(bounds.clone()));
         self.send(ControlMessage::Probe(Box::new(ProbeProposal {
             bounds,
             party: self.setup.party.clone(),
@@ -40,7 +42,6 @@ impl Session {
 
     pub(super) fn on_probe(&mut self, probe: ProbeProposal) {
         let checked = check_bounds(&probe.bounds, self.anonymous().as_ref());
-        self.bounds = Some(probe.bounds.clone());
         let purpose = SessionPurpose::Probe(probe.bounds);
         self.request_admission(checked, purpose, probe.party, probe.boot_proof);
     }
@@ -48,7 +49,7 @@ impl Session {
     /// Starts the time limit of the session.
     pub(super) fn start_bounded_time(&mut self, now: Duration) {
         let time = |bounds: &ProbeBounds| Duration::from_micros(bounds.most_time_us);
-        self.ends_at = self.bounds.as_ref().map(|bounds| now + time(bounds));
+        self.ends_at = self.bounds().map(|bounds| now + time(bounds));
     }
 
     /// Client: enough round trips have been timed.
@@ -92,10 +93,7 @@ impl Session {
     }
 
     pub(super) fn is_probing(&self) -> bool {
-        match &self.role_state {
-            RoleState::Client(initiative) => initiative.plan().is_none(),
-            RoleState::Server(_) => self.bounds.is_some(),
-        }
+        self.bounds().is_some()
     }
 
     /// Returns whether the message belongs to this kind of session; both kinds share messages.

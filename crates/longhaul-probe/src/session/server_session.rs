@@ -2,7 +2,7 @@
 
 use super::TOKEN_PENALTY;
 use super::{
-    AdmissionRequest, EngineStart, RoleState, Session, SessionAction, SessionEnd, SessionEvent,
+    AdmissionRequest, EngineStart, Session, SessionAction, SessionEnd, SessionEvent,
     SessionPurpose, SessionRole, SessionState,
 };
 use crate::plan_limits::{LimitError, MAX_RUN_US, check_anonymous, check_plan};
@@ -17,36 +17,10 @@ use std::time::Duration;
 /// The maximum RTT that is accepted, since it extends grace period and timeout.
 const MAX_RTT: Duration = Duration::from_secs(5);
 
-/// The admission rules of the server.
-#[derive(Debug, Clone)]
-pub struct AdmissionRules {
-    /// The limits of an anonymous client; `None` rejects it.
-    pub anonymous: Option<AnonymousLimits>,
-    pub most_streams: u32,
-    /// The client has proved the token.
-    proved: bool,
-}
-
-impl AdmissionRules {
-    pub fn new(anonymous: Option<AnonymousLimits>, most_streams: u32) -> Self {
-        AdmissionRules { anonymous, most_streams, proved: false }
-    }
-
-    fn limits(&self) -> Option<AnonymousLimits> {
-        self.anonymous.filter(|_| !self.proved)
-    }
-}
-
 impl Session {
-    fn admission(&self) -> Option<&AdmissionRules> {
-        match &self.role_state {
-            RoleState::Server(admission) => Some(admission),
-            RoleState::Client(_) => None,
-        }
-    }
-
+    /// Returns the limits that apply to this client.
     pub(super) fn anonymous(&self) -> Option<AnonymousLimits> {
-        self.admission().and_then(AdmissionRules::limits)
+        self.anonymous.filter(|_| !self.proved)
     }
 
     pub(super) fn server_receives(&mut self, now: Duration, message: ControlMessage) {
@@ -70,13 +44,12 @@ impl Session {
 
     fn on_proof(&mut self, now: Duration, proof: &TokenProof) {
         let exporter = &self.setup.exporter;
-        let admits_anonymous = self.admission().is_some_and(|rules| rules.anonymous.is_some());
         let refusal = match (&self.setup.token, &proof.token_proof) {
             (Some(token), Some(proof)) => {
                 let proved = verify_proof(token, SessionRole::Client, exporter, proof);
                 (!proved).then_some(SessionEnd::PeerTokenWrong)
             }
-            _ => (!admits_anonymous).then_some(SessionEnd::PeerTokenMissing),
+            _ => self.anonymous.is_none().then_some(SessionEnd::PeerTokenMissing),
         };
         if let Some(closed) = refusal {
             self.refusal = Some((now + TOKEN_PENALTY, closed));
@@ -84,9 +57,7 @@ impl Session {
         }
         let proved = self.setup.token.as_ref().filter(|_| proof.token_proof.is_some());
         let token_proof = proved.map(|token| make_proof(token, SessionRole::Server, exporter));
-        if let RoleState::Server(admission) = &mut self.role_state {
-            admission.proved = token_proof.is_some();
-        }
+        self.proved = token_proof.is_some();
         self.send(ControlMessage::Welcome(WelcomeMessage {
             token_proof,
             party: self.setup.party.clone(),
@@ -96,13 +67,11 @@ impl Session {
     }
 
     fn on_propose(&mut self, propose: RunProposal) {
-        let most = self.admission().map_or(0, |admission| admission.most_streams);
         let anonymous = self.anonymous();
-        let checked = check_plan(&propose.plan, most).and_then(|()| match &anonymous {
+        let checked = check_plan(&propose.plan, self.max_streams).and_then(|()| match &anonymous {
             Some(limits) => check_anonymous(&propose.plan, limits),
             None => Ok(()),
         });
-        self.plan = Some(propose.plan.clone());
         let purpose = SessionPurpose::Run(Box::new(propose.plan));
         self.request_admission(checked, purpose, propose.party, propose.boot_proof);
     }
@@ -118,6 +87,7 @@ impl Session {
         if let Err(error) = checked {
             return self.close(SessionEnd::WeRefused { what: error.to_string() });
         }
+        self.purpose = Some(purpose.clone());
         self.peer = Some(party.clone());
         self.peer_boot_proof = boot_proof;
         let anonymous = self.anonymous();

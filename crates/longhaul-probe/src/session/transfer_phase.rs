@@ -69,7 +69,7 @@ impl Session {
     }
 
     fn senders(&self) -> (bool, bool) {
-        let sends_as = |role| self.plan.as_ref().is_some_and(|plan| sends_payload(role, plan));
+        let sends_as = |role| self.plan().is_some_and(|plan| sends_payload(role, plan));
         (sends_as(self.role), sends_as(peer_role(self.role)))
     }
 
@@ -82,7 +82,7 @@ impl Session {
     }
 
     pub(super) fn planned_time(&self) -> Option<Duration> {
-        match self.plan.as_ref()?.stop {
+        match self.plan()?.stop {
             StopCondition::TimeUs(time) => Some(Duration::from_micros(time)),
             StopCondition::Bytes(_) | StopCondition::Blocks(_) => None,
         }
@@ -96,7 +96,7 @@ impl Session {
     /// Returns whether the run waits for all data in flight.
     fn drains_fully(&self) -> bool {
         let tcp = |plan: &ThroughputPlan| plan.transport == RunTransport::Tcp;
-        self.planned_time().is_none() && self.plan.as_ref().is_some_and(tcp)
+        self.planned_time().is_none() && self.plan().is_some_and(tcp)
     }
 
     /// Returns whether bytes must move continuously, because no rate limit is set.
@@ -105,7 +105,7 @@ impl Session {
             let rates = [plan.write_rate_bps, plan.read_rate_bps, plan.pacing_bps];
             rates.iter().all(Option::is_none)
         };
-        self.drains_fully() && self.plan.as_ref().is_some_and(unpaced)
+        self.drains_fully() && self.plan().is_some_and(unpaced)
     }
 
     fn stall_timeout(&self) -> Duration {

@@ -2,8 +2,7 @@
 
 use crate::secure::AuthToken;
 use crate::session::{
-    AdmissionRules, ClientState, RoleState, Session, SessionAction, SessionEnd, SessionInput,
-    SessionPurpose, SessionRole, TransferProgress,
+    Session, SessionAction, SessionEnd, SessionInput, SessionPurpose, SessionRole, TransferProgress,
 };
 use crate::session::{SessionSetup, SessionState};
 use crate::wire::{
@@ -60,16 +59,19 @@ pub struct Pair {
     work: Duration,
 }
 
-fn machine(part: RoleState, exporter: u8, token: Option<&str>) -> Machine {
-    let setup = SessionSetup {
+fn setup(exporter: u8, token: Option<&str>) -> SessionSetup {
+    SessionSetup {
         token: token.and_then(AuthToken::new),
         exporter: [exporter; 32],
         party: RunParty::default(),
         boot_proof: Some("boot".to_owned()),
         same_address: false,
-    };
+    }
+}
+
+fn machine(session: Session) -> Machine {
     Machine {
-        session: Session::new(setup, part),
+        session,
         went_at: None,
         stopped: false,
         closed: None,
@@ -78,12 +80,13 @@ fn machine(part: RoleState, exporter: u8, token: Option<&str>) -> Machine {
     }
 }
 
-fn initiative(plan: &ThroughputPlan) -> RoleState {
-    RoleState::Client(Box::new(ClientState::new(SessionPurpose::Run(Box::new(plan.clone())))))
+fn initiator(plan: &ThroughputPlan, token: Option<&str>) -> Machine {
+    let purpose = SessionPurpose::Run(Box::new(plan.clone()));
+    machine(Session::client(setup(1, token), purpose))
 }
 
-fn admission(strangers: Option<AnonymousLimits>) -> RoleState {
-    RoleState::Server(Box::new(AdmissionRules::new(strangers, 128)))
+fn responder(strangers: Option<AnonymousLimits>, exporter: u8, token: Option<&str>) -> Machine {
+    machine(Session::server(setup(exporter, token), strangers, 128))
 }
 
 impl Pair {
@@ -92,7 +95,7 @@ impl Pair {
         Pair {
             now: Duration::ZERO,
             one_way: Duration::from_millis(one_way_ms),
-            machines: [machine(initiative(&plan), 1, None), machine(admission(strangers), 1, None)],
+            machines: [initiator(&plan, None), responder(strangers, 1, None)],
             plan,
             fault: None,
             injection: None,
@@ -108,8 +111,8 @@ impl Pair {
     /// A session of probes in the place of a run.
     pub fn probing(bounds: ProbeBounds, asks: Vec<SessionRequest>, one_way_ms: u64) -> Pair {
         let mut pair = Pair::new(ThroughputPlan::default(), one_way_ms);
-        let part = RoleState::Client(Box::new(ClientState::new(SessionPurpose::Probe(bounds))));
-        pair.machines[0] = machine(part, 1, None);
+        let purpose = SessionPurpose::Probe(bounds);
+        pair.machines[0] = machine(Session::client(setup(1, None), purpose));
         pair.asks = asks.into();
         pair
     }
@@ -128,14 +131,13 @@ impl Pair {
         theirs: Option<&str>,
         strangers: Option<AnonymousLimits>,
     ) {
-        self.machines =
-            [machine(initiative(&self.plan), 1, ours), machine(admission(strangers), 1, theirs)];
+        self.machines = [initiator(&self.plan, ours), responder(strangers, 1, theirs)];
     }
 
     /// Two TLS connections instead of one: the ends have different exporters.
     pub fn in_the_middle(&mut self) {
         let strangers = Some(AnonymousLimits::default());
-        self.machines[1] = machine(admission(strangers), 2, Some("secret"));
+        self.machines[1] = responder(strangers, 2, Some("secret"));
     }
 
     pub fn break_after(&mut self, messages: usize, side: Side, fault: Fault) {
@@ -172,12 +174,10 @@ impl Pair {
     }
 
     pub fn results(&self) -> usize {
-        let RoleState::Client(client) = &self.machines[0].session.role_state else {
-            return 0;
-        };
-        let directions = client.results.directions.values();
+        let results = &self.machines[0].session.client.results;
+        let directions = results.directions.values();
         let told = directions.map(|it| it.streams.len() + usize::from(it.end.is_some()));
-        told.sum::<usize>() + usize::from(!client.results.capture.is_empty())
+        told.sum::<usize>() + usize::from(!results.capture.is_empty())
     }
 
     pub fn messages_of(&self, side: Side) -> usize {
