@@ -87,7 +87,7 @@ fn run_capture_loop(
     let interfaces = names.map(|it| name(it).unwrap_or_else(|| format!("interface {it}")));
     let about = CaptureResult {
         interfaces: interfaces.collect(),
-        dropped_packets: ring.counts().ok().map(|counts| counts.dropped),
+        dropped_packets: ring.take_drops().ok(),
         // Later packets are not counted.
         left_out_packets: wants_more.then(|| store.omitted_packets()),
         limited: !wants_more || store.omitted_packets() > 0,

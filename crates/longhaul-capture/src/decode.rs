@@ -169,23 +169,10 @@ fn parse_tcp_header(rest: &[u8]) -> Option<(TcpHeader, usize)> {
     Some((segment, header_bytes))
 }
 
-/// Reads the options. The library's iterator would end at the first option that it does not know.
-fn parse_tcp_options(mut bytes: &[u8]) -> TcpHeaderOptions {
+fn parse_tcp_options(bytes: &[u8]) -> TcpHeaderOptions {
     let mut found = TcpHeaderOptions::default();
-    loop {
-        let (length, value) = match bytes {
-            [] | [0, ..] => return found,
-            [1, rest @ ..] => {
-                bytes = rest;
-                continue;
-            }
-            [_, length, ..] => match bytes.get(2..usize::from(*length)) {
-                Some(value) => (usize::from(*length), value),
-                None => return found,
-            },
-            [_] => return found,
-        };
-        match (bytes[0], value) {
+    for option in split_tcp_options(bytes) {
+        match option {
             (2, [high, low]) => found.mss_bytes = Some(u16::from_be_bytes([*high, *low])),
             // RFC 7323: values above 14 are treated as 14.
             (3, [shift]) => found.window_shift = Some((*shift).min(14)),
@@ -194,8 +181,25 @@ fn parse_tcp_options(mut bytes: &[u8]) -> TcpHeaderOptions {
             (8, value) => found.timestamps = parse_tcp_timestamps(value),
             _ => {}
         }
-        bytes = &bytes[length..];
     }
+    found
+}
+
+/// Iterates over the kinds and values of TCP options, up to the first invalid one. (The library's
+/// iterator would end at the first option that it does not know.)
+pub fn split_tcp_options(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        // Padding.
+        while let [1, rest @ ..] = bytes {
+            bytes = rest;
+        }
+        let &[kind @ 2..=255, length, ..] = bytes else {
+            return None;
+        };
+        let value = bytes.get(2..usize::from(length))?;
+        bytes = &bytes[usize::from(length)..];
+        Some((kind, value))
+    })
 }
 
 fn parse_tcp_timestamps(value: &[u8]) -> Option<(u32, u32)> {

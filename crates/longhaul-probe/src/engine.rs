@@ -48,6 +48,7 @@ pub use sockets::{
     DataSocket, LocalBind, is_socket_timeout, limit_window, open_tcp_socket, open_udp_socket,
     prepare_accepted, prepare_udp_socket,
 };
+pub(crate) use stream_counters::RunClock;
 
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{EndObservation, StreamEnd, UdpCounts};

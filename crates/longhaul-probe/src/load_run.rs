@@ -12,7 +12,7 @@ mod bulk_plan;
 mod load_flow;
 mod load_phases;
 
-use crate::plan_limits::{self, LimitError};
+use crate::plan_limits::{self, LimitError, check_range, limit_error};
 use crate::probe_error::ProbeError;
 use crate::probing::{EchoResult, EchoSeriesPlan, ProbeClient};
 use crate::throughput::{self, TargetHost};
@@ -164,24 +164,16 @@ fn odd_answers_caveat(echoed: &EchoResult) -> Option<ReportCaveat> {
 /// # Errors
 /// Names the value, what was requested and what is allowed.
 pub fn check_load_plan(plan: &LoadPlan) -> Result<(), LimitError> {
-    let refuse = |option, asked: String, allowed: String| LimitError { option, asked, allowed };
-    if plan.steps.is_empty() || plan.steps.len() > MAX_STEPS {
-        let allowed = format!("1 to {MAX_STEPS}");
-        return Err(refuse("loads", plan.steps.len().to_string(), allowed));
-    }
-    let (least, most) = PROBE_INTERVAL_US;
-    let spacing = plan.probe_interval_us;
-    if !(least..=most).contains(&spacing) {
-        let allowed = format!("{least} to {most}");
-        return Err(refuse("probe_interval_us", spacing.to_string(), allowed));
-    }
+    check_range("loads", Some(plan.steps.len()), 1, MAX_STEPS)?;
+    let ((least, most), spacing) = (PROBE_INTERVAL_US, plan.probe_interval_us);
+    check_range("probe_interval_us", Some(spacing), least, most)?;
     let steps = plan.steps.len() as u64;
     let idle = plan.idle_us.saturating_mul(steps + 1);
     let probes = plan.load_us.saturating_mul(steps).saturating_add(idle) / spacing;
     if probes > MAX_PROBES {
-        return Err(refuse(
+        return Err(limit_error(
             "total probes",
-            probes.to_string(),
+            probes,
             format!("at most {MAX_PROBES}; use fewer or shorter loads, or a longer probe interval"),
         ));
     }

@@ -54,7 +54,7 @@ pub struct LimitError {
     pub allowed: String,
 }
 
-fn limit_error(
+pub(crate) fn limit_error(
     option: &'static str,
     asked: impl Display,
     allowed: impl Into<String>,
@@ -62,7 +62,7 @@ fn limit_error(
     LimitError { option, asked: asked.to_string(), allowed: allowed.into() }
 }
 
-fn check_range<T: Copy + PartialOrd + Display>(
+pub(crate) fn check_range<T: Copy + PartialOrd + Display>(
     option: &'static str,
     asked: Option<T>,
     least: T,

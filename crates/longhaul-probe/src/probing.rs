@@ -26,6 +26,7 @@ pub use probe_datagram::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
 pub(crate) use probe_server::ProbeServer;
 pub(crate) use reverse_survey::ReverseSurveyor;
 
+use crate::engine::RunClock;
 use crate::plan_limits::{MAX_PROBE_BYTES, MAX_PROBING_US, check_trains};
 use crate::probe_error::ProbeError;
 use crate::throughput::TargetHost;
@@ -134,7 +135,7 @@ impl ProbeClient {
     /// Like [`ProbeClient::connect`].
     pub fn open(target: &TargetHost, bounds: ProbeBounds) -> Result<ProbeClient, ProbeError> {
         let mut control = ProbeControl::open(target, bounds)?;
-        let clock = probe_clock::ProbeClock::new(control.epoch);
+        let clock = RunClock(control.epoch);
         let flow =
             control.take_flow().map(|(socket, session)| SessionFlow::new(socket, session, clock));
         let flow = flow.transpose().map_err(local_error("open the probe flow"))?;
@@ -326,11 +327,7 @@ impl ProbeClient {
 }
 
 impl SessionFlow {
-    fn new(
-        socket: UdpSocket,
-        session: u64,
-        clock: probe_clock::ProbeClock,
-    ) -> io::Result<SessionFlow> {
+    fn new(socket: UdpSocket, session: u64, clock: RunClock) -> io::Result<SessionFlow> {
         flow_reader::configure_socket(&socket)?;
         Ok(SessionFlow {
             sender: TrainSender::new(&socket, session, clock)?,

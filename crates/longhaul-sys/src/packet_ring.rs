@@ -7,7 +7,7 @@
 
 use crate::memory_region::map_pages;
 use crate::netlink::netlink_query::read_u32;
-use crate::packet_socket::{bind_packet_socket, take_statistics};
+use crate::packet_socket::{bind_packet_socket, take_drops};
 use crate::poll;
 use crate::sockopt::set_option;
 use nix::net::if_::if_indextoname;
@@ -75,22 +75,12 @@ pub struct RingPacket<'a> {
     pub outgoing: bool,
 }
 
-/// The kernel's counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RingCounts {
-    /// Packets that passed the filter, including dropped ones.
-    pub passed: u64,
-    /// Packets dropped because the ring was full.
-    pub dropped: u64,
-}
-
 /// A packet socket with its ring buffer.
 #[derive(Debug)]
 pub struct PacketRing {
     socket: Socket,
     base: NonNull<u8>,
     next: usize,
-    counts: RingCounts,
 }
 
 // SAFETY: the mapping belongs to the value alone; `base` is only read through `&mut self`.
@@ -112,7 +102,7 @@ impl PacketRing {
         set_option(&socket, libc::SOL_PACKET, PACKET_VERSION, TPACKET_V3)?;
         set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, ring_request())?;
         let base = map_pages(BLOCK_BYTES * BLOCKS, libc::MAP_SHARED, socket.as_raw_fd())?;
-        let ring = PacketRing { socket, base, next: 0, counts: RingCounts::default() };
+        let ring = PacketRing { socket, base, next: 0 };
         bind_packet_socket(&ring.socket, 0)?;
         Ok(ring)
     }
@@ -147,12 +137,9 @@ impl PacketRing {
         }
     }
 
-    /// Returns the counts since the ring was opened.
-    pub fn counts(&mut self) -> io::Result<RingCounts> {
-        let found = take_statistics(&self.socket)?;
-        self.counts.passed += u64::from(found.packets);
-        self.counts.dropped += u64::from(found.drops);
-        Ok(self.counts)
+    /// Returns the packets dropped since the last call because the ring was full.
+    pub fn take_drops(&self) -> io::Result<u64> {
+        take_drops(&self.socket)
     }
 }
 

@@ -19,18 +19,13 @@ const PACKET_IGNORE_OUTGOING: i32 = 23;
 /// `struct tpacket_stats_v3`; other versions fill in only the first two counts.
 #[repr(C)]
 #[derive(Default)]
-pub(crate) struct PacketStatistics {
-    pub packets: u32,
-    pub drops: u32,
+struct PacketStatistics {
+    packets: u32,
+    drops: u32,
     freezes: u32,
 }
 
 impl OptionValue for PacketStatistics {}
-
-/// Returns the counts since the last call: the kernel resets them on every read.
-pub(crate) fn take_statistics(socket: impl AsFd) -> io::Result<PacketStatistics> {
-    get_option(socket, libc::SOL_PACKET, PACKET_STATISTICS)
-}
 
 /// Opens a non-blocking socket on the device with this index, in the calling thread's namespace.
 ///
@@ -73,7 +68,8 @@ pub fn set_buffers(socket: impl AsFd, bytes: i32) -> io::Result<bool> {
 
 /// Returns the frames dropped for lack of buffer since the last call; the kernel resets the count.
 pub fn take_drops(socket: impl AsFd) -> io::Result<u64> {
-    Ok(u64::from(take_statistics(socket)?.drops))
+    let counts: PacketStatistics = get_option(socket, libc::SOL_PACKET, PACKET_STATISTICS)?;
+    Ok(counts.drops.into())
 }
 
 /// A received frame: its length, and the kernel's timestamp since 1970.

@@ -18,7 +18,7 @@ mod raw_socket_filter;
 
 pub use probe_socket_message::{ErrorQueueEntry, ProbeArrival, QueuedIcmpInfo};
 
-use crate::sockopt;
+use crate::{sockopt, udp_batch};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -92,26 +92,20 @@ impl ProbeSocket {
         // A smaller buffer than requested may only lose answers in a burst.
         let _ = SockRef::from(&self.socket).set_recv_buffer_size(RECEIVE_ROOM);
         sockopt::set_receive_timestamps(&self.socket)?;
-        self.set_for_family(
-            (libc::IPPROTO_IP, libc::IP_RECVTTL),
-            (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
-            1,
-        )?;
+        udp_batch::set_receive_hop_limit(&self.socket, self.family)?;
         Ok(self)
     }
 
     fn with_error_queue(self) -> io::Result<ProbeSocket> {
         let it = self.with_receive_options()?;
-        it.set_for_family(
+        it.enable_for_family(
             (libc::IPPROTO_IP, libc::IP_RECVERR),
             (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
-            1,
         )?;
         // Kernels before Linux 5.9 do not report the extensions of a queued error.
-        let _ = it.set_for_family(
+        let _ = it.enable_for_family(
             (libc::IPPROTO_IP, IP_RECVERR_RFC4884),
             (libc::IPPROTO_IPV6, IPV6_RECVERR_RFC4884),
-            1,
         );
         Ok(it)
     }
@@ -196,11 +190,7 @@ impl ProbeSocket {
         if self.family == IpFamily::V6 {
             self.set(libc::IPPROTO_IPV6, IPV6_DONTFRAG, 1)?;
         }
-        self.set_for_family(
-            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
-            libc::IP_PMTUDISC_PROBE,
-        )
+        udp_batch::forbid_fragmentation(&self.socket, self.family)
     }
 
     /// Enables transmit timestamps in the error queue, as [`ErrorQueueEntry::Sent`], numbered from 0 in
@@ -213,12 +203,12 @@ impl ProbeSocket {
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
-    fn set_for_family(&self, v4: (i32, i32), v6: (i32, i32), value: i32) -> io::Result<()> {
+    fn enable_for_family(&self, v4: (i32, i32), v6: (i32, i32)) -> io::Result<()> {
         let (level, option) = match self.family {
             IpFamily::V4 => v4,
             IpFamily::V6 => v6,
         };
-        self.set(level, option, value)
+        self.set(level, option, 1)
     }
 
     fn set(&self, level: i32, option: i32, value: i32) -> io::Result<()> {

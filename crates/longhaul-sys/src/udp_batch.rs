@@ -6,10 +6,10 @@ mod udp_sendmmsg;
 pub use udp_sendmmsg::{MAX_PER_CALL, send_many};
 
 use crate::memory_region::ReceiveSink;
+use crate::probe_socket::IpFamily;
 use crate::sockopt::set_option;
 use crate::tcp_transfer::retry_interrupted;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -34,20 +34,18 @@ pub fn set_overflow_count(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Reports the TTL or hop limit of each received datagram.
-pub fn set_receive_hop_limit(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
-    match peer {
-        SocketAddr::V4(_) => set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1_i32),
-        SocketAddr::V6(_) => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1_i32),
+pub fn set_receive_hop_limit(socket: impl AsFd, family: IpFamily) -> io::Result<()> {
+    match family {
+        IpFamily::V4 => set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1_i32),
+        IpFamily::V6 => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1_i32),
     }
 }
 
 /// Forbids fragmentation, and ignores the kernel's path MTU (`IP_PMTUDISC_PROBE`, ip(7)).
-pub fn forbid_fragmentation(socket: impl AsFd, peer: SocketAddr) -> io::Result<()> {
-    let (level, name, value) = match peer {
-        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
-        SocketAddr::V6(_) => {
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
-        }
+pub fn forbid_fragmentation(socket: impl AsFd, family: IpFamily) -> io::Result<()> {
+    let (level, name, value) = match family {
+        IpFamily::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
+        IpFamily::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
     };
     set_option(socket, level, name, value)
 }
@@ -84,17 +82,9 @@ type BatchMemory = (Vec<[u64; CONTROL_WORDS]>, Vec<libc::iovec>, Option<ReceiveS
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
-    /// Creates slots of `slot_bytes` for one datagram each.
-    pub fn new(slots: usize, slot_bytes: usize) -> ReceiveBatch {
-        ReceiveBatch::build(slots, slot_bytes, None)
-    }
-
-    /// Creates slots for the header of one datagram each; the rest is written to the sink.
-    pub fn with_sink(slots: usize, head_bytes: usize, sink: ReceiveSink) -> ReceiveBatch {
-        ReceiveBatch::build(slots, head_bytes, Some(sink))
-    }
-
-    fn build(slots: usize, slot_bytes: usize, sink: Option<ReceiveSink>) -> ReceiveBatch {
+    /// Creates slots of `slot_bytes` for one datagram each; with a sink, the rest of a datagram is
+    /// written there.
+    pub fn new(slots: usize, slot_bytes: usize, sink: Option<ReceiveSink>) -> ReceiveBatch {
         let mut payload = vec![0; slots * slot_bytes];
         let mut control = vec![[0; CONTROL_WORDS]; slots];
         let rest = sink.as_ref().map_or(&[][..], ReceiveSink::pieces);
@@ -216,7 +206,7 @@ mod tests {
         for length in [1_usize, 100, 1000] {
             near.send(&vec![length as u8; length]).expect("send");
         }
-        let mut batch = ReceiveBatch::new(8, 64);
+        let mut batch = ReceiveBatch::new(8, 64, None);
         let mut seen = Vec::new();
         while seen.len() < 3 {
             batch.receive(&far).expect("receive");
@@ -231,15 +221,15 @@ mod tests {
     #[test]
     fn what_came_tells_its_hop_limit_and_the_drops_before_it() {
         let (near, far) = pair();
-        let peer = near.local_addr().expect("address");
-        set_receive_hop_limit(&far, peer).expect("IP_RECVTTL");
+        let family = IpFamily::V4;
+        set_receive_hop_limit(&far, family).expect("IP_RECVTTL");
         set_overflow_count(&far).expect("SO_RXQ_OVFL");
-        forbid_fragmentation(&near, peer).expect("IP_MTU_DISCOVER");
+        forbid_fragmentation(&near, family).expect("IP_MTU_DISCOVER");
         SockRef::from(&far).set_recv_buffer_size(4096).expect("a small buffer");
         for _ in 0..100 {
             near.send(&[1; 1000]).expect("send");
         }
-        let mut batch = ReceiveBatch::new(64, 64);
+        let mut batch = ReceiveBatch::new(64, 64, None);
         let mut came = batch.receive(&far).expect("receive");
         assert!(batch.datagrams().all(|datagram| datagram.hop_limit == Some(64)));
         // The count is attached to datagrams that are queued after a drop.
@@ -254,7 +244,7 @@ mod tests {
         let (near, far) = pair();
         set_segment_bytes(&near, 100).expect("Linux 4.18");
         near.send(&[3; 250]).expect("send");
-        let mut batch = ReceiveBatch::new(8, 200);
+        let mut batch = ReceiveBatch::new(8, 200, None);
         let mut seen = Vec::new();
         while seen.len() < 3 {
             batch.receive(&far).expect("receive");

@@ -44,16 +44,6 @@ impl DatagramFormat {
         }
     }
 
-    /// Returns whether a stream ends with an end mark.
-    pub(super) fn has_end_mark(self) -> bool {
-        self == DatagramFormat::Longhaul
-    }
-
-    /// Returns whether all datagrams of a stream have the same length.
-    pub(super) fn has_fixed_size(self) -> bool {
-        self != DatagramFormat::Longhaul
-    }
-
     /// Writes `header` to the beginning of `datagram`, which has room for it.
     pub(super) fn write(self, header: DatagramHeader, datagram: &mut [u8]) {
         let width = match self {

@@ -10,7 +10,7 @@
 use super::TransferRole;
 use super::end_run::{EngineShared, StreamState};
 use super::sockets::{self, DataSocket};
-use longhaul_model::report::v1::observation::TcpReading;
+use longhaul_model::report::v1::observation::StreamSample;
 use longhaul_sys::{sockopt, tcp_info};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,51 +22,46 @@ pub(super) const SAMPLE_LEAD: Duration = Duration::from_millis(1);
 /// The due time when no reading is requested.
 const NEVER_NS: u64 = u64::MAX;
 
-/// A consistent reading, which needs the connection's lock or the stream's thread.
-#[derive(Debug)]
-pub(super) struct StreamReading {
-    pub at_us: u64,
-    pub bytes: u64,
-    pub blocked_us: u64,
-    pub queue_bytes: Option<u64>,
-    pub tcp: Option<TcpReading>,
-}
-
-impl StreamReading {
-    /// Takes a reading in the calling thread.
-    pub fn take(shared: &EngineShared, stream: &StreamState) -> StreamReading {
-        let at_us = shared.clock().now_ns() / 1000;
-        let (bytes, blocked_us) = (stream.counters.bytes(), stream.counters.blocked_us());
-        let socket = &stream.socket;
-        let queue = match shared.role {
-            TransferRole::Sender => sockopt::send_queue_bytes(socket),
-            TransferRole::Receiver => sockopt::receive_queue_bytes(socket),
-        };
-        let tcp = match socket {
-            DataSocket::Tcp(socket) => {
-                if shared.limits_window() {
-                    // If this fails, the samples show the window.
-                    let _ = sockets::limit_window(socket, &shared.spec.plan);
-                }
-                tcp_info::read_tcp_info(socket).ok().map(|info| info.reading)
+/// Takes a consistent reading, which needs the connection's lock or the stream's thread, without
+/// the thread's times.
+pub(super) fn read_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
+    let at_us = shared.clock().now_ns() / 1000;
+    let (bytes, blocked_us) = (stream.counters.bytes(), stream.counters.blocked_us());
+    let socket = &stream.socket;
+    let queue = match shared.role {
+        TransferRole::Sender => sockopt::send_queue_bytes(socket),
+        TransferRole::Receiver => sockopt::receive_queue_bytes(socket),
+    };
+    let tcp = match socket {
+        DataSocket::Tcp(socket) => {
+            if shared.limits_window() {
+                // If this fails, the samples show the window.
+                let _ = sockets::limit_window(socket, &shared.spec.plan);
             }
-            DataSocket::Udp(_) => None,
-        };
-        StreamReading { at_us, bytes, blocked_us, queue_bytes: queue.ok(), tcp }
+            tcp_info::read_tcp_info(socket).ok().map(|info| info.reading)
+        }
+        DataSocket::Udp(_) => None,
+    };
+    StreamSample {
+        at_us,
+        bytes,
+        blocked_us,
+        queue_bytes: queue.ok(),
+        tcp,
+        ..StreamSample::default()
     }
 }
 
 /// Takes a reading in the stream's thread, between two calls, if one is due.
 pub(super) fn sample_if_due(shared: &EngineShared, stream: &StreamState, now_ns: u64) {
-    let reading = || StreamReading::take(shared, stream);
-    stream.sample_request.fulfil_if_due(now_ns, reading);
+    stream.sample_request.fulfil_if_due(now_ns, || read_stream(shared, stream));
 }
 
 /// The request for a reading of one stream, and the reading.
 #[derive(Debug)]
 pub(super) struct SampleRequest {
     due_ns: AtomicU64,
-    answer: Mutex<Option<StreamReading>>,
+    answer: Mutex<Option<StreamSample>>,
 }
 
 impl SampleRequest {
@@ -80,13 +75,13 @@ impl SampleRequest {
     }
 
     /// Returns the reading taken since the request, and cancels the request.
-    pub fn take_reading(&self) -> Option<StreamReading> {
+    pub fn take_reading(&self) -> Option<StreamSample> {
         let mut answer = self.answer.lock();
         self.due_ns.store(NEVER_NS, Relaxed);
         answer.take()
     }
 
-    fn fulfil_if_due(&self, now_ns: u64, reading: impl FnOnce() -> StreamReading) {
+    fn fulfil_if_due(&self, now_ns: u64, reading: impl FnOnce() -> StreamSample) {
         if now_ns < self.due_ns.load(Relaxed) {
             return;
         }
@@ -101,8 +96,8 @@ impl SampleRequest {
 mod tests {
     use super::*;
 
-    fn reading(at_us: u64) -> StreamReading {
-        StreamReading { at_us, bytes: 0, blocked_us: 0, queue_bytes: None, tcp: None }
+    fn reading(at_us: u64) -> StreamSample {
+        StreamSample { at_us, ..StreamSample::default() }
     }
 
     #[test]

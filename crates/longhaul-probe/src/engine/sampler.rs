@@ -4,7 +4,7 @@
 //! carry their true time.
 
 use super::end_run::{EngineShared, StreamState};
-use super::sample_request::{self, StreamReading};
+use super::sample_request::{self, read_stream};
 use super::sample_series::SampleSeries;
 use longhaul_model::report::v1::observation::{CoreUsage, StreamSample};
 use longhaul_sys::host::core_times::{self, CoreTimes};
@@ -51,20 +51,12 @@ fn sample_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
     let answer = stream.sample_request.take_reading();
     // A stream that has ended has moved more bytes since its reading.
     let answer = answer.filter(|_| stream.counters.is_running());
-    let reading = answer.unwrap_or_else(|| StreamReading::take(shared, stream));
-    let (cpu_us, core_wait_us) = stream.counters.thread_times_us();
+    let mut reading = answer.unwrap_or_else(|| read_stream(shared, stream));
+    (reading.cpu_us, reading.core_wait_us) = stream.counters.thread_times_us();
     if let Some(tcp) = &reading.tcp {
         *stream.latest.lock() = Some(tcp.clone());
     }
-    StreamSample {
-        at_us: reading.at_us,
-        bytes: reading.bytes,
-        blocked_us: reading.blocked_us,
-        cpu_us,
-        core_wait_us,
-        queue_bytes: reading.queue_bytes,
-        tcp: reading.tcp,
-    }
+    reading
 }
 
 /// The load of each core since the start, and its maximum.

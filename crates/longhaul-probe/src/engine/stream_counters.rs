@@ -29,7 +29,7 @@ pub(super) struct StreamCounters {
 
 /// Time since the origin of the common time line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RunClock(pub Instant);
+pub(crate) struct RunClock(pub Instant);
 
 impl RunClock {
     pub fn now_ns(self) -> u64 {

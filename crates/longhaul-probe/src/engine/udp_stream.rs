@@ -3,7 +3,7 @@
 //! Below about 100 Mbit/s, every datagram is sent at its own time. Above, one call sends as many as
 //! are due in 200 us (UDP segmentation offload).
 
-use super::datagram_tracker::{DatagramHeader, DatagramTracker};
+use super::datagram_tracker::{DatagramFormat, DatagramHeader, DatagramTracker};
 use super::end_run::EngineShared;
 use super::pace::RatePacer;
 use super::read_batching::{BatchPacer, BatchedRead};
@@ -118,7 +118,7 @@ impl<'a> DatagramSender<'a> {
             self.send(bytes)?;
             pace.advance(bytes);
         }
-        if self.shared.spec.heads.has_end_mark() {
+        if self.shared.spec.heads == DatagramFormat::Longhaul {
             self.send_end_marks()?;
         }
         Ok(())
@@ -131,7 +131,9 @@ impl<'a> DatagramSender<'a> {
         let head = self.shared.spec.heads.header_bytes();
         match claimed % self.datagram_bytes {
             0 => claimed,
-            tail if self.shared.spec.heads.has_fixed_size() => claimed - tail + self.datagram_bytes,
+            tail if self.shared.spec.heads != DatagramFormat::Longhaul => {
+                claimed - tail + self.datagram_bytes
+            }
             tail => claimed - tail + tail.max(head),
         }
     }
@@ -219,19 +221,17 @@ impl<'a> DatagramReceiver<'a> {
         index: usize,
         socket: &'a UdpSocket,
     ) -> io::Result<DatagramReceiver<'a>> {
-        let head_bytes = shared.spec.heads.header_bytes();
-        let batch = match shared.spec.plan.mode {
+        let sink = match shared.spec.plan.mode {
             ReceiveMode::Delivered => {
-                let sink = ReceiveSink::new(max_datagram_bytes(shared.spec.plan.write_bytes))?;
-                ReceiveBatch::with_sink(SLOTS, head_bytes, sink)
+                Some(ReceiveSink::new(max_datagram_bytes(shared.spec.plan.write_bytes))?)
             }
-            ReceiveMode::Wire => ReceiveBatch::new(SLOTS, head_bytes),
+            ReceiveMode::Wire => None,
         };
         Ok(DatagramReceiver {
             shared,
             socket,
             meter: CounterWriter::new(&shared.streams[index].counters, shared.clock()),
-            batch,
+            batch: ReceiveBatch::new(SLOTS, shared.spec.heads.header_bytes(), sink),
             tracker: DatagramTracker::new(),
             batch_pacer: SockRef::from(socket).recv_buffer_size().ok().map(BatchPacer::new),
         })

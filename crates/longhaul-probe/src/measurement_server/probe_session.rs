@@ -1,63 +1,36 @@
 //! The server side of a probe session: its flow, its thread, and their messages.
 
+use super::RequestHandler;
 use super::session_slots::SessionSlot;
 use super::stream_registry::{SessionEntry, StreamClaim};
 use crate::probing::{ProbeServer, ReverseSurveyor};
-use crate::session::{SessionInput, SessionState};
+use crate::session::SessionInput;
 use crate::wire::{
     MAX_RESULT_BYTES, ProbeBounds, SessionReply, SessionRequest, StreamPreamble, encode_frame,
 };
 use longhaul_sys::sockopt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 pub(super) struct ServerProbeSession<'a> {
     pub bounds: ProbeBounds,
     pub registered: SessionEntry<'a>,
-    /// Taken when the flow is open.
+    /// Taken when the flow opens.
     pub surveyor: Option<ReverseSurveyor>,
     /// Zero of the server's times.
     pub epoch: Instant,
-    pub prober: Option<ProbeServer>,
     pub _slot: SessionSlot<'a>,
 }
 
 impl ServerProbeSession<'_> {
-    /// Returns the IP bytes of trains and echoes.
-    pub fn moved_bytes(&self) -> u64 {
-        self.prober.as_ref().map_or(0, ProbeServer::moved_bytes)
-    }
-
-    /// Sends a request to the thread; returns an input only if that fails.
-    pub fn send_request(&self, ask: SessionRequest) -> Option<SessionInput> {
-        let taken = self.prober.as_ref().is_some_and(|far| far.try_request(ask));
-        (!taken).then(|| SessionInput::Failed("the probe thread accepts no request".to_owned()))
-    }
-
-    /// Checks the listener while the flow opens, and the thread after that.
-    pub fn poll(
-        &mut self,
-        state: SessionState,
-        open: impl FnOnce(SocketAddr) -> io::Result<UdpSocket>,
-    ) -> Option<SessionInput> {
-        match state {
-            SessionState::Opening if self.prober.is_none() => self.open_when_claimed(open),
-            SessionState::Working => match self.prober.as_ref()?.poll_answer() {
-                Ok(answer) => {
-                    answer.map(|answer| SessionInput::Answer(Box::new(limit_answer(answer))))
-                }
-                Err(()) => Some(SessionInput::Failed("the probe thread ended".to_owned())),
-            },
-            _ => None,
-        }
-    }
-
-    fn open_when_claimed(
+    /// Starts the thread that handles the requests once the listener has received the flow.
+    pub fn open_flow(
         &mut self,
         open: impl FnOnce(SocketAddr) -> io::Result<UdpSocket>,
-    ) -> Option<SessionInput> {
-        let started = if self.bounds.flows == 0 {
+    ) -> Option<io::Result<ProbeServer>> {
+        Some(if self.bounds.flows == 0 {
             self.start(None)
         } else {
             match self.registered.claims.try_recv().ok()? {
@@ -72,19 +45,44 @@ impl ServerProbeSession<'_> {
                     Err(io::Error::other("received a TCP stream instead of a datagram"))
                 }
             }
-        };
-        Some(match started {
-            Ok(()) => SessionInput::StreamsOpen,
-            Err(error) => SessionInput::Failed(format!("cannot open the probe flow: {error}")),
         })
     }
 
-    fn start(&mut self, flow: Option<(UdpSocket, StreamPreamble)>) -> io::Result<()> {
+    fn start(&mut self, flow: Option<(UdpSocket, StreamPreamble)>) -> io::Result<ProbeServer> {
         let surveyor =
             self.surveyor.take().ok_or_else(|| io::Error::other("it is already open"))?;
-        let max_bytes = self.bounds.most_bytes;
-        self.prober = Some(ProbeServer::start(flow, self.epoch, max_bytes, surveyor)?);
-        Ok(())
+        ProbeServer::start(flow, self.epoch, self.bounds.most_bytes, surveyor)
+    }
+}
+
+impl RequestHandler for ProbeServer {
+    /// Accepts what no other handler has accepted.
+    fn accepts_request(&self, _request: &SessionRequest) -> bool {
+        true
+    }
+
+    fn start_request(&mut self, request: SessionRequest) -> Option<SessionInput> {
+        let failed = "the probe thread accepts no request".to_owned();
+        (!self.try_request(request)).then_some(SessionInput::Failed(failed))
+    }
+
+    fn poll(&mut self) -> Option<SessionInput> {
+        match self.poll_answer() {
+            Ok(answer) => Some(SessionInput::Answer(Box::new(limit_answer(answer)))),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                Some(SessionInput::Failed("the probe thread ended".to_owned()))
+            }
+        }
+    }
+
+    /// Its answers need not be fetched at once: polling often would disturb the probes.
+    fn is_pending(&self) -> bool {
+        false
+    }
+
+    fn moved_bytes(&self) -> u64 {
+        self.sent_bytes()
     }
 }
 

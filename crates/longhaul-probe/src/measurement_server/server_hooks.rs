@@ -43,10 +43,10 @@ pub(super) struct ServerHooks<'a> {
     /// Kept until the plan is accepted; until then the peer has proved nothing.
     pub pending: Option<PendingSlot<'a>>,
     pub run: Option<AdmittedRun<'a>>,
-    /// Set for a probe session, instead of `run`.
-    pub probes: Option<ServerProbeSession<'a>>,
-    /// The handlers of further requests of a probe session.
+    /// The handlers of the requests of a probe session.
     pub handlers: Vec<Box<dyn RequestHandler + 'a>>,
+    /// Set for a probe session, instead of `run`; its slot is released after the handlers.
+    pub probes: Option<ServerProbeSession<'a>>,
     pub control: Option<TcpStream>,
     pub moved: IntervalCounters,
     /// The log lines of this session.
@@ -85,8 +85,7 @@ impl<'a> ServerHooks<'a> {
     pub fn moved_bytes(&self) -> u64 {
         let run = self.moved.sent_bytes.unwrap_or(0) + self.moved.received_bytes.unwrap_or(0);
         let handled: u64 = self.handlers.iter().map(|it| it.moved_bytes()).sum();
-        let probes = self.probes.as_ref();
-        run + handled + probes.map_or(0, ServerProbeSession::moved_bytes)
+        run + handled
     }
 
     /// Logs an event, and adds it to the log lines for the peer.
@@ -236,7 +235,6 @@ impl<'a> ServerHooks<'a> {
             registered,
             surveyor: Some(surveyor),
             epoch: self.epoch,
-            prober: None,
             _slot: slot,
         });
         let peer = SessionPeer { address: self.peer, anonymous };
@@ -246,12 +244,23 @@ impl<'a> ServerHooks<'a> {
     }
 
     fn start_request(&mut self, ask: SessionRequest) -> Option<SessionInput> {
-        let mut handlers = self.handlers.iter_mut();
-        match (handlers.find(|it| it.accepts_request(&ask)), &self.probes) {
-            (Some(handler), _) => handler.start_request(ask),
-            (None, Some(probes)) => probes.send_request(ask),
-            (None, None) => Some(SessionInput::Failed(format!("cannot execute {ask:?}"))),
+        match self.handlers.iter_mut().find(|it| it.accepts_request(&ask)) {
+            Some(handler) => handler.start_request(ask),
+            None => Some(SessionInput::Failed(format!("cannot execute {ask:?}"))),
         }
+    }
+
+    /// Opens the flow of a probe session once the listener has delivered it.
+    fn open_probe_flow(&mut self) -> Option<SessionInput> {
+        let device = self.service.options.device.as_deref();
+        let opened = self.probes.as_mut()?.open_flow(|peer| open_flow(self.local, device, peer))?;
+        Some(match opened {
+            Ok(prober) => {
+                self.handlers.push(Box::new(prober));
+                SessionInput::StreamsOpen
+            }
+            Err(error) => SessionInput::Failed(format!("cannot open the probe flow: {error}")),
+        })
     }
 
     /// Takes the streams that the listener has delivered.
@@ -341,17 +350,9 @@ impl SessionHooks for ServerHooks<'_> {
         if self.service.is_stopping() {
             return Some(SessionInput::Failed("the server is shutting down".to_owned()));
         }
-        if session.state() == SessionState::Working {
-            let answer = self.handlers.iter_mut().find_map(|handler| handler.poll());
-            if answer.is_some() {
-                return answer;
-            }
-        }
-        if let Some(probes) = &mut self.probes {
-            let device = self.service.options.device.as_deref();
-            return probes.poll(session.state(), |peer| open_flow(self.local, device, peer));
-        }
         match session.state() {
+            SessionState::Working => self.handlers.iter_mut().find_map(|handler| handler.poll()),
+            SessionState::Opening if self.probes.is_some() => self.open_probe_flow(),
             state @ (SessionState::Opening | SessionState::Timing) => {
                 let opened = (state == SessionState::Opening).then(|| self.take_claims()).flatten();
                 if opened.is_none() {

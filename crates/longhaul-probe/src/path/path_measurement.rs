@@ -12,7 +12,7 @@ use crate::throughput::{self, TargetHost};
 use longhaul_model::report::v1::path::{
     MissingPart, ObservedRoute, PathObservation, PathPlan, ProbeEcho, ProbeProtocol,
 };
-use longhaul_model::report::v1::{ReportCaveat, RunParty, plan};
+use longhaul_model::report::v1::{RunParty, plan};
 use longhaul_model::serde_name::name_variant;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +27,6 @@ pub struct PathOutcome {
     pub responder: RunParty,
     pub started_at: SystemTime,
     pub duration: Duration,
-    pub caveats: Vec<ReportCaveat>,
     /// The bulk run under which hops were watched: its plan and its outcome.
     pub load: Option<(plan::ThroughputPlan, throughput::ThroughputOutcome)>,
 }
@@ -185,7 +184,6 @@ impl PathRun<'_> {
             responder,
             started_at,
             duration: self.begin.elapsed(),
-            caveats: Vec::new(),
             load: self.load,
         }
     }

@@ -1,8 +1,10 @@
 //! One end of a session's UDP flow: receives datagrams with kernel timestamps.
 
-use super::probe_clock::{ProbeClock, saturating_nanos};
+use super::probe_clock::saturating_nanos;
 use super::probe_datagram::{DatagramKind, ProbeDatagramHeader};
 use super::train_recorder::{DatagramArrival, TrainRecorder};
+use crate::engine::RunClock;
+use longhaul_sys::probe_socket::IpFamily;
 use longhaul_sys::sockopt;
 use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::udp_batch::{self, ReceiveBatch};
@@ -18,16 +20,16 @@ const SLOT_BYTES: usize = 9216;
 
 /// Configures a connected socket: non-blocking, timestamps, no fragmentation.
 pub(super) fn configure_socket(socket: &UdpSocket) -> io::Result<()> {
-    let peer = socket.peer_addr()?;
+    let family = IpFamily::of_address(socket.peer_addr()?.ip());
     socket.set_nonblocking(true)?;
     sockopt::set_receive_timestamps(socket)?;
-    udp_batch::forbid_fragmentation(socket, peer)?;
+    udp_batch::forbid_fragmentation(socket, family)?;
     // Buffers smaller than requested show as counted drops. Without the last two options, only that
     // count and the hop limit are missing.
     let _ = SockRef::from(socket).set_recv_buffer_size(BUFFER_BYTES);
     let _ = SockRef::from(socket).set_send_buffer_size(BUFFER_BYTES);
     let _ = udp_batch::set_overflow_count(socket);
-    let _ = udp_batch::set_receive_hop_limit(socket, peer);
+    let _ = udp_batch::set_receive_hop_limit(socket, family);
     Ok(())
 }
 
@@ -45,18 +47,18 @@ pub(super) struct SingleDatagram<'a> {
 
 /// Reads the datagrams of a flow.
 pub(super) struct FlowReader {
-    pub clock: ProbeClock,
+    pub clock: RunClock,
     pub recorder: TrainRecorder,
     batch: ReceiveBatch,
     session: u64,
 }
 
 impl FlowReader {
-    pub fn new(session: u64, clock: ProbeClock) -> FlowReader {
+    pub fn new(session: u64, clock: RunClock) -> FlowReader {
         FlowReader {
             clock,
             recorder: TrainRecorder::default(),
-            batch: ReceiveBatch::new(SLOTS, SLOT_BYTES),
+            batch: ReceiveBatch::new(SLOTS, SLOT_BYTES, None),
             session,
         }
     }

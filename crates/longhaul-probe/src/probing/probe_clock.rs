@@ -1,28 +1,13 @@
 //! Relation of the wall clock, which stamps received packets, to the monotonic clock.
 
+use crate::engine::RunClock;
 use crate::path::clock_pair::ClockPair;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The zero of both clocks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ProbeClock {
-    epoch: Instant,
-}
-
-impl ProbeClock {
-    /// Creates a clock whose monotonic zero is `epoch`.
-    pub fn new(epoch: Instant) -> ProbeClock {
-        ProbeClock { epoch }
-    }
-
-    /// Returns monotonic nanoseconds since the epoch.
-    pub fn now_ns(self) -> u64 {
-        saturating_nanos(self.epoch.elapsed())
-    }
-
+impl RunClock {
     /// Returns the wall clock (since 1970) minus the monotonic clock, in nanoseconds.
     pub fn wall_offset_ns(self) -> i64 {
-        ClockPair::now(self.epoch).offset_ns() as i64
+        ClockPair::now(self.0).offset_ns() as i64
     }
 }
 
@@ -39,11 +24,11 @@ pub(super) fn saturating_nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
+    use std::time::{Instant, SystemTime};
 
     #[test]
     fn two_readings_of_an_undisturbed_clock_agree() {
-        let clock = ProbeClock::new(Instant::now());
+        let clock = RunClock(Instant::now());
         let (first, second) = (clock.wall_offset_ns(), clock.wall_offset_ns());
         // A busy machine may preempt the thread between two readings, but not for a second.
         assert!((first - second).abs() < 1_000_000_000);

@@ -5,10 +5,10 @@
 //! request. All traffic stays within the agreed byte limit.
 
 use super::flow_reader::{self, FlowReader, SingleDatagram};
-use super::probe_clock::ProbeClock;
 use super::probe_datagram::{DatagramKind, ProbeDatagramHeader, session_number};
-use super::reverse_survey::ReverseSurveyor;
+use super::reverse_survey::{self, ReverseSurveyor};
 use super::train_sender::{TrainSender, headers_bytes};
+use crate::engine::RunClock;
 use crate::plan_limits::check_trains;
 use crate::wire::{
     CollectTrains, DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, SentTrains, SessionReply, SessionRequest,
@@ -56,7 +56,7 @@ impl ProbeServer {
         let (answer, answers) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let moved = Arc::new(AtomicU64::new(0));
-        let clock = ProbeClock::new(epoch);
+        let clock = RunClock(epoch);
         let session = flow.as_ref().map_or(0, |(_, hello)| session_number(hello.nonce));
         let flow = match flow {
             None => None,
@@ -91,17 +91,13 @@ impl ProbeServer {
         taken && poll::signal_wake(self.wake.as_fd()).is_ok()
     }
 
-    /// Returns the thread's answer once it is ready, or an error if the thread is gone.
-    pub fn poll_answer(&self) -> Result<Option<SessionReply>, ()> {
-        match self.answers.try_recv() {
-            Ok(answer) => Ok(Some(answer)),
-            Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(()),
-        }
+    /// Returns the thread's answer once it is ready.
+    pub fn poll_answer(&self) -> Result<SessionReply, TryRecvError> {
+        self.answers.try_recv()
     }
 
     /// Returns the IP bytes of trains and echoes so far.
-    pub fn moved_bytes(&self) -> u64 {
+    pub fn sent_bytes(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
     }
 }
@@ -237,7 +233,7 @@ impl ProbeServerWorker {
         let shots = trains.iter().map(|train| flow.sender.send(train, stop));
         SessionReply::Sent(SentTrains {
             trains: shots.collect(),
-            interface_bps: self.surveyor.interface_bps(),
+            interface_bps: reverse_survey::interface_bps(self.surveyor.local, self.surveyor.peer),
         })
     }
 
@@ -258,7 +254,7 @@ const NO_FLOW: &str = "this session has no UDP flow";
 /// Answers datagrams that belong to no train.
 struct EchoReflector<'a> {
     flow: &'a ProbeServerFlow,
-    clock: ProbeClock,
+    clock: RunClock,
     offset_ns: Option<i64>,
     left_bytes: &'a mut u64,
     moved: &'a AtomicU64,

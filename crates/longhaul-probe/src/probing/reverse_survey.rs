@@ -24,11 +24,6 @@ pub(crate) struct ReverseSurveyor {
 }
 
 impl ReverseSurveyor {
-    /// Returns the speed of the interface towards the peer, if the kernel reports it.
-    pub fn interface_bps(&self) -> Option<u64> {
-        interface_bps(self.local, self.peer)
-    }
-
     /// Answers a request that does not concern trains or files.
     pub fn answer(&self, ask: SessionRequest, stop: &AtomicBool) -> SessionReply {
         match ask {

@@ -5,9 +5,8 @@
 //! not of the schedule: a preempted thread shows as a gap.
 
 use super::packet_schedule::{PacketSchedule, micro_burst_packets};
-use super::probe_clock::ProbeClock;
 use super::probe_datagram::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
-use crate::engine::{is_queue_full, payload_byte};
+use crate::engine::{RunClock, is_queue_full, payload_byte};
 use crate::wire::{PacketTimes, SentTrain};
 use longhaul_model::report::v1::available::TrainPlan;
 use longhaul_sys::udp_batch;
@@ -44,14 +43,14 @@ pub(super) struct TrainSender {
     socket: UdpSocket,
     peer: SocketAddr,
     session: u64,
-    clock: ProbeClock,
+    clock: RunClock,
     pool: Vec<u8>,
     buffer: Vec<u8>,
 }
 
 impl TrainSender {
     /// Creates a sender on a connected socket. `session` is the number in the datagram headers.
-    pub fn new(socket: &UdpSocket, session: u64, clock: ProbeClock) -> io::Result<TrainSender> {
+    pub fn new(socket: &UdpSocket, session: u64, clock: RunClock) -> io::Result<TrainSender> {
         let socket = socket.try_clone()?;
         let peer = socket.peer_addr()?;
         Ok(TrainSender {

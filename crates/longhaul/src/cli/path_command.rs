@@ -208,8 +208,7 @@ fn archive_path_report(
         outcome.initiator,
         outcome.responder,
     );
-    let mut caveats = outcome.caveats;
-    caveats.extend(origins.annotate_routes(&mut outcome.observation));
+    let mut caveats = origins.annotate_routes(&mut outcome.observation);
     let mut own = outcome.load.take().map(|(plan, load)| {
         let part_of = ParentRun { id: run.id.clone(), index: 0 };
         report_archiving::build_throughput_report(plan, load, Some(part_of))

@@ -2,6 +2,7 @@
 
 use super::{IpHeader, ProbeReply};
 use crate::path::probe_packet::ProbeFlow;
+use longhaul_capture::decode::split_tcp_options;
 use longhaul_model::report::v1::path::ProbeProtocol;
 
 /// Returns the number of the probe that `reply` answers, if all its fields match the flow.
@@ -120,9 +121,8 @@ pub fn find_rewritten_fields(flow: &ProbeFlow, key: u16, reply: &ProbeReply) -> 
 
 /// Returns the names of TCP options that were sent and arrived changed or not at all.
 fn find_changed_options(sent: &[u8], seen: &[u8]) -> Vec<String> {
-    let seen = split_tcp_options(seen);
+    let seen: Vec<(u8, &[u8])> = split_tcp_options(seen).collect();
     split_tcp_options(sent)
-        .into_iter()
         .filter(|option| !seen.contains(option))
         .map(|(kind, _)| {
             let name = match kind {
@@ -134,24 +134,4 @@ fn find_changed_options(sent: &[u8], seen: &[u8]) -> Vec<String> {
             format!("tcp_option_{name}")
         })
         .collect()
-}
-
-/// Returns kind and value of each option, up to the first malformed one.
-fn split_tcp_options(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
-    let mut found = Vec::new();
-    while let Some((&kind, rest)) = bytes.split_first() {
-        bytes = match kind {
-            0 => break,
-            1 => rest,
-            _ => {
-                let length = bytes.get(1).map_or(0, |length| usize::from(*length));
-                let Some(value) = bytes.get(2..length) else {
-                    break;
-                };
-                found.push((kind, value));
-                &bytes[length..]
-            }
-        };
-    }
-    found
 }
