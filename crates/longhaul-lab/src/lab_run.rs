@@ -14,7 +14,7 @@ use crate::lab_runtime::{
 use crate::path_spec::PathSpec;
 use crate::sysctl_guard::SysctlGuard;
 use crate::{lab_privileges, machine_settings, truth_file};
-use longhaul_sys::signal::{ProcessSignal, SignalDescriptor, send_signal};
+use longhaul_sys::signal::{Signal, SignalDescriptor, send_signal};
 use longhaul_sys::{poll, process_control};
 use namespace_command::{NamespaceCommand, shell_exit_code};
 use std::ffi::OsString;
@@ -181,13 +181,13 @@ impl LabRun<'_> {
                 if !received.from_terminal {
                     let _ = send_signal(pid, received.signal);
                 }
-                if received.signal != ProcessSignal::Interrupt {
+                if received.signal != Signal::SIGINT {
                     kill_at.get_or_insert(Instant::now() + END_DEADLINE);
                 }
             }
             let now = Instant::now();
             if kill_at.is_some_and(|at| now >= at) {
-                let _ = send_signal(pid, ProcessSignal::Kill);
+                let _ = send_signal(pid, Signal::SIGKILL);
                 kill_at = Some(now + END_DEADLINE);
             }
             if self.request.truth.is_some() && now >= next_truth {
@@ -217,7 +217,7 @@ impl LabRun<'_> {
     /// descendants.
     fn end_commands(&mut self) {
         if let Some(far) = &mut self.far {
-            let _ = send_signal(far.id(), ProcessSignal::Terminate);
+            let _ = send_signal(far.id(), Signal::SIGTERM);
             if let Ok(ended) = process_control::open_pidfd(far.id()) {
                 let _ = poll::wait_readable([ended.as_fd()], Some(FAR_END_DEADLINE));
             }

@@ -14,10 +14,11 @@ mod load_phases;
 
 use crate::plan_limits::{self, LimitError, check_range, limit_error};
 use crate::probe_error::ProbeError;
-use crate::probing::{EchoResult, EchoSeriesPlan, ProbeClient};
+use crate::probing::{EchoSeriesPlan, ProbeClient};
 use crate::throughput::{self, TargetHost};
 use load_phases::PhaseRunner;
 use longhaul_model::report::v1::load::{LoadObservation, LoadPlan, LoadProbe};
+use longhaul_model::report::v1::path::RoundTripSeries;
 use longhaul_model::report::v1::{ReportCaveat, RunParty, plan};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -115,8 +116,7 @@ pub fn run(
         probes.over.store(true, Relaxed);
         ((course.phases, course.runs), echoes.join())
     });
-    let echoed: EchoResult =
-        echoed.map_err(|_| ProbeError::local("the probe thread panicked", None))??;
+    let echoed = echoed.map_err(|_| ProbeError::local("the probe thread panicked", None))??;
     prober.close();
     let (phases, runs) = course;
     let caveats = odd_answers_caveat(&echoed).into_iter().collect();
@@ -148,7 +148,7 @@ fn echo_series(plan: &LoadPlan) -> EchoSeriesPlan {
     }
 }
 
-fn odd_answers_caveat(echoed: &EchoResult) -> Option<ReportCaveat> {
+fn odd_answers_caveat(echoed: &RoundTripSeries) -> Option<ReportCaveat> {
     let odd = u64::from(echoed.duplicates) + u64::from(echoed.discarded);
     (odd > 0).then(|| {
         let text = format!(

@@ -69,18 +69,6 @@ pub struct EchoSeriesPlan {
     pub max_time: Duration,
 }
 
-/// Result of a series of echoes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EchoResult {
-    /// Source of the timestamps, as in the report: `kernel_receive` or `user`.
-    pub clock: String,
-    pub sent: u32,
-    pub answered: u32,
-    pub duplicates: u32,
-    /// Answers that match no echo, or arrived after it was given up.
-    pub discarded: u32,
-}
-
 /// Properties shared by the trains of one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectionFacts {
@@ -272,7 +260,7 @@ impl ProbeClient {
         series: &EchoSeriesPlan,
         stop: &AtomicBool,
         each: &mut dyn FnMut(&load::LoadProbe),
-    ) -> Result<EchoResult, ProbeError> {
+    ) -> Result<RoundTripSeries, ProbeError> {
         self.series = self.series.wrapping_add(1);
         let flow = self.flow.as_mut().ok_or_else(no_flow_error)?;
         echo_run::run_echoes(flow, &mut self.control, self.series, series, stop, each)

@@ -2,7 +2,7 @@
 
 pub use longhaul_sys::listening_socket::set_dead_peer_timeout;
 
-use longhaul_sys::signal::{self, ProcessSignal};
+use longhaul_sys::signal::{self, Signal};
 use std::io;
 use std::time::Duration;
 
@@ -13,5 +13,5 @@ pub fn time_since_boot() -> io::Result<Duration> {
 
 /// Asks a child, which must not have been reaped yet, to end; it still prints its results.
 pub fn terminate_child(pid: u32) -> io::Result<()> {
-    signal::send_signal(pid, ProcessSignal::Terminate)
+    signal::send_signal(pid, Signal::SIGTERM)
 }

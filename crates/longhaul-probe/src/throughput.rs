@@ -37,23 +37,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 pub use crate::engine::LocalBind;
 pub use connect_rtt::measure_connect_rtt;
-
-/// Address families that may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AddressFamily {
-    /// The resolver's first address.
-    #[default]
-    Any,
-    V4,
-    V6,
-}
+pub use longhaul_sys::probe_socket::IpFamily;
 
 /// The server, and how to reach it.
 #[derive(Debug, Clone)]
 pub struct TargetHost {
     pub host: String,
     pub port: u16,
-    pub family: AddressFamily,
+    /// `None` for the resolver's first address of any family.
+    pub family: Option<IpFamily>,
     /// Local address and interface of control and data connections.
     pub bind: LocalBind,
     pub token: Option<String>,
@@ -67,7 +59,7 @@ impl TargetHost {
         TargetHost {
             host: host.into(),
             port: crate::DEFAULT_PORT,
-            family: AddressFamily::Any,
+            family: None,
             bind: LocalBind::default(),
             token: None,
             connect_timeout: Duration::from_secs(10),
@@ -132,8 +124,8 @@ impl ThroughputProgress {
         state: SessionState,
         engines: Option<&SessionEngines>,
     ) -> ThroughputProgress {
-        let sender = engines.and_then(SessionEngines::sender).map(EndRun::progress);
-        let receiver = engines.and_then(SessionEngines::receiver).map(EndRun::progress);
+        let sender = engines.and_then(|engines| engines.sender.as_ref()).map(EndRun::progress);
+        let receiver = engines.and_then(|engines| engines.receiver.as_ref()).map(EndRun::progress);
         let elapsed = sender.iter().chain(&receiver).map(|progress| progress.elapsed).max();
         let local = |progress: EngineProgress| PayloadProgress {
             retransmits: progress.retransmits,
@@ -259,7 +251,6 @@ pub(crate) fn session_error(
     closed: SessionEnd,
     moved_bytes: u64,
 ) -> ProbeError {
-    let token = |what| ProbeError::Token { address, what };
     let so_far = |what: String| match moved_bytes {
         0 => what,
         bytes => {
@@ -273,10 +264,10 @@ pub(crate) fn session_error(
         SessionEnd::VersionDiffers { theirs } => {
             ProbeError::Version { address, ours: crate::wire::ProtocolVersions::OURS, theirs }
         }
-        SessionEnd::TokenMissing => token(TokenFailure::Missing),
-        SessionEnd::TokenWrong if target.token.is_none() => token(TokenFailure::Missing),
-        SessionEnd::TokenWrong => token(TokenFailure::Wrong),
-        SessionEnd::PeerUnproven => token(TokenFailure::Unproven),
+        SessionEnd::Token(TokenFailure::Wrong) if target.token.is_none() => {
+            ProbeError::Token { address, what: TokenFailure::Missing }
+        }
+        SessionEnd::Token(what) => ProbeError::Token { address, what },
         SessionEnd::PeerRefused { what } | SessionEnd::WeRefused { what } => {
             ProbeError::Refused { address, what }
         }

@@ -1,38 +1,17 @@
 //! Signals as a descriptor: blocked for the whole process, read one by one.
 
-use nix::sys::signal::{SigSet, Signal, kill};
+pub use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Signals that a supervisor handles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
-pub enum ProcessSignal {
-    Hangup = libc::SIGHUP,
-    Interrupt = libc::SIGINT,
-    Quit = libc::SIGQUIT,
-    Terminate = libc::SIGTERM,
-    Kill = libc::SIGKILL,
-}
-
-impl ProcessSignal {
-    /// Returns the signal's number; shells report it as 128 + n.
-    pub fn number(self) -> i32 {
-        self as i32
-    }
-}
-
-const HANDLED_SIGNALS: [ProcessSignal; 4] = [
-    ProcessSignal::Hangup,
-    ProcessSignal::Interrupt,
-    ProcessSignal::Quit,
-    ProcessSignal::Terminate,
-];
+const HANDLED_SIGNALS: [Signal; 4] =
+    [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
 fn handled_set() -> SigSet {
-    HANDLED_SIGNALS.into_iter().filter_map(|each| Signal::try_from(each.number()).ok()).collect()
+    HANDLED_SIGNALS.into_iter().collect()
 }
 
 /// Unblocks the signals of a [`SignalDescriptor`]; async-signal-safe.
@@ -43,7 +22,7 @@ pub fn unblock_signals() -> io::Result<()> {
 /// A received signal and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceivedSignal {
-    pub signal: ProcessSignal,
+    pub signal: Signal,
     /// The terminal sent it to the whole foreground process group, including child processes.
     pub from_terminal: bool,
 }
@@ -67,10 +46,8 @@ impl SignalDescriptor {
     /// Returns the next pending signal.
     pub fn next(&self) -> Option<ReceivedSignal> {
         let info = self.descriptor.read_signal().ok()??;
-        let number = info.ssi_signo as i32;
-        let mut handled = HANDLED_SIGNALS.into_iter();
         Some(ReceivedSignal {
-            signal: handled.find(|each| each.number() == number)?,
+            signal: Signal::try_from(info.ssi_signo as i32).ok()?,
             from_terminal: info.ssi_code == libc::SI_KERNEL,
         })
     }
@@ -91,7 +68,7 @@ impl Drop for SignalDescriptor {
 }
 
 /// Sends a signal to a process.
-pub fn send_signal(pid: u32, signal: ProcessSignal) -> io::Result<()> {
+pub fn send_signal(pid: u32, signal: Signal) -> io::Result<()> {
     let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
-    Ok(kill(Pid::from_raw(pid), Signal::try_from(signal.number())?)?)
+    Ok(kill(Pid::from_raw(pid), signal)?)
 }

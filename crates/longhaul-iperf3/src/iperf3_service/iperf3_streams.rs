@@ -169,20 +169,20 @@ impl<'a> RunningStreams<'a> {
 
     fn reading(&self) -> CounterReading {
         let at = self.began.elapsed();
-        CounterReading::take(at, self.engines.receiver(), self.engines.sender())
+        CounterReading::take(at, self.engines.receiver.as_ref(), self.engines.sender.as_ref())
     }
 
     /// Stops sending after the client ended the test; data in flight may still arrive.
     pub fn stop(&mut self) {
         self.stopped = Some(Instant::now());
-        if let Some(sender) = self.engines.sender() {
+        if let Some(sender) = &self.engines.sender {
             sender.stop();
         }
     }
 
     /// Returns whether no more data arrives.
     pub fn is_quiet(&self) -> bool {
-        let over = self.engines.receiver().is_none_or(EndRun::finished);
+        let over = self.engines.receiver.as_ref().is_none_or(EndRun::finished);
         let since = self.stopped.map_or(self.changed.1, |at| at.max(self.changed.1));
         self.engines.has_sent_all() && (over || since.elapsed() >= self.quiet_time)
     }

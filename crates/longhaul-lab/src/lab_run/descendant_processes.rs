@@ -1,7 +1,7 @@
 //! Ends processes that commands left behind; the lab adopts orphans.
 
 use longhaul_sys::process_control;
-use longhaul_sys::signal::{ProcessSignal, send_signal};
+use longhaul_sys::signal::{Signal, send_signal};
 use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ pub(super) fn kill_descendants(spared: Option<u32>) {
         }
         for pid in children {
             // Fails if it has ended meanwhile.
-            let _ = send_signal(pid, ProcessSignal::Kill);
+            let _ = send_signal(pid, Signal::SIGKILL);
         }
         std::thread::sleep(PAUSE);
         while process_control::reap_one().unwrap_or(false) {}

@@ -9,6 +9,7 @@
 //! available; the two clocks need equal rates, not equal times. Error: a datagram more than 65 536
 //! behind the highest counts as a duplicate.
 
+use crate::path::probe_reply::{read_array_at, read_u16_at, read_u32_at};
 use longhaul_model::report::v1::observation::{StreamEnd, UdpCounts};
 use std::time::Duration;
 
@@ -69,18 +70,16 @@ impl DatagramFormat {
             DatagramFormat::Longhaul => return DatagramHeader::read(datagram),
             DatagramFormat::Numbered(width) => width,
         };
-        let word = |bytes: [u8; 4]| u64::from(u32::from_be_bytes(bytes));
-        let (seconds, rest) = datagram.split_first_chunk::<4>()?;
-        let (micros, rest) = rest.split_first_chunk::<4>()?;
+        let word = |at| read_u32_at(datagram, at).map(u64::from);
         let number = match width {
-            CounterWidth::Bits32 => word(*rest.first_chunk()?),
-            CounterWidth::Bits64 => u64::from_be_bytes(*rest.first_chunk()?),
+            CounterWidth::Bits32 => word(8)?,
+            CounterWidth::Bits64 => u64::from_be_bytes(read_array_at(datagram, 8)?),
         };
         Some(DatagramHeader {
             stream: 0,
             last: false,
             sequence: number.checked_sub(1)?,
-            sent_ns: word(*seconds) * 1_000_000_000 + word(*micros) * 1000,
+            sent_ns: word(0)? * 1_000_000_000 + word(4)? * 1000,
         })
     }
 }
@@ -109,17 +108,13 @@ impl DatagramHeader {
     /// Returns `None` for a datagram of another format.
     pub fn read(datagram: &[u8]) -> Option<DatagramHeader> {
         let head: &[u8; HEADER_BYTES] = datagram.first_chunk()?;
-        let (magic, rest) = head.split_first_chunk::<4>()?;
-        let (stream, rest) = rest.split_first_chunk::<2>()?;
-        let (flags, rest) = rest.split_first_chunk::<2>()?;
-        let (sequence, rest) = rest.split_first_chunk::<8>()?;
-        let sent_ns = rest.first_chunk::<8>()?;
-        (*magic == MAGIC).then(|| DatagramHeader {
-            stream: u16::from_be_bytes(*stream),
-            last: u16::from_be_bytes(*flags) & LAST != 0,
-            sequence: u64::from_be_bytes(*sequence),
-            sent_ns: u64::from_be_bytes(*sent_ns),
+        Some(DatagramHeader {
+            stream: read_u16_at(head, 4)?,
+            last: read_u16_at(head, 6)? & LAST != 0,
+            sequence: u64::from_be_bytes(read_array_at(head, 8)?),
+            sent_ns: u64::from_be_bytes(read_array_at(head, 16)?),
         })
+        .filter(|_| head.starts_with(&MAGIC))
     }
 }
 

@@ -13,15 +13,14 @@ use super::probe_clock::saturating_nanos;
 use super::probe_control::ProbeControl;
 use super::probe_datagram::{DatagramKind, ProbeDatagramHeader};
 use super::train_sender::payload_bytes;
-use super::{EchoResult, EchoSeriesPlan, SessionFlow, local_error};
+use super::{EchoSeriesPlan, SessionFlow, local_error};
 use crate::engine::payload_byte;
 use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};
 use crate::path::round_trips::echo_state::{AnswerTiming, EchoSchedule, EchoSeriesState, RttClock};
 use crate::plan_limits::PACKET_BYTES;
 use crate::probe_error::ProbeError;
 use longhaul_model::report::v1::load::LoadProbe;
-use longhaul_model::report::v1::path::ProbeEcho;
-use longhaul_model::serde_name::name_variant;
+use longhaul_model::report::v1::path::{ProbeEcho, ProbeProtocol, RoundTripSeries};
 use longhaul_sys::poll;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -47,7 +46,7 @@ pub(super) fn run_echoes(
     asked: &EchoSeriesPlan,
     stop: &AtomicBool,
     each: &mut dyn FnMut(&LoadProbe),
-) -> Result<EchoResult, ProbeError> {
+) -> Result<RoundTripSeries, ProbeError> {
     let peer = flow.socket.peer_addr().map_err(local_error("create an echo"))?;
     let timeout = MIN_LOSS_TIMEOUT.max(line.idle_rtt().unwrap_or_default() * 4);
     let running = RunningEchoes {
@@ -91,7 +90,7 @@ impl RunningEchoes {
         asked: &EchoSeriesPlan,
         stop: &AtomicBool,
         each: &mut dyn FnMut(&LoadProbe),
-    ) -> Result<EchoResult, ProbeError> {
+    ) -> Result<RoundTripSeries, ProbeError> {
         let begin = Instant::now();
         let interval = asked.interval.max(MIN_INTERVAL);
         let mut due = begin;
@@ -128,13 +127,7 @@ impl RunningEchoes {
                 .map_err(local_error("wait for echoes"))?;
         }
         self.report_lost(Duration::MAX, each);
-        Ok(EchoResult {
-            clock: name_variant(&self.series.clock()).to_owned(),
-            sent: self.series.next_number(),
-            answered: self.series.answered_probes(),
-            duplicates: self.series.duplicates,
-            discarded: self.series.discarded,
-        })
+        Ok(self.series.echoes(ProbeProtocol::Udp, asked.packet_bytes))
     }
 
     fn send(&mut self, socket: &UdpSocket) {

@@ -6,6 +6,7 @@ use super::{
     SessionState, sends_payload,
 };
 use crate::plan_limits::MAX_CAPTURE_BYTES;
+use crate::probe_error::TokenFailure;
 use crate::secure::verify_proof;
 use crate::wire::{
     Base64Bytes, ControlMessage, DirectionResult, PrepareMessage, RunProposal, StreamResult,
@@ -124,7 +125,7 @@ impl Session {
         if let Some(token) = &self.setup.token {
             let proof = welcome.token_proof.as_deref().unwrap_or_default();
             if !verify_proof(token, SessionRole::Server, &self.setup.exporter, proof) {
-                return self.close(SessionEnd::PeerUnproven);
+                return self.close(SessionEnd::Token(TokenFailure::Unproven));
             }
         }
         self.peer = Some(welcome.party);

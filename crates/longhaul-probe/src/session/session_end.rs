@@ -1,6 +1,7 @@
 //! The end of a session, always with a named reason.
 
 use super::{SessionRole, SessionState};
+use crate::probe_error::TokenFailure;
 use crate::wire::{ByeReason, ProtocolVersions};
 use longhaul_model::sanitize::sanitize_line;
 
@@ -12,15 +13,9 @@ pub enum SessionEnd {
     Finished,
     #[error("the peer speaks protocol {theirs}, this end speaks {}", ProtocolVersions::OURS)]
     VersionDiffers { theirs: ProtocolVersions },
-    /// The peer requires a token; this end sent none.
-    #[error("the peer requires a token")]
-    TokenMissing,
-    /// The peer does not accept this end's token.
-    #[error("the peer rejects the token")]
-    TokenWrong,
-    /// The peer did not prove that it knows the token.
-    #[error("the peer did not prove that it knows the token")]
-    PeerUnproven,
+    /// Client: the tokens of both ends do not agree.
+    #[error("{0}")]
+    Token(TokenFailure),
     /// This end requires a token; the peer sent none.
     #[error("the client sent no token")]
     PeerTokenMissing,
@@ -66,7 +61,7 @@ impl SessionEnd {
             SessionEnd::Finished => ByeReason::Finished,
             SessionEnd::VersionDiffers { .. } => ByeReason::Version(ProtocolVersions::OURS),
             SessionEnd::PeerTokenMissing => ByeReason::TokenMissing,
-            SessionEnd::PeerTokenWrong | SessionEnd::PeerUnproven => ByeReason::TokenWrong,
+            SessionEnd::PeerTokenWrong | SessionEnd::Token(_) => ByeReason::TokenWrong,
             SessionEnd::WeRefused { what } => ByeReason::Refused(what.clone()),
             SessionEnd::PeerViolation { what, .. } => ByeReason::Violation(what.clone()),
             SessionEnd::TimedOut { step, what } => {
@@ -88,8 +83,8 @@ impl SessionEnd {
                 SessionEnd::Cut { step, why: "the peer ended the session early".to_owned() }
             }
             ByeReason::Version(theirs) => SessionEnd::VersionDiffers { theirs },
-            ByeReason::TokenMissing => SessionEnd::TokenMissing,
-            ByeReason::TokenWrong => SessionEnd::TokenWrong,
+            ByeReason::TokenMissing => SessionEnd::Token(TokenFailure::Missing),
+            ByeReason::TokenWrong => SessionEnd::Token(TokenFailure::Wrong),
             ByeReason::Refused(what) => SessionEnd::PeerRefused { what: clean(what) },
             ByeReason::Violation(what) => SessionEnd::OwnViolation { step, what: clean(what) },
             ByeReason::Timeout(what) => SessionEnd::PeerTimedOut { step, what: clean(what) },

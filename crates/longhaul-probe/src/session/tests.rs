@@ -244,9 +244,7 @@ fn tokens_decide_who_gets_in() {
         pair.drive(BOUND);
         let expected = match trouble {
             None => SessionEnd::Finished,
-            Some(TokenFailure::Missing) => SessionEnd::TokenMissing,
-            Some(TokenFailure::Wrong) => SessionEnd::TokenWrong,
-            Some(TokenFailure::Unproven) => SessionEnd::PeerUnproven,
+            Some(failure) => SessionEnd::Token(failure),
         };
         let [initiator, responder] = pair.closed();
         assert_eq!(initiator, Some(expected), "{ours:?} {theirs:?}");
@@ -260,7 +258,7 @@ fn somebody_in_the_middle_without_the_token_is_found_out() {
     pair.with_tokens(Some("secret"), Some("secret"), Some(AnonymousLimits::default()));
     pair.in_the_middle();
     pair.drive(BOUND);
-    assert_eq!(pair.closed()[0], Some(SessionEnd::TokenWrong));
+    assert_eq!(pair.closed()[0], Some(SessionEnd::Token(TokenFailure::Wrong)));
     assert_eq!(pair.closed()[1], Some(SessionEnd::PeerTokenWrong));
 }
 

@@ -52,8 +52,8 @@ impl EngineStart {
 
 /// The engines of this end.
 pub struct SessionEngines {
-    sender: Option<EndRun>,
-    receiver: Option<EndRun>,
+    pub sender: Option<EndRun>,
+    pub receiver: Option<EndRun>,
 }
 
 /// The results of this end's engines.
@@ -109,14 +109,6 @@ impl SessionEngines {
     /// so a peer that knows one may wait for the other.
     pub fn has_sent_all(&self) -> bool {
         self.sender.as_ref().is_none_or(EndRun::finished)
-    }
-
-    pub fn sender(&self) -> Option<&EndRun> {
-        self.sender.as_ref()
-    }
-
-    pub fn receiver(&self) -> Option<&EndRun> {
-        self.receiver.as_ref()
     }
 
     pub fn collect(mut self) -> SessionResults {

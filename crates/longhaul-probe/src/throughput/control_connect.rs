@@ -1,6 +1,6 @@
 //! Resolves a name and opens a control connection with TLS.
 
-use super::{AddressFamily, TargetHost};
+use super::{IpFamily, TargetHost};
 use crate::engine::{self, TransferRole};
 use crate::probe_error::ProbeError;
 use crate::secure::{
@@ -44,18 +44,16 @@ impl TlsControlConnection {
 /// Resolves the target to its first address of the requested family.
 pub fn resolve_target(target: &TargetHost) -> Result<SocketAddr, ProbeError> {
     let failed = |source| ProbeError::Resolve { host: target.host.clone(), source };
-    let fits = |address: &SocketAddr| match target.family {
-        AddressFamily::Any => true,
-        AddressFamily::V4 => address.is_ipv4(),
-        AddressFamily::V6 => address.is_ipv6(),
+    let fits = |address: &SocketAddr| {
+        target.family.is_none_or(|family| IpFamily::of_address(address.ip()) == family)
     };
     let host = target.host.trim_start_matches('[').trim_end_matches(']');
     let mut addresses = (host, target.port).to_socket_addrs().map_err(failed)?;
     addresses.find(fits).ok_or_else(|| {
         let family = match target.family {
-            AddressFamily::Any => "address",
-            AddressFamily::V4 => "IPv4 address",
-            AddressFamily::V6 => "IPv6 address",
+            None => "address",
+            Some(IpFamily::V4) => "IPv4 address",
+            Some(IpFamily::V6) => "IPv6 address",
         };
         failed(io::Error::new(io::ErrorKind::NotFound, format!("the name has no {family}")))
     })

@@ -10,7 +10,7 @@ use longhaul_probe::measurement_server::{
 };
 use longhaul_probe::probe_error::{ProbeError, ServeError, TokenFailure};
 use longhaul_probe::session::SessionState;
-use longhaul_probe::throughput::{self, AddressFamily, TargetHost};
+use longhaul_probe::throughput::{self, IpFamily, TargetHost};
 use longhaul_probe::wire::{
     ByeReason, ControlMessage, DATA_STREAM, HelloMessage, ProtocolVersions, RunProposal,
     SessionNonce, StreamPreamble, TokenProof,
@@ -41,7 +41,7 @@ fn hosts_ports_and_families_that_are_not_there() {
     assert_eq!(error.exit_code(), 3);
     let unknown = TargetHost::new("no-such-host.invalid");
     assert!(matches!(fails(&unknown, &short()), ProbeError::Resolve { .. }));
-    let other = TargetHost { family: AddressFamily::V6, ..closed };
+    let other = TargetHost { family: Some(IpFamily::V6), ..closed };
     assert!(matches!(fails(&other, &short()), ProbeError::Resolve { .. }));
 }
 

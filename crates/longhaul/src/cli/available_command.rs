@@ -157,7 +157,7 @@ fn find_packet_size(prober: &mut ProbeClient, plan: &mut AvailablePlan) -> Resul
             let never = AtomicBool::new(false);
             let result = prober.run_echoes(&one, &never, &mut |_| {})?;
             spent += u64::from(result.sent) * u64::from(packet_bytes);
-            if result.answered > 0 {
+            if result.echoes.iter().any(|echo| echo.rtt_ns.is_some()) {
                 plan.packet_bytes = packet_bytes;
                 return Ok(spent);
             }

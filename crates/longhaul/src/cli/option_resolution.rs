@@ -7,7 +7,7 @@ use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, StopCondition,
 use longhaul_model::units::format_duration;
 use longhaul_probe::plan_limits;
 use longhaul_probe::secure::AuthToken;
-use longhaul_probe::throughput::{AddressFamily, LocalBind, TargetHost};
+use longhaul_probe::throughput::{IpFamily, LocalBind, TargetHost};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -113,9 +113,9 @@ pub fn build_target(
         host: host.to_owned(),
         port,
         family: match (local.ipv4, local.ipv6) {
-            (true, _) => AddressFamily::V4,
-            (_, true) => AddressFamily::V6,
-            _ => AddressFamily::Any,
+            (true, _) => Some(IpFamily::V4),
+            (_, true) => Some(IpFamily::V6),
+            _ => None,
         },
         bind: LocalBind { address: local.bind, device: local.bind_dev.clone() },
         token: resolve_token(token)?.map(|token| token.as_str().to_owned()),

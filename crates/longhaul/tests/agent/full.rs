@@ -2,7 +2,7 @@
 //! when there is room again.
 
 use crate::stage::*;
-use longhaul_sys::signal::ProcessSignal;
+use longhaul_sys::signal::Signal;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Write;
@@ -70,7 +70,7 @@ fn a_full_disk_loses_no_finished_result() {
     agent.wait_for_words("disk space is available again");
     agent.wait_for_words("from the spool");
     let again = agent.wait_for("run");
-    longhaul_sys::signal::send_signal(own, ProcessSignal::Terminate).expect("it is there");
+    longhaul_sys::signal::send_signal(own, Signal::SIGTERM).expect("it is there");
     assert!(agent.ended().success());
     check(&folder, &bulk, &again);
 }

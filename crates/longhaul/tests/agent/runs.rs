@@ -4,7 +4,7 @@ use crate::stage::*;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::TimeRange;
-use longhaul_sys::signal::ProcessSignal;
+use longhaul_sys::signal::Signal;
 
 fn pair(from: &str, to: &str) -> HostPair {
     HostPair { from: from.to_owned(), to: to.to_owned() }
@@ -66,13 +66,13 @@ fn a_new_file_is_followed_while_a_run_goes_on_and_a_wrong_one_is_not() {
     // Whenever it comes, it meets a run sooner or later: each lasts a third of the time.
     agent.wait_for("run");
     folder.write("watch.toml", &file(far.port, "[[measure]]\nnme = \"x\"\n"));
-    agent.signal(ProcessSignal::Hangup);
+    agent.signal(Signal::SIGHUP);
     agent.wait_for_words("unknown key");
     agent.wait_for_words("keeping the previous one");
     let goes_on = agent.wait_for("run");
     assert_eq!(goes_on["measurement"], "one");
     folder.write("watch.toml", &file(far.port, &bulk("two")));
-    agent.signal(ProcessSignal::Hangup);
+    agent.signal(Signal::SIGHUP);
     agent.wait_for_words("watch file reloaded");
     let new = agent.next(|it| it["event"] == "run" && it["measurement"] == "two");
     assert!(new.is_some(), "the new file is followed");

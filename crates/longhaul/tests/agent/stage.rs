@@ -2,7 +2,7 @@
 
 use longhaul_store::Archive;
 use longhaul_store::history_store::{PlannedOutcome, PlannedRun, PlannedRunFilter, TimeRange};
-use longhaul_sys::signal::{self, ProcessSignal};
+use longhaul_sys::signal::{self, Signal};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -179,7 +179,7 @@ impl Agent {
         found.unwrap_or_else(|| panic!("the agent never said {words:?}"))
     }
 
-    pub fn signal(&self, signal: ProcessSignal) {
+    pub fn signal(&self, signal: Signal) {
         signal::send_signal(self.child.id(), signal).expect("the agent is there");
     }
 
@@ -199,7 +199,7 @@ impl Agent {
 
     /// Ends it in order.
     pub fn stop(mut self) -> Vec<Value> {
-        self.signal(ProcessSignal::Terminate);
+        self.signal(Signal::SIGTERM);
         let status = self.ended();
         assert_eq!(status.code(), Some(0), "an orderly end");
         self.rest()

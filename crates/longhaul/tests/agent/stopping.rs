@@ -1,7 +1,7 @@
 //! The end: in order, at once, and of what an earlier agent left.
 
 use crate::stage::*;
-use longhaul_sys::signal::ProcessSignal;
+use longhaul_sys::signal::Signal;
 use serde_json::Value;
 
 /// One long run after the other.
@@ -19,7 +19,7 @@ fn wait_for_run_process(agent: &Agent) {
 }
 
 /// True if it then waits for its run, which may have been quicker than the signal.
-fn waits_after(agent: &mut Agent, signal: ProcessSignal) -> bool {
+fn waits_after(agent: &mut Agent, signal: Signal) -> bool {
     agent.signal(signal);
     let waits = |line: &Value| {
         let text = line["text"].as_str();
@@ -37,7 +37,7 @@ fn an_agent_that_is_told_to_stop_waits_for_its_run() {
     let mut agent = Agent::start(&folder);
     agent.wait_for("watching");
     wait_for_run_process(&agent);
-    if waits_after(&mut agent, ProcessSignal::Terminate) {
+    if waits_after(&mut agent, Signal::SIGTERM) {
         agent.wait_for("run");
     }
     assert_eq!(agent.ended().code(), Some(0));
@@ -54,8 +54,8 @@ fn told_twice_it_ends_at_once_and_says_what_was_not_made() {
     let mut agent = Agent::start(&folder);
     agent.wait_for("watching");
     wait_for_run_process(&agent);
-    waits_after(&mut agent, ProcessSignal::Interrupt);
-    agent.signal(ProcessSignal::Interrupt);
+    waits_after(&mut agent, Signal::SIGINT);
+    agent.signal(Signal::SIGINT);
     assert_eq!(agent.ended().code(), Some(0));
     let archive = archive(&folder);
     assert_all_ended(&archive);

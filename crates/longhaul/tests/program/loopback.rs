@@ -271,8 +271,8 @@ fn one_off_ends_by_itself_after_a_run() {
 
 #[test]
 fn the_usual_signals_end_the_far_end_cleanly() {
-    use longhaul_sys::signal::{ProcessSignal, send_signal};
-    for signal in [ProcessSignal::Interrupt, ProcessSignal::Terminate] {
+    use longhaul_sys::signal::{Signal, send_signal};
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let far = FarEnd::start(&[]);
         send_signal(far.child.id(), signal).expect("send a signal");
         assert_eq!(far.ended(), Some(0), "{signal:?}");

@@ -5,7 +5,7 @@ use assert_cmd::Command;
 use assert_cmd::assert::Assert;
 use longhaul_model::report::v1::PathReport;
 use longhaul_store::Archive;
-use longhaul_sys::signal::{ProcessSignal, send_signal};
+use longhaul_sys::signal::{Signal, send_signal};
 use std::net::UdpSocket;
 use std::process::Stdio;
 
@@ -150,7 +150,7 @@ fn ctrl_c_ends_a_look_with_what_was_seen_and_its_own_code() {
         .expect("start");
     far.set_read_timeout(Some(HUNG)).expect("a time");
     far.recv(&mut [0; 100]).expect("the first probe");
-    send_signal(look.id(), ProcessSignal::Interrupt).expect("it is there");
+    send_signal(look.id(), Signal::SIGINT).expect("it is there");
     let output = look.wait_with_output().expect("its end");
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

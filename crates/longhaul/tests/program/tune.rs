@@ -4,7 +4,7 @@ use crate::support::{Folder, HUNG, fixture, longhaul};
 use longhaul_model::report::v1::scan::{ScanCell, TransferSetting};
 use longhaul_model::report::v1::{AnyReport, ScanReport, ThroughputReport};
 use longhaul_store::Archive;
-use longhaul_sys::signal::{ProcessSignal, send_signal};
+use longhaul_sys::signal::{Signal, send_signal};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -82,7 +82,7 @@ fn killer(far: &FarEnd, scan: Receiver<u32>) -> String {
             sessions += u32::from(near.peek(&mut first).is_ok() && first == [0x16]);
             if sessions == 3 {
                 sessions += 1;
-                send_signal(scan.recv().expect("it was started"), ProcessSignal::Kill)
+                send_signal(scan.recv().expect("it was started"), Signal::SIGKILL)
                     .expect("it is there");
                 continue;
             }
@@ -215,7 +215,7 @@ fn an_interrupt_shows_what_was_measured_and_ends_with_130() {
     let archive = folder.file("archive.sqlite3");
     let scan = far.tune(&archive, &LARGE_GRID).spawn().expect("start");
     wait_for_parts(&archive);
-    send_signal(scan.id(), ProcessSignal::Interrupt).expect("interrupt");
+    send_signal(scan.id(), Signal::SIGINT).expect("interrupt");
     let output = scan.wait_with_output().expect("its end");
     let words = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(130), "{words}");
