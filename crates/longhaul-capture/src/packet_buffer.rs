@@ -10,8 +10,10 @@ use std::net::SocketAddr;
 
 /// The maximum memory for the packets of this end, overhead included.
 pub const MAX_BUFFER_BYTES: u64 = 128 << 20;
-/// The approximate overhead of a packet.
+/// The overhead of a packet, in memory and, at most, in the file.
 const PACKET_OVERHEAD_BYTES: u64 = 64;
+/// The space in the file for everything but packets.
+const FILE_OVERHEAD_BYTES: u64 = 16 << 10;
 /// The maximum number of interfaces; packets of one run use one or two.
 const MAX_INTERFACES: usize = 16;
 
@@ -41,7 +43,7 @@ impl PacketBuffer {
     pub fn new(plan: CapturePlan, most_bytes: u64) -> PacketBuffer {
         PacketBuffer {
             plan,
-            most_bytes,
+            most_bytes: most_bytes.saturating_sub(FILE_OVERHEAD_BYTES),
             packets: VecDeque::new(),
             held_bytes: 0,
             interfaces: Vec::new(),
@@ -150,32 +152,22 @@ impl FinishedCapture {
         &self.about
     }
 
-    /// Returns a pcapng file; `comments` identify the run. If the packets exceed `most_bytes`, the
-    /// last ones are left out.
-    pub fn write_file(&mut self, comments: &[String], most_bytes: u64) -> Vec<u8> {
+    /// Returns a pcapng file; `comments` identify the run.
+    pub fn write_file(&mut self, comments: &[String]) -> Vec<u8> {
         let mut writer = PcapngWriter::new(Some(crate::APPLICATION), comments);
         for number in 0..self.about.interfaces.len() {
             writer.interface(&self.describe_interface(number));
         }
-        let mut written = 0;
         for kept in &self.packets {
-            let record = CaptureRecord {
+            writer.packet(&CaptureRecord {
                 interface: kept.interface,
                 link_type: LINK_RAW,
                 at_ns: kept.at_ns,
                 original_bytes: kept.original_bytes,
                 outgoing: Some(kept.outgoing),
                 bytes: &kept.bytes,
-            };
-            if writer.length() + PcapngWriter::max_packet_length(&record) + TAIL_BYTES > most_bytes
-            {
-                self.about.limited = true;
-                break;
-            }
-            writer.packet(&record);
-            written += 1;
+            });
         }
-        self.about.packets = written;
         let until_ns = self.packets.last().map_or(0, |last| last.at_ns);
         for number in 0..self.about.interfaces.len() {
             writer.statistics(number as u32, until_ns, &self.describe_interface(number));
@@ -197,9 +189,6 @@ impl FinishedCapture {
         }
     }
 }
-
-/// Space for the statistics of all interfaces.
-const TAIL_BYTES: u64 = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -239,12 +228,15 @@ mod tests {
     #[test]
     fn bytes_are_bounded_whatever_the_packets() {
         for last in [false, true] {
-            let mut store = PacketBuffer::new(plan(1_000_000, last), 10_000);
+            let most_bytes = FILE_OVERHEAD_BYTES + 10_000;
+            let mut store = PacketBuffer::new(plan(1_000_000, last), most_bytes);
             for number in 0..1000 {
                 take(&mut store, number, (number % 90) as usize);
             }
             assert!(store.held_bytes <= 10_000);
             assert!(store.packets.len() > 50);
+            let about = CaptureResult { interfaces: vec!["eth0".to_owned()], ..Default::default() };
+            assert!(store.close(about).write_file(&[]).len() as u64 <= most_bytes);
         }
     }
 }

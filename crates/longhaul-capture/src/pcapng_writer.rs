@@ -76,12 +76,6 @@ impl PcapngWriter {
         self.block(PACKET, body);
     }
 
-    /// Returns the maximum length of the block that [`PcapngWriter::packet`] writes.
-    pub fn max_packet_length(record: &CaptureRecord<'_>) -> u64 {
-        // Block header and trailer 12, fixed fields 20, options 12.
-        44 + record.bytes.len().next_multiple_of(4) as u64
-    }
-
     /// Appends the counters of an interface, at the end of the file.
     pub fn statistics(&mut self, interface: u32, until_ns: u64, about: &CaptureInterface) {
         let mut body = Vec::new();
@@ -93,16 +87,6 @@ impl PcapngWriter {
             }
         }
         self.block(STATISTICS, body);
-    }
-
-    /// The number of bytes in the buffer.
-    pub fn length(&self) -> u64 {
-        self.out.len() as u64
-    }
-
-    /// Takes the bytes written so far, for files that are too large for memory.
-    pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
     }
 
     pub fn finish(self) -> Vec<u8> {

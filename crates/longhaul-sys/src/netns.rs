@@ -62,9 +62,8 @@ pub fn open_own_namespace(kind: NamespaceKind) -> io::Result<OwnedFd> {
 /// Returns a number that identifies the thread's network namespace until reboot (SO_NETNS_COOKIE,
 /// Linux 5.14).
 pub fn net_cookie() -> io::Result<u64> {
-    const SO_NETNS_COOKIE: i32 = 71;
     let socket = open_any_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    get_option(&socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)
+    get_option(&socket, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE)
 }
 
 /// Sets a host name that only the calling process and its children see.

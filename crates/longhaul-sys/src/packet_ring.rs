@@ -18,26 +18,16 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-const PACKET_RX_RING: i32 = 5;
-const PACKET_VERSION: i32 = 10;
-const TPACKET_V3: i32 = 2;
-/// `TP_STATUS_USER`: the block may be read by this process.
-const BLOCK_IS_OURS: u32 = 1;
 const BLOCK_BYTES: usize = 128 << 10;
 const BLOCKS: usize = 64;
 /// Time after which the kernel hands over a partly filled block.
 const HAND_OVER_MS: u32 = 20;
-/// `sizeof(struct tpacket3_hdr)`; the address follows it.
-const HEADER_BYTES: usize = 48;
+/// The address follows this header.
+const HEADER_BYTES: usize = size_of::<libc::tpacket3_hdr>();
 /// Offsets of the used fields of `struct tpacket_block_desc`.
 const STATUS_AT: usize = 8;
 const COUNT_AT: usize = 12;
 const FIRST_AT: usize = 16;
-/// `ARPHRD_LOOPBACK`.
-const LOOPBACK: u16 = 772;
-/// `PACKET_OUTGOING`.
-const OUTGOING: u8 = 4;
-
 /// An instruction of a classic BPF program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BpfInstruction {
@@ -45,19 +35,6 @@ pub struct BpfInstruction {
     pub jt: u8,
     pub jf: u8,
     pub k: u32,
-}
-
-/// `struct tpacket_req3`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct RingRequest {
-    block_bytes: u32,
-    blocks: u32,
-    frame_bytes: u32,
-    frames: u32,
-    hand_over_ms: u32,
-    private_bytes: u32,
-    features: u32,
 }
 
 /// A captured packet; its bytes are valid until the next one.
@@ -99,8 +76,13 @@ impl PacketRing {
         socket.attach_filter(&program.collect::<Vec<SockFilter>>())?;
         // Timestamps are then taken on arrival, not when the packet is copied.
         set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)?;
-        set_option(&socket, libc::SOL_PACKET, PACKET_VERSION, TPACKET_V3)?;
-        set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, ring_request())?;
+        set_option(
+            &socket,
+            libc::SOL_PACKET,
+            libc::PACKET_VERSION,
+            libc::tpacket_versions::TPACKET_V3,
+        )?;
+        set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, ring_request())?;
         let base = map_pages(BLOCK_BYTES * BLOCKS, libc::MAP_SHARED, socket.as_raw_fd())?;
         let ring = PacketRing { socket, base, next: 0 };
         bind_packet_socket(&ring.socket, 0)?;
@@ -123,7 +105,7 @@ impl PacketRing {
             // SAFETY: the status is an aligned u32 inside the block, shared with the kernel, which
             // changes it as an atomic does.
             let status = unsafe { AtomicU32::from_ptr(block.as_ptr().add(STATUS_AT).cast()) };
-            if status.load(Ordering::Acquire) & BLOCK_IS_OURS == 0 {
+            if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 return;
             }
             // SAFETY: the block is ours until its status is cleared: the kernel does not write.
@@ -157,17 +139,17 @@ pub fn interface_name(index: u32) -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
-fn ring_request() -> RingRequest {
+fn ring_request() -> libc::tpacket_req3 {
     // Version 3 ignores the frame size, but frames must fill the blocks.
     const FRAME_BYTES: usize = 2048;
-    RingRequest {
-        block_bytes: BLOCK_BYTES as u32,
-        blocks: BLOCKS as u32,
-        frame_bytes: FRAME_BYTES as u32,
-        frames: (BLOCK_BYTES / FRAME_BYTES * BLOCKS) as u32,
-        hand_over_ms: HAND_OVER_MS,
-        private_bytes: 0,
-        features: 0,
+    libc::tpacket_req3 {
+        tp_block_size: BLOCK_BYTES as u32,
+        tp_block_nr: BLOCKS as u32,
+        tp_frame_size: FRAME_BYTES as u32,
+        tp_frame_nr: (BLOCK_BYTES / FRAME_BYTES * BLOCKS) as u32,
+        tp_retire_blk_tov: HAND_OVER_MS,
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
     }
 }
 
@@ -202,8 +184,8 @@ fn parse_packet(header: &[u8]) -> Option<RingPacket<'_>> {
     let (length, original_bytes) = (field(12)? as usize, field(16)?);
     let start = usize::from(u16_at(header, 26)?);
     let address = header.get(HEADER_BYTES..)?;
-    let outgoing = *address.get(10)? == OUTGOING;
-    if outgoing && u16_at(address, 8)? == LOOPBACK {
+    let outgoing = *address.get(10)? == libc::PACKET_OUTGOING;
+    if outgoing && u16_at(address, 8)? == libc::ARPHRD_LOOPBACK {
         return None;
     }
     Some(RingPacket {

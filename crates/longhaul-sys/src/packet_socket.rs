@@ -11,11 +11,6 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-const PACKET_STATISTICS: i32 = 6;
-const PACKET_VNET_HDR: i32 = 15;
-const PACKET_QDISC_BYPASS: i32 = 20;
-const PACKET_IGNORE_OUTGOING: i32 = 23;
-
 /// `struct tpacket_stats_v3`; other versions fill in only the first two counts.
 #[repr(C)]
 #[derive(Default)]
@@ -33,9 +28,9 @@ impl OptionValue for PacketStatistics {}
 /// `PermissionDenied` without `CAP_NET_RAW`.
 pub fn open_packet_socket(index: u32) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)?;
-    set_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, 1_i32)?;
-    set_option(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1_i32)?;
-    set_option(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1_i32)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1_i32)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1_i32)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32)?;
     bind_packet_socket(&socket, index)?;
     Ok(socket.into())
@@ -68,7 +63,7 @@ pub fn set_buffers(socket: impl AsFd, bytes: i32) -> io::Result<bool> {
 
 /// Returns the frames dropped for lack of buffer since the last call; the kernel resets the count.
 pub fn take_drops(socket: impl AsFd) -> io::Result<u64> {
-    let counts: PacketStatistics = get_option(socket, libc::SOL_PACKET, PACKET_STATISTICS)?;
+    let counts: PacketStatistics = get_option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
     Ok(counts.drops.into())
 }
 

@@ -28,8 +28,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// `linux/in.h`, `linux/in6.h`: report the offset of RFC 4884 extensions with errors.
 const IP_RECVERR_RFC4884: i32 = 26;
 const IPV6_RECVERR_RFC4884: i32 = 31;
-/// `linux/in6.h`: disable fragmentation on this host.
-const IPV6_DONTFRAG: i32 = 62;
 /// Receive buffer for answers: some hundred small packets.
 const RECEIVE_ROOM: usize = 512 * 1024;
 
@@ -188,7 +186,7 @@ impl ProbeSocket {
     /// Forbids fragmentation, and ignores the kernel's path MTU (`IP_PMTUDISC_PROBE`, ip(7)).
     pub fn forbid_fragmentation(&self) -> io::Result<()> {
         if self.family == IpFamily::V6 {
-            self.set(libc::IPPROTO_IPV6, IPV6_DONTFRAG, 1)?;
+            self.set(libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
         }
         udp_batch::forbid_fragmentation(&self.socket, self.family)
     }

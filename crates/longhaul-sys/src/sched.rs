@@ -38,30 +38,13 @@ pub fn set_fifo(priority: i32) -> io::Result<()> {
     check_status(unsafe { libc::sched_setscheduler(0, class, &raw const param) })
 }
 
-/// `struct sched_attr` in its first published size, `linux/sched/types.h`.
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-const _: () = assert!(size_of::<SchedAttr>() == 48);
-
 /// Requests a shorter slice from the fair class, so that the calling thread is scheduled sooner
 /// after a wake-up. Needs no privileges; kernels before 6.12 accept and ignore it.
 pub fn set_slice(slice: Duration) -> io::Result<()> {
-    let attr = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX),
-        ..SchedAttr::default()
-    };
+    // SAFETY: an all-zero sched_attr is the ordinary class with its defaults.
+    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attr.size = size_of_val(&attr) as u32;
+    attr.sched_runtime = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
     // SAFETY: `attr` lives for the call and carries its own size; 0 is this thread.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
     check_status(answer as i32)

@@ -17,8 +17,6 @@ use std::time::Duration;
 const UDP_SEGMENT: i32 = 103;
 /// Buffer size for control messages with a timespec, a count and a hop limit, with a reserve.
 const CONTROL_WORDS: usize = 16;
-/// `SO_RXQ_OVFL`, asm-generic/socket.h.
-const SO_RXQ_OVFL: i32 = 40;
 
 /// Makes the kernel or the card split every send into datagrams of this payload; 0 disables it.
 ///
@@ -30,7 +28,7 @@ pub fn set_segment_bytes(socket: impl AsFd, bytes: u16) -> io::Result<()> {
 
 /// Reports with each datagram how many the kernel has dropped on this socket for lack of buffer.
 pub fn set_overflow_count(socket: impl AsFd) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, SO_RXQ_OVFL, 1_i32)
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1_i32)
 }
 
 /// Reports the TTL or hop limit of each received datagram.
@@ -167,7 +165,7 @@ impl BatchDatagram<'_> {
                     let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
                     self.arrived = Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
                 }
-                (libc::SOL_SOCKET, SO_RXQ_OVFL) => {
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                     // SAFETY: a message of this kind carries one u32, perhaps unaligned.
                     self.overflowed = Some(unsafe { data.cast::<u32>().read_unaligned() });
                 }

@@ -61,7 +61,6 @@ pub(super) struct AdmittedRun<'a> {
     open: BTreeMap<(bool, u16), (StreamPreamble, DataSocket)>,
     engines: Option<SessionEngines>,
     capture: RunCapture,
-    most_capture_bytes: u64,
     _slot: SessionSlot<'a>,
 }
 
@@ -166,7 +165,6 @@ impl<'a> ServerHooks<'a> {
         };
         self.run = Some(AdmittedRun {
             capture: self.start_capture(&plan, most_capture_bytes),
-            most_capture_bytes,
             plan,
             registered,
             open: BTreeMap::new(),
@@ -185,8 +183,7 @@ impl<'a> ServerHooks<'a> {
                 "`longhaul serve` on the server runs with --no-capture",
             ));
         }
-        // Packets need less space in the file than in memory.
-        RunCapture::begin(plan, capture, self.peer, self.local, 2 * most_bytes)
+        RunCapture::begin(plan, capture, self.peer, self.local, most_bytes)
     }
 
     fn collect(&mut self) -> Vec<ControlMessage> {
@@ -202,7 +199,7 @@ impl<'a> ServerHooks<'a> {
         let mut messages = Vec::new();
         let (mut about, mut capture_bytes) = (None, None);
         if let Some(mut captured) = captured {
-            let file = captured.write_file(&[], run.most_capture_bytes);
+            let file = captured.write_file(&[]);
             capture_bytes = Some(file.len() as u64);
             messages.extend(split_capture(&file));
             about = Some(captured.capture_report().clone());

@@ -7,9 +7,6 @@ use crate::netlink::{interface_index, netlink_query};
 use longhaul_model::units::Rate;
 use std::io;
 
-const KIND: u16 = 1;
-const OPTIONS: u16 = 2;
-const STATISTICS: u16 = 7;
 /// struct gnet_stats_queue: queue length in packets, backlog in bytes, drops, requeues, overlimits.
 const STATISTICS_QUEUE: u16 = 3;
 const QUEUE_BACKLOG: usize = 4;
@@ -55,7 +52,7 @@ fn parse_backlog(body: &[u8], index: u32) -> Option<u64> {
     {
         return None;
     }
-    let statistics = netlink_query::find_attribute(body.get(FIXED_BYTES..)?, STATISTICS)?;
+    let statistics = netlink_query::find_attribute(body.get(FIXED_BYTES..)?, libc::TCA_STATS2)?;
     let queue = netlink_query::find_attribute(statistics, STATISTICS_QUEUE)?;
     netlink_query::read_u32(queue, QUEUE_BACKLOG).map(u64::from)
 }
@@ -70,8 +67,8 @@ fn parse_qdisc_kinds(answers: &[Vec<u8>], index: u32) -> QdiscKinds {
         let Some(attributes) = body.get(FIXED_BYTES..) else {
             continue;
         };
-        let Some(kind) =
-            netlink_query::find_attribute(attributes, KIND).map(netlink_query::parse_text)
+        let Some(kind) = netlink_query::find_attribute(attributes, libc::TCA_KIND)
+            .map(netlink_query::parse_text)
         else {
             continue;
         };
@@ -91,7 +88,7 @@ fn parse_qdisc_kinds(answers: &[Vec<u8>], index: u32) -> QdiscKinds {
 
 /// Returns the flow rate limit of an fq; all ones means none.
 fn flow_rate_limit(attributes: &[u8]) -> Option<Rate> {
-    let options = netlink_query::find_attribute(attributes, OPTIONS)?;
+    let options = netlink_query::find_attribute(attributes, libc::TCA_OPTIONS)?;
     let bytes_per_second =
         netlink_query::read_u32(netlink_query::find_attribute(options, FQ_FLOW_MAX_RATE)?, 0)?;
     (bytes_per_second != u32::MAX).then(|| Rate::bits_per_second(u64::from(bytes_per_second) * 8))
@@ -114,10 +111,10 @@ mod tests {
         for word in [index, 0, parent, 0] {
             body.extend_from_slice(&word.to_ne_bytes());
         }
-        body.extend(attribute(KIND, &[kind.as_bytes(), &[0]].concat()));
+        body.extend(attribute(libc::TCA_KIND, &[kind.as_bytes(), &[0]].concat()));
         if let Some(rate) = flow_max {
             let options = attribute(FQ_FLOW_MAX_RATE, &rate.to_ne_bytes());
-            body.extend(attribute(OPTIONS, &options));
+            body.extend(attribute(libc::TCA_OPTIONS, &options));
         }
         body
     }
@@ -134,7 +131,7 @@ mod tests {
     fn the_backlog_is_that_of_the_root() {
         let queue: Vec<u8> =
             [7_u32, 9000, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let statistics = attribute(STATISTICS, &attribute(STATISTICS_QUEUE, &queue));
+        let statistics = attribute(libc::TCA_STATS2, &attribute(STATISTICS_QUEUE, &queue));
         let with_statistics = |parent| {
             let mut answer = answer(2, parent, "fq", None);
             answer.extend_from_slice(&statistics);

@@ -14,9 +14,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The maximum size of the local file, enough for the maximum number of packets.
-const MAX_FILE_BYTES: u64 = 256 << 20;
-
 /// Fails before a run if its captures cannot be written.
 pub fn check_capture_paths(args: &TestCaptureArgs) -> Result<(), CommandFailure> {
     let Some(near) = &args.capture else {
@@ -76,7 +73,7 @@ pub fn write_run_captures(
         |end: &str| vec![format!("longhaul run {id}"), format!("captured at the {end} end")];
     let mut caveats = Vec::new();
     if let Some(mut captured) = captures.client {
-        let bytes = captured.write_file(&comments("near"), MAX_FILE_BYTES);
+        let bytes = captured.write_file(&comments("near"));
         if let Some(capture) = capture_entry_mut(report, true) {
             capture.packets = captured.capture_report().packets;
             caveats.extend(save_capture(capture, near, &bytes, args.capture_overwrite));
