@@ -2,7 +2,7 @@
 //! for bit. Needs root: the path clips buffers for the whole machine while it stands.
 
 use longhaul_bench::bench_lab::{self, BenchLab};
-use longhaul_sys::signal::{ProcessSignal, send_signal};
+use longhaul_sys::signal::{Signal, send_signal};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if let Some(mut child) = self.responder.take() {
-            let _ = send_signal(child.id(), ProcessSignal::Terminate);
+            let _ = send_signal(child.id(), Signal::SIGTERM);
             let _ = program_runner::wait_with_limit(&mut child, MOMENT);
         }
         let _ = std::fs::remove_dir_all(&self.folder);
