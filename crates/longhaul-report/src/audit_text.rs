@@ -4,7 +4,7 @@ mod audit_changes;
 mod audit_verdicts;
 
 use crate::document::ReportDocument;
-use crate::number_format::{count_of, format_micros, format_rate};
+use crate::number_format::{count_of, format_micros, format_rate, join_parts};
 pub use audit_changes::build_reverted_document;
 
 use longhaul_model::report::v1::HostReport;
@@ -38,12 +38,15 @@ pub fn build_audit_document(report: &HostReport, all: bool) -> ReportDocument {
 fn write_setup(page: &mut ReportDocument, observation: &AuditObservation) {
     let host = &observation.host;
     let reading = |name: &str| observation.readings.get(name);
-    let mut parts = vec![host.kernel.clone(), count_of(u64::from(host.cores), "core")];
-    parts.extend(reading("interface.name").map(|name| format!("interface {name}")));
     let speed = reading("interface.speed_bps").and_then(|text| text.parse().ok());
-    parts.extend(speed.map(format_rate));
-    parts.extend(reading("interface.mtu").map(|mtu| format!("MTU {mtu} bytes")));
-    page.fact("host", parts.join(", "));
+    let parts = [
+        Some(host.kernel.clone()),
+        Some(count_of(u64::from(host.cores), "core")),
+        reading("interface.name").map(|name| format!("interface {name}")),
+        speed.map(format_rate),
+        reading("interface.mtu").map(|mtu| format!("MTU {mtu} bytes")),
+    ];
+    page.fact("host", join_parts(", ", parts));
 }
 
 fn write_paths(page: &mut ReportDocument, paths: &[AuditPath]) {

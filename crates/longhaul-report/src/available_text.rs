@@ -3,7 +3,9 @@
 mod available_labels;
 
 use crate::document::ReportDocument;
-use crate::number_format::{RateUnit, count_of, format_micros, format_percent, format_rate};
+use crate::number_format::{
+    RateUnit, count_of, format_micros, format_percent, format_rate, join_parts, non_empty,
+};
 pub use available_labels::format_probe_bytes;
 
 use longhaul_model::report::v1::AvailableReport;
@@ -33,26 +35,23 @@ pub fn build_available_document(report: &AvailableReport) -> ReportDocument {
 }
 
 fn describe_plan(plan: &AvailablePlan) -> String {
-    let mut parts = vec![match plan.uncooperative {
+    let test = match plan.uncooperative {
         None => format!(
             "{}, IP packets of {}",
             plan.mode.word(),
             count_of(u64::from(plan.packet_bytes), "byte")
         ),
         Some(FallbackMethod::TcpBulk) => "bulk TCP to a host without longhaul".to_owned(),
-    }];
-    parts.push(format!(
-        "up to {} and {} per direction",
-        available_labels::format_probe_bytes(plan.most_bytes),
-        format_micros(plan.most_time_us)
-    ));
-    if let Some(us) = plan.shaper_time_us {
-        parts.push(format!("token bucket search of {}", format_micros(us)));
-    }
-    if let Some(dscp) = plan.dscp {
-        parts.push(format!("DSCP {dscp}"));
-    }
-    parts.join(", ")
+    };
+    let (bytes, time) = (format_probe_bytes(plan.most_bytes), format_micros(plan.most_time_us));
+    let search = |us| format!("token bucket search of {}", format_micros(us));
+    let parts = [
+        Some(test),
+        Some(format!("up to {bytes} and {time} per direction")),
+        plan.shaper_time_us.map(search),
+        plan.dscp.map(|dscp| format!("DSCP {dscp}")),
+    ];
+    join_parts(", ", parts)
 }
 
 fn write_direction(
@@ -75,13 +74,10 @@ fn write_direction(
         page.fact("as TCP payload", format_payload_rate(plan, bps));
     }
     page.facts("methods", estimate.methods.iter().map(describe_method));
-    write_resolution(page, estimate, probing);
+    page.facts("resolution", non_empty(describe_resolution(estimate, probing)));
     page.facts("token bucket", estimate.bucket.as_ref().map(describe_bucket));
-    let flags: Vec<_> =
-        estimate.flags.iter().map(|flag| available_labels::describe_word(flag)).collect();
-    if !flags.is_empty() {
-        page.fact("note", flags.join("; "));
-    }
+    let flags = estimate.flags.iter().map(|flag| available_labels::describe_word(flag));
+    page.facts("note", non_empty(flags.collect::<Vec<_>>().join("; ")));
     page.fact("cost", describe_cost(estimate, probing));
 }
 
@@ -120,32 +116,17 @@ fn describe_method(method: &MethodEstimate) -> String {
     }
 }
 
-fn write_resolution(
-    page: &mut ReportDocument,
-    estimate: &AvailableEstimate,
-    probing: Option<&DirectionProbing>,
-) {
-    let mut parts = Vec::new();
-    if let Some(bps) = estimate.resolution_bps {
-        parts.push(format!("limit of these hosts: {}", format_rate(bps)));
-    }
-    if let Some(ns) = estimate.batching_ns {
-        parts.push(format!(
-            "packets reach the receiver in batches, {:.0} µs apart",
-            ns as f64 / 1e3
-        ));
-    }
-    if let Some(clock) = probing.map(|probing| probing.receive_clock.as_str())
-        && !clock.is_empty()
-    {
-        parts.push(format!(
-            "receive timestamps from the {}",
-            available_labels::describe_word(clock)
-        ));
-    }
-    if !parts.is_empty() {
-        page.fact("resolution", parts.join("; "));
-    }
+fn describe_resolution(estimate: &AvailableEstimate, probing: Option<&DirectionProbing>) -> String {
+    let clock = probing.map(|probing| probing.receive_clock.as_str());
+    let clock = clock.filter(|clock| !clock.is_empty()).map(available_labels::describe_word);
+    let batches =
+        |ns| format!("packets reach the receiver in batches, {:.0} µs apart", ns as f64 / 1e3);
+    let parts = [
+        estimate.resolution_bps.map(|bps| format!("limit of these hosts: {}", format_rate(bps))),
+        estimate.batching_ns.map(batches),
+        clock.map(|clock| format!("receive timestamps from the {clock}")),
+    ];
+    join_parts("; ", parts)
 }
 
 fn describe_bucket(bucket: &TokenBucketEstimate) -> String {
@@ -156,29 +137,25 @@ fn describe_bucket(bucket: &TokenBucketEstimate) -> String {
     format!(
         "{kind}: {} for the first {}, then {}; confidence {}",
         format_rate(bucket.peak_bps),
-        available_labels::format_probe_bytes(bucket.burst_bytes),
+        format_probe_bytes(bucket.burst_bytes),
         format_rate(bucket.sustained_bps),
         format_percent(bucket.confidence_ratio)
     )
 }
 
 fn describe_cost(estimate: &AvailableEstimate, probing: Option<&DirectionProbing>) -> String {
-    let mut parts = vec![
-        available_labels::format_probe_bytes(estimate.probe_bytes),
-        format_micros(estimate.duration_us),
+    let trains = probing.map_or(&[][..], |probing| &probing.trains);
+    let spoilt = trains.iter().filter(|train| train.spoilt.is_some()).count();
+    let dropped = probing.and_then(|probing| probing.overflowed).filter(|dropped| *dropped > 0);
+    let parts = [
+        Some(format_probe_bytes(estimate.probe_bytes)),
+        Some(format_micros(estimate.duration_us)),
+        (!trains.is_empty()).then(|| count_of(trains.len() as u64, "train")),
+        (spoilt > 0).then(|| format!("{spoilt} unusable")),
+        dropped.map(|dropped| format!("{dropped} dropped by the receiver's kernel")),
+        Some(format!("{} lost", format_percent(estimate.loss_ratio))),
     ];
-    if let Some(probing) = probing {
-        if !probing.trains.is_empty() {
-            parts.push(count_of(probing.trains.len() as u64, "train"));
-        }
-        let spoilt = probing.trains.iter().filter(|t| t.spoilt.is_some()).count();
-        parts.extend((spoilt > 0).then(|| format!("{spoilt} unusable")));
-        if let Some(dropped) = probing.overflowed.filter(|dropped| *dropped > 0) {
-            parts.push(format!("{dropped} dropped by the receiver's kernel"));
-        }
-    }
-    parts.push(format!("{} lost", format_percent(estimate.loss_ratio)));
-    parts.join(", ")
+    join_parts(", ", parts)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::capture_text::sanitize_shown;
 use crate::document::ReportDocument;
-use crate::number_format::{count_of, format_micros, format_percent, format_rate};
+use crate::number_format::{count_of, format_micros, format_percent, format_rate, join_parts};
 use longhaul_model::report::v1::CopyReport;
 use longhaul_model::report::v1::copy::CopyTimeSplit;
 use longhaul_model::units::Bytes;
@@ -90,14 +90,14 @@ fn format_speed(bps: u64) -> String {
 
 fn describe_sent(report: &CopyReport) -> String {
     let seen = &report.observation;
-    let mut parts = vec![Bytes(seen.sent_bytes).to_string()];
-    if seen.held_bytes > 0 {
-        parts.push(format!("{} kept from an earlier run", Bytes(seen.held_bytes)));
-    }
-    if seen.skipped_files > 0 {
-        parts.push(format!("{} already present", count_of(seen.skipped_files, "file")));
-    }
-    parts.join("; ")
+    let some = |bytes: u64, what: &str| (bytes > 0).then(|| format!("{} {what}", Bytes(bytes)));
+    let skipped = || format!("{} already present", count_of(seen.skipped_files, "file"));
+    let parts = [
+        Some(Bytes(seen.sent_bytes).to_string()),
+        some(seen.held_bytes, "kept from an earlier run"),
+        (seen.skipped_files > 0).then(skipped),
+    ];
+    join_parts("; ", parts)
 }
 
 fn describe_times(report: &CopyReport) -> String {

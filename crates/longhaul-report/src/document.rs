@@ -51,11 +51,6 @@ pub enum DocumentPart {
         value: String,
         style: Style,
     },
-    /// A drawing of block characters after its label.
-    Picture {
-        label: String,
-        picture: String,
-    },
     /// A command to paste, which is never wrapped.
     Command(String),
     Table(DocumentTable),
@@ -262,10 +257,6 @@ impl ReportDocument {
         for (place, value) in values.into_iter().enumerate() {
             self.fact(if place == 0 { label } else { "" }, value);
         }
-    }
-
-    pub fn picture(&mut self, label: impl Into<String>, picture: impl Into<String>) {
-        self.parts.push(DocumentPart::Picture { label: label.into(), picture: picture.into() });
     }
 
     pub fn command(&mut self, command: impl Into<String>) {

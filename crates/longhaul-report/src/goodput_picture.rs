@@ -6,7 +6,8 @@
 use crate::number_format::format_rate;
 use longhaul_model::report::v1::observation::{StreamSample, ThroughputObservation};
 
-const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// A dot stands for a column without payload.
+const BLOCKS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The minimum number of samples for a drawing.
 const MIN_SAMPLES: usize = 8;
 

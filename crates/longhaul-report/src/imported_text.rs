@@ -3,7 +3,8 @@
 use super::capture_text::sanitize_shown;
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{
-    ABSENT, format_grouped, format_millis, format_percent, format_rate, format_seconds, or_absent,
+    format_grouped, format_millis, format_percent, format_rate, format_seconds, join_parts,
+    non_empty, or_absent,
 };
 use crate::style::CAVEAT;
 use longhaul_model::report::v1::ImportedReport;
@@ -116,18 +117,17 @@ fn write_transfers(page: &mut ReportDocument, report: &ImportedReport) {
 }
 
 fn describe_transfer(transfer: &ImportedTransfer) -> String {
-    let mut parts = Vec::new();
-    parts.extend(transfer.bytes.map(|it| format!("{} bytes", format_grouped(it))));
-    parts.extend(transfer.duration_us.map(|us| format!("{} s", format_seconds(us))));
-    parts.extend(transfer.printed_bps.map(|bps| format!("{} as printed", format_mbit(bps))));
-    let again = transfer.retransmitted_packets;
-    parts.extend(again.map(|it| format!("{} retransmits", format_grouped(it))));
-    let lost = transfer.lost_datagrams;
-    parts.extend(lost.map(|it| format!("{} datagrams lost", format_grouped(it))));
-    if parts.is_empty() {
-        parts.push(ABSENT.to_owned());
-    }
-    parts.join(", ")
+    let count = |count: Option<u64>, what: &str| {
+        count.map(|count| format!("{} {what}", format_grouped(count)))
+    };
+    let parts = [
+        count(transfer.bytes, "bytes"),
+        transfer.duration_us.map(|us| format!("{} s", format_seconds(us))),
+        transfer.printed_bps.map(|bps| format!("{} as printed", format_mbit(bps))),
+        count(transfer.retransmitted_packets, "retransmits"),
+        count(transfer.lost_datagrams, "datagrams lost"),
+    ];
+    or_absent(non_empty(join_parts(", ", parts)), |text| text)
 }
 
 fn write_streams(page: &mut ReportDocument, streams: &[ImportedStream]) {

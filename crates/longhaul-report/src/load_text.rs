@@ -5,7 +5,9 @@
 pub mod load_step_text;
 
 use crate::document::{DocumentTable, ReportDocument};
-use crate::number_format::{count_of, format_micros, format_percent, format_rate, or_absent};
+use crate::number_format::{
+    count_of, format_micros, format_percent, format_rate, non_empty, or_absent,
+};
 use longhaul_model::report::v1::LoadReport;
 use longhaul_model::report::v1::load::{LoadStepResult, ProbeDelays};
 
@@ -58,9 +60,7 @@ fn build_step_table(report: &LoadReport) -> DocumentTable {
         .number("RTT", |it| or_absent(it.delays, |d| format_nanos(d.rtt_median_ns)))
         .number("p95", |it| or_absent(it.delays, |d| format_nanos(d.rtt_p95_ns)))
         .number("lost", |it| or_absent(it.delays, |d| format_percent(d.loss_ratio)))
-        .details(|it| {
-            Some(load_step_text::describe_step_result(it)).filter(|text| !text.is_empty())
-        })
+        .details(|it| non_empty(load_step_text::describe_step_result(it)))
         .finish()
 }
 

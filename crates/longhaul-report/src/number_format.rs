@@ -42,6 +42,22 @@ pub fn format_percent(ratio: f64) -> String {
     }
 }
 
+/// Joins the parts that are there.
+pub fn join_parts<const N: usize>(separator: &str, parts: [Option<String>; N]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(separator)
+}
+
+/// Returns `None` for an empty text.
+pub fn non_empty(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Formats an interval in parentheses, after a space; nothing if there is none.
+pub fn format_interval<T>(interval: Option<[T; 2]>, format: impl Fn(T) -> String) -> String {
+    let ends = interval.map(|ends| ends.map(format));
+    ends.map_or_else(String::new, |[low, high]| format!(" ({low} to {high})"))
+}
+
 /// Formats a value, or returns [`ABSENT`].
 pub fn or_absent<T>(value: Option<T>, format: impl Fn(T) -> String) -> String {
     value.map_or_else(|| ABSENT.to_owned(), format)

@@ -8,7 +8,7 @@ mod scan_agreement;
 
 use super::scan_text::setting_format::format_span;
 use crate::document::ReportDocument;
-use crate::number_format::{format_micros, format_percent, format_rate};
+use crate::number_format::{format_micros, format_percent, format_rate, join_parts, non_empty};
 use longhaul_model::report::v1::PredictionReport;
 use longhaul_model::report::v1::predict::{PredictionCell, PredictionPlan};
 use longhaul_model::units::Bytes;
@@ -54,16 +54,13 @@ fn write_facts(page: &mut ReportDocument, plan: &PredictionPlan) {
         ),
     );
     let hosts = &plan.hosts;
-    let mut known = Vec::new();
-    known.extend(hosts.auto_window_bytes.map(|bytes| format!("autotuning up to {}", Bytes(bytes))));
-    if let Some(bytes) = hosts.granted_most_bytes {
-        known.push(format!("max {} granted", Bytes(bytes)));
-    }
-    known.extend(hosts.processor_bps.map(|bps| format!("CPU limit {}", format_rate(bps))));
-    if known.is_empty() {
-        known.push(String::from("no known limits"));
-    }
-    page.fact("hosts", known.join("; "));
+    let known = [
+        hosts.auto_window_bytes.map(|bytes| format!("autotuning up to {}", Bytes(bytes))),
+        hosts.granted_most_bytes.map(|bytes| format!("max {} granted", Bytes(bytes))),
+        hosts.processor_bps.map(|bps| format!("CPU limit {}", format_rate(bps))),
+    ];
+    let known = non_empty(join_parts("; ", known));
+    page.fact("hosts", known.unwrap_or_else(|| "no known limits".to_owned()));
     page.fact(
         "predicted",
         format!(

@@ -1,8 +1,6 @@
 //! Reports and events in one line each.
 
-use crate::number_format::{
-    ABSENT, count_of, format_millis, format_percent, format_rate, or_absent,
-};
+use crate::number_format::{count_of, format_millis, format_percent, format_rate, or_absent};
 use crate::text_page::TextPage;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_history::event::format_quantity;
@@ -52,11 +50,10 @@ fn summarize_scan(report: &ScanReport) -> String {
     let Some(best) = directions.find_map(|it| it.recommended.as_ref()) else {
         return "no setting found".to_owned();
     };
-    let window = or_absent(best.setting.window_bytes, |bytes| Bytes(bytes).to_string());
-    let window =
-        if window == ABSENT { "autotuned windows".to_owned() } else { format!("{window} windows") };
+    let window = best.setting.window_bytes;
+    let window = window.map_or("autotuned".to_owned(), |bytes| Bytes(bytes).to_string());
     format!(
-        "best: {}, {window}: {}",
+        "best: {}, {window} windows: {}",
         count_of(u64::from(best.setting.streams), "stream"),
         format_rate(best.goodput_bps)
     )

@@ -2,7 +2,7 @@
 
 use super::{end_table, stream_table, verdict_text};
 use crate::document::{ReportDocument, select_findings};
-use crate::number_format::{count_of, format_micros, format_rate};
+use crate::number_format::{count_of, format_micros, format_rate, join_parts};
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::observation::{
     ObservedStream, SocketBuffer, ThroughputObservation,
@@ -30,51 +30,46 @@ pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
 
 /// Describes the plan in one sentence, without kernel defaults.
 pub fn describe_plan(plan: &ThroughputPlan) -> String {
-    let mut parts = vec![match plan.transport {
-        RunTransport::Tcp => count_of(u64::from(plan.streams), "TCP stream"),
-        RunTransport::Udp { rate_bps } => format!(
-            "{} at {}",
-            count_of(u64::from(plan.streams), "UDP stream"),
-            format_rate(rate_bps)
-        ),
-    }];
-    parts.push(
-        match plan.direction {
-            RunDirection::Forward => "forward (client sends)",
-            RunDirection::Reverse => "reverse (server sends)",
-            RunDirection::Both => "both directions at once",
+    let streams = u64::from(plan.streams);
+    let transport = match plan.transport {
+        RunTransport::Tcp => count_of(streams, "TCP stream"),
+        RunTransport::Udp { rate_bps } => {
+            format!("{} at {}", count_of(streams, "UDP stream"), format_rate(rate_bps))
         }
-        .to_owned(),
-    );
-    parts.push(match plan.stop {
+    };
+    let direction = match plan.direction {
+        RunDirection::Forward => "forward (client sends)",
+        RunDirection::Reverse => "reverse (server sends)",
+        RunDirection::Both => "both directions at once",
+    };
+    let stop = match plan.stop {
         StopCondition::TimeUs(us) => format_micros(us),
         StopCondition::Bytes(bytes) => Bytes(bytes).to_string(),
         StopCondition::Blocks(blocks) => count_of(blocks, "write"),
-    });
+    };
     let size = |name: &str, bytes: Option<u64>| bytes.map(|n| format!("{name} {}", Bytes(n)));
     let speed = |name: &str, bps: Option<u64>| bps.map(|n| format!("{name} {}", format_rate(n)));
-    parts.extend(
-        [
-            plan.congestion_control.clone(),
-            plan.write_bytes.map(|n| match plan.transport {
-                RunTransport::Tcp => format!("writes of {}", Bytes(n)),
-                RunTransport::Udp { .. } => format!("datagrams of {n} B"),
-            }),
-            size("reads of", plan.read_bytes),
-            speed("paced at", plan.pacing_bps),
-            speed("writing at", plan.write_rate_bps),
-            speed("reading at", plan.read_rate_bps),
-            plan.mss_bytes.map(|n| format!("MSS {n} B")),
-            plan.dscp.map(|n| format!("DSCP {n}")),
-            plan.scavenger.then(|| "scavenger".to_owned()),
-            plan.no_delay.then(|| "no delay".to_owned()),
-            plan.zero_copy.then(|| "zero-copy writes".to_owned()),
-            plan.warm_up_us.map(|us| format!("first {} omitted", format_micros(us))),
-        ]
-        .into_iter()
-        .flatten(),
-    );
-    parts.join(", ")
+    let parts = [
+        Some(transport),
+        Some(direction.to_owned()),
+        Some(stop),
+        plan.congestion_control.clone(),
+        plan.write_bytes.map(|n| match plan.transport {
+            RunTransport::Tcp => format!("writes of {}", Bytes(n)),
+            RunTransport::Udp { .. } => format!("datagrams of {n} B"),
+        }),
+        size("reads of", plan.read_bytes),
+        speed("paced at", plan.pacing_bps),
+        speed("writing at", plan.write_rate_bps),
+        speed("reading at", plan.read_rate_bps),
+        plan.mss_bytes.map(|n| format!("MSS {n} B")),
+        plan.dscp.map(|n| format!("DSCP {n}")),
+        plan.scavenger.then(|| "scavenger".to_owned()),
+        plan.no_delay.then(|| "no delay".to_owned()),
+        plan.zero_copy.then(|| "zero-copy writes".to_owned()),
+        plan.warm_up_us.map(|us| format!("first {} omitted", format_micros(us))),
+    ];
+    join_parts(", ", parts)
 }
 
 fn write_direction(

@@ -27,7 +27,7 @@ pub fn write_result(
     mode: ReceiveMode,
 ) {
     if let Some((picture, legend)) = goodput_picture::draw_goodput(observation, WIDTH - LABEL) {
-        page.picture("over time", picture);
+        page.fact("over time", picture);
         page.styled_fact("", legend, FAINT);
     }
     page.fact("ramp", describe_ramp(analysis));

@@ -94,11 +94,6 @@ impl HtmlText {
                 self.element("dt", "", label);
                 self.element("dd", style_class(*style), value);
             }
-            DocumentPart::Picture { label, picture } => {
-                self.open("dl");
-                self.element("dt", "", label);
-                self.element("dd", "picture", picture);
-            }
             DocumentPart::Text { lead, text, style } if lead.starts_with([' ', '-']) => {
                 self.open("ul");
                 self.element("li", style_class(*style), &format_item(lead, text));

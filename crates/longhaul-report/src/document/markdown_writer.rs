@@ -45,9 +45,6 @@ fn format_list_item(part: &DocumentPart) -> Option<String> {
                 _ => format!("- **{label}:** {value}"),
             })
         }
-        DocumentPart::Picture { label, picture } => {
-            Some(format!("- **{}:** {}", escape_line(label), escape_line(picture)))
-        }
         DocumentPart::Text { lead, text, .. } if lead.starts_with([' ', '-']) => {
             Some(format!("- {}", escape_line(&format_item(lead, text))))
         }

@@ -69,10 +69,6 @@ fn write_part(page: &mut TextPage, part: &DocumentPart) {
         DocumentPart::Fact { label, value, style } => {
             page.label_line_styled(&sanitize(label), &sanitize(value), *style);
         }
-        DocumentPart::Picture { label, picture } => {
-            let label = paint(FAINT, format!("{:<LABEL$}", sanitize(label)));
-            page.line(&format!("{label}{}", sanitize(picture)));
-        }
         DocumentPart::Table(table) => write_table(page, table),
         DocumentPart::Verbatim(text) => text.lines().for_each(|line| page.line(&sanitize(line))),
         DocumentPart::Command(_) | DocumentPart::Drawing { .. } => {}

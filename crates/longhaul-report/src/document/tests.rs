@@ -12,7 +12,6 @@ fn everywhere(said: &str) -> ReportDocument {
     document.note(own());
     document.list([own()]);
     document.fact(own(), own());
-    document.picture(own(), own());
     document.command(own());
     let mut table = DocumentTable::new([left(own()), right("value")]);
     table.row(row);

@@ -3,10 +3,6 @@
 use crate::document::ReportDocument;
 use crate::style::FAINT;
 use longhaul_model::report::v1::path::{HopDelay, HopReply, ObservedHop};
-use std::collections::BTreeSet;
-
-/// The mark of a hop, and its delay if known.
-pub type MarkedDelay<'a> = (char, Option<&'a HopDelay>);
 
 /// The minimum difference between forward and reverse hop count that is remarked on.
 const MIN_REMARKED_ASYMMETRY: u8 = 4;
@@ -25,26 +21,19 @@ pub fn choose_mark(hop: &ObservedHop, delay: Option<&HopDelay>) -> char {
     }
 }
 
-/// The marks used in one table.
-#[derive(Debug, Default)]
-pub struct UsedMarks(BTreeSet<char>);
+/// Marks of hops, and what they mean.
+const MARKS: [(char, &str); 4] = [
+    ('=', "answers at more than one TTL"),
+    ('r', "limits the rate of its answers: its loss is not path loss"),
+    ('s', "answers slowly: its times say nothing about the link"),
+    ('t', "inside or behind a tunnel that hides hops"),
+];
 
-impl UsedMarks {
-    pub fn note(&mut self, mark: char) {
-        self.0.insert(mark);
-    }
-
-    /// Writes the meaning of the used marks.
-    pub fn explain(&self, page: &mut ReportDocument) {
-        for mark in &self.0 {
-            let text = match mark {
-                'r' => "limits the rate of its answers: its loss is not path loss",
-                's' => "answers slowly: its times say nothing about the link",
-                '=' => "answers at more than one TTL",
-                't' => "inside or behind a tunnel that hides hops",
-                _ => continue,
-            };
-            page.styled_item(format!("  {mark}  "), text, FAINT);
+/// Explains the marks that are used in a table.
+pub fn explain_marks(page: &mut ReportDocument, used: impl Iterator<Item = char> + Clone) {
+    for (mark, meaning) in MARKS {
+        if used.clone().any(|other| other == mark) {
+            page.styled_item(format!("  {mark}  "), meaning, FAINT);
         }
     }
 }

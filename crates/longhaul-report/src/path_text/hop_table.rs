@@ -2,8 +2,10 @@
 //! load balancer below.
 
 use super::{format_ms, hop_marks, protocol_name};
-use crate::document::{DocumentTable, ReportDocument, left, right};
-use crate::number_format::{ABSENT, count_of, format_micros, format_percent, or_absent};
+use crate::document::{DocumentTable, ReportDocument};
+use crate::number_format::{
+    ABSENT, count_of, format_micros, format_percent, join_parts, non_empty, or_absent,
+};
 use longhaul_model::report::v1::path::{HopDelay, HopReply, ObservedHop, ObservedRoute};
 
 /// The maximum length of addresses beside which AS numbers fit.
@@ -41,137 +43,137 @@ pub fn write_route_heading(
             protocol_name(route.protocol)
         ),
     );
-    let mut parts = vec![
-        format!("{} -> {}", route.from, route.to),
-        count_of(u64::from(route.probes_sent), "probe"),
-        format_micros(route.duration_us),
+    let discarded = count_of(u64::from(route.discarded), "invalid answer");
+    let sure = |ratio| format!("confidence in alternatives {}", format_percent(ratio));
+    let parts = [
+        Some(format!("{} -> {}", route.from, route.to)),
+        Some(count_of(u64::from(route.probes_sent), "probe")),
+        Some(format_micros(route.duration_us)),
+        (route.discarded > 0).then(|| format!("{discarded} discarded")),
+        route.confidence_ratio.map(sure),
     ];
-    if route.discarded > 0 {
-        let answers = count_of(u64::from(route.discarded), "invalid answer");
-        parts.push(format!("{answers} discarded"));
-    }
-    if let Some(confidence) = route.confidence_ratio {
-        parts.push(format!("confidence in alternatives {}", format_percent(confidence)));
-    }
-    page.faint(parts.join(", "));
+    page.faint(join_parts(", ", parts));
 }
 
-/// Writes a row per hop and other next hop, and explains the marks below.
+/// Writes the hops, with the delays that the analysis derived, and explains their marks.
 pub fn write_hop_table(page: &mut ReportDocument, route: &ObservedRoute, delays: &[HopDelay]) {
-    let mut table = HopTable::for_route(route, delays);
-    let mut used = hop_marks::UsedMarks::default();
+    let rows = list_hop_rows(route, delays);
+    let answers = || rows.iter().filter_map(|row| row.answer);
+    let longest = |length: fn(&HopReply) -> usize| answers().map(length).max().unwrap_or(0);
+    let address = longest(|answer| answer.address.len());
+    let name = longest(|answer| answer.name.as_ref().map_or(0, |name| name.chars().count()));
+    let networks = address <= MAX_ADDRESS_WITH_NETWORK
+        && answers().any(|answer| answer.autonomous_system.is_some());
+    let rest = if networks { NETWORK } else { 0 };
+    let names = name > 0 && address + rest + 2 + name <= WHO;
+    let mut table = DocumentTable::from_rows(&rows)
+        .text("hop", |row| row.label.clone())
+        .text("address", |row| row.address.clone());
+    if networks {
+        table = table.text("network", |row| row.network().unwrap_or_default());
+    }
+    if names {
+        table = table.text("name", |row| row.name().unwrap_or_default());
+    }
+    let links = delays.iter().any(|delay| delay.link_ns.is_some());
+    let figures = ["loss", "min", "median", "max", "link"].into_iter().zip(0..);
+    for (title, place) in figures.take(if links { 5 } else { 4 }) {
+        table = table.number(title, move |row| row.figures[place].clone());
+    }
+    let details = |row: &HopRow| {
+        let name = row.name().filter(|_| !names);
+        let network = row.network().filter(|_| !networks);
+        let parts = name.into_iter().chain(network).chain(row.list_remarks());
+        non_empty(parts.collect::<Vec<_>>().join(", "))
+    };
+    page.table(table.details(details).finish());
+    hop_marks::explain_marks(page, rows.iter().map(|row| row.mark));
+}
+
+/// A line of the table: an address that answered at a hop, or hops without an answer.
+#[derive(Default)]
+struct HopRow<'a> {
+    label: String,
+    mark: char,
+    /// The address, or that there was no answer.
+    address: String,
+    ttl: u8,
+    answer: Option<&'a HopReply>,
+    /// Loss, minimum, median, maximum, and the delay of the link before the hop.
+    figures: [String; 5],
+}
+
+impl HopRow<'_> {
+    fn name(&self) -> Option<String> {
+        self.answer?.name.clone()
+    }
+
+    fn network(&self) -> Option<String> {
+        self.answer?.autonomous_system.map(|number| format!("AS{number}"))
+    }
+
+    fn list_remarks(&self) -> Vec<String> {
+        let place = self.answer.and_then(|answer| answer.place.clone());
+        let remarks = self.answer.map(|answer| hop_marks::list_remarks(answer, self.ttl));
+        place.into_iter().chain(remarks.unwrap_or_default()).collect()
+    }
+}
+
+fn list_hop_rows<'a>(route: &'a ObservedRoute, delays: &[HopDelay]) -> Vec<HopRow<'a>> {
+    let mut rows = Vec::new();
     let mut rest = route.hops.as_slice();
     while let [hop, after @ ..] = rest {
         let silent = rest.iter().take_while(|hop| is_silent(hop)).count();
         if silent >= SILENT_FOLDED {
-            table.add_silent_hops(&rest[..silent]);
+            let sent = rest[..silent].iter().map(|hop| u64::from(hop.sent)).sum();
+            let label = format!("{:>2}-{}", hop.ttl, rest[silent - 1].ttl);
+            rows.push(HopRow { label, address: describe_silence(sent), ..HopRow::default() });
             rest = &rest[silent..];
             continue;
         }
-        let delay = delays.iter().find(|delay| delay.ttl == hop.ttl);
-        let mark = hop_marks::choose_mark(hop, delay);
-        used.note(mark);
-        table.add_hop(route, hop, (mark, delay));
+        add_hop_rows(&mut rows, route, hop, delays.iter().find(|delay| delay.ttl == hop.ttl));
         rest = after;
     }
-    page.table(table.table);
-    used.explain(page);
+    rows
 }
 
 fn is_silent(hop: &ObservedHop) -> bool {
     hop.answers.is_empty() && !hop.rate_limited
 }
 
-/// The table of one route, with columns only for what is known of any hop.
-struct HopTable {
-    table: DocumentTable,
-    networks: bool,
-    names: bool,
-    links: bool,
+fn describe_silence(sent: u64) -> String {
+    format!("*  no answer to {}", count_of(sent, "probe"))
 }
 
-impl HopTable {
-    fn for_route(route: &ObservedRoute, delays: &[HopDelay]) -> HopTable {
-        let answers = || route.hops.iter().flat_map(|hop| &hop.answers);
-        let longest = |length: fn(&HopReply) -> usize| answers().map(length).max().unwrap_or(0);
-        let address = longest(|answer| answer.address.len());
-        let name = longest(|answer| answer.name.as_ref().map_or(0, |name| name.chars().count()));
-        let networks = address <= MAX_ADDRESS_WITH_NETWORK
-            && answers().any(|answer| answer.autonomous_system.is_some());
-        let rest = if networks { NETWORK } else { 0 };
-        let names = name > 0 && address + rest + 2 + name <= WHO;
-        let links = delays.iter().any(|delay| delay.link_ns.is_some());
-        let columns = [
-            Some(left("hop")),
-            Some(left("address")),
-            networks.then(|| left("network")),
-            names.then(|| left("name")),
-            Some(right("loss")),
-            Some(right("min")),
-            Some(right("median")),
-            Some(right("max")),
-            links.then(|| right("link")),
-        ];
-        HopTable {
-            table: DocumentTable::new(columns.into_iter().flatten()),
-            networks,
-            names,
-            links,
-        }
-    }
-
-    fn add_silent_hops(&mut self, hops: &[ObservedHop]) {
-        let (first, last) = (hops[0].ttl, hops[hops.len() - 1].ttl);
-        let sent = hops.iter().map(|hop| u64::from(hop.sent)).sum();
-        self.add_silent_row(format!("{first:>2}-{last}"), sent);
-    }
-
-    fn add_silent_row(&mut self, hop: String, sent: u64) {
-        let text = format!("*  no answer to {}", count_of(sent, "probe"));
-        self.table.row([hop, text]);
-    }
-
-    fn add_hop(
-        &mut self,
-        route: &ObservedRoute,
-        hop: &ObservedHop,
-        (mark, delay): hop_marks::MarkedDelay<'_>,
-    ) {
-        let name = format!("{:>2}{mark}", hop.ttl);
-        let Some((first, others)) = hop.answers.split_first() else {
-            self.add_silent_row(name, u64::from(hop.sent));
-            return;
-        };
-        let link = delay.and_then(|delay| delay.link_ns);
-        let [min, median, max] = format_times(&first.rtts_ns);
-        let figures = [format_loss(hop), min, median, max, or_absent(link, format_ms)];
-        self.add_answer(name, first, figures, hop.ttl);
-        for (place, other) in others.iter().enumerate() {
-            let last = place + 1 == others.len();
-            let name = if last { " └" } else { " ├" };
-            let figures = format_other_figures(route, hop, other);
-            self.add_answer(name.to_owned(), other, figures, hop.ttl);
-        }
-    }
-
-    fn add_answer(&mut self, hop: String, answer: &HopReply, figures: [String; 5], ttl: u8) {
-        let network = answer.autonomous_system.map(|number| format!("AS{number}"));
-        let (shown, below) =
-            if self.networks { (Some(network.unwrap_or_default()), None) } else { (None, network) };
-        let (name, long) = if self.names {
-            (Some(answer.name.clone().unwrap_or_default()), None)
-        } else {
-            (None, answer.name.clone())
-        };
-        let head = [hop, answer.address.clone()].into_iter().chain(shown);
-        let times = if self.links { 5 } else { 4 };
-        self.table.row(head.chain(name).chain(figures.into_iter().take(times)));
-        let mut parts: Vec<String> = long.into_iter().chain(below).collect();
-        parts.extend(answer.place.clone());
-        parts.extend(hop_marks::list_remarks(answer, ttl));
-        if !parts.is_empty() {
-            self.table.detail(parts.join(", "));
-        }
+/// Adds a row for each address of a hop; the second and further ones hang below the first.
+fn add_hop_rows<'a>(
+    rows: &mut Vec<HopRow<'a>>,
+    route: &ObservedRoute,
+    hop: &'a ObservedHop,
+    delay: Option<&HopDelay>,
+) {
+    let mark = hop_marks::choose_mark(hop, delay);
+    let label = format!("{:>2}{mark}", hop.ttl);
+    let first = HopRow { label, mark, ttl: hop.ttl, ..HopRow::default() };
+    let Some((answer, others)) = hop.answers.split_first() else {
+        rows.push(HopRow { address: describe_silence(hop.sent.into()), ..first });
+        return;
+    };
+    let link = delay.and_then(|delay| delay.link_ns);
+    let [min, median, max] = format_times(&answer.rtts_ns);
+    let figures = [format_loss(hop), min, median, max, or_absent(link, format_ms)];
+    let address = answer.address.clone();
+    rows.push(HopRow { address, answer: Some(answer), figures, ..first });
+    for (place, other) in others.iter().enumerate() {
+        let last = place + 1 == others.len();
+        rows.push(HopRow {
+            label: if last { " └" } else { " ├" }.to_owned(),
+            mark: ' ',
+            address: other.address.clone(),
+            ttl: hop.ttl,
+            answer: Some(other),
+            figures: format_other_figures(route, hop, other),
+        });
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::format_ms;
 use crate::document::{DocumentTable, ReportDocument};
-use crate::number_format::{format_micros, format_percent, format_rate, or_absent};
+use crate::number_format::{
+    format_interval, format_micros, format_percent, format_rate, join_parts, or_absent,
+};
 use longhaul_model::report::v1::path::{
     HopWatch, NarrowLink, PathAnalysis, PathObservation, WatchedHop,
 };
@@ -54,12 +56,12 @@ fn write_hop_watch(page: &mut ReportDocument, watch: &HopWatch) {
             .number("after", |hop| min(within(hop, until, u64::MAX)))
             .finish(),
     );
-    let mut notes = vec!["median under load, min before and after, in ms".to_owned()];
-    if let Some(bytes) = watch.own_backlog_bytes {
-        notes.push(format!("max local queue {}", Bytes(bytes)));
-    }
-    notes.extend(watch.run_id.as_ref().map(|id| format!("load: run {id}")));
-    page.faint(notes.join("; "));
+    let notes = [
+        Some("median under load, min before and after, in ms".to_owned()),
+        watch.own_backlog_bytes.map(|bytes| format!("max local queue {}", Bytes(bytes))),
+        watch.run_id.as_ref().map(|id| format!("load: run {id}")),
+    ];
+    page.faint(join_parts("; ", notes));
 }
 
 fn has_answer(hop: &WatchedHop) -> bool {
@@ -79,10 +81,7 @@ fn write_narrow_link(page: &mut ReportDocument, link: &NarrowLink, told: bool) {
     }
     page.fact("", &link.text);
     if let Some(capacity) = link.capacity_bps {
-        let interval = link.capacity_interval_bps;
-        let interval = interval.map_or_else(String::new, |[low, high]| {
-            format!(" ({} to {})", format_rate(low), format_rate(high))
-        });
+        let interval = format_interval(link.capacity_interval_bps, format_rate);
         page.fact("", format!("path capacity {}{interval}", format_rate(capacity)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{format_ms, protocol_name};
 use crate::document::ReportDocument;
-use crate::number_format::{count_of, format_grouped, format_percent};
+use crate::number_format::{count_of, format_grouped, format_percent, join_parts, non_empty};
 use longhaul_analysis::path::path_format;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
@@ -130,29 +130,21 @@ pub fn write_mtu_and_options(
 }
 
 fn write_path_mtu(page: &mut ReportDocument, mtu: &PathMtu, search: Option<&MtuSearch>) {
-    page.strong_fact("path MTU", format!("{} B", format_grouped(mtu.bytes.into())));
-    let mut parts = Vec::new();
-    if let Some(search) = search {
-        parts.push(format!("interface {} B", format_grouped(search.local_bytes.into())));
-    }
-    if let Some(refused) = mtu.refused_bytes {
-        parts.push(format!("{} B did not arrive", format_grouped(refused.into())));
-    }
-    let probes = search.map(|search| search.probes.as_slice());
-    let told = probes.unwrap_or_default().iter().find_map(|probe| {
-        let by = probe.refused_by.as_ref()?;
-        let fits = probe
-            .refused_mtu_bytes
-            .map_or_else(String::new, |bytes| format!(", MTU {} B", format_grouped(bytes.into())));
-        Some(format!("reported by {by}{fits}"))
+    let bytes = |bytes: u32| format!("{} B", format_grouped(bytes.into()));
+    page.strong_fact("path MTU", bytes(mtu.bytes));
+    let probes = search.map_or(&[][..], |search| &search.probes);
+    let told = probes.iter().find_map(|probe| {
+        let fits = probe.refused_mtu_bytes.map(|mtu| format!(", MTU {}", bytes(mtu)));
+        Some(format!("reported by {}{}", probe.refused_by.as_ref()?, fits.unwrap_or_default()))
     });
-    parts.extend(told);
-    if mtu.black_hole {
-        parts.push("larger packets are dropped without an ICMP error: black hole".to_owned());
-    }
-    if !parts.is_empty() {
-        page.fact("", parts.join("; "));
-    }
+    let black_hole = "larger packets are dropped without an ICMP error: black hole";
+    let parts = [
+        search.map(|search| format!("interface {}", bytes(search.local_bytes))),
+        mtu.refused_bytes.map(|refused| format!("{} did not arrive", bytes(refused))),
+        told,
+        mtu.black_hole.then(|| black_hole.to_owned()),
+    ];
+    page.facts("", non_empty(join_parts("; ", parts)));
 }
 
 /// An option by name, and whether it is in force.

@@ -5,7 +5,7 @@ use super::figure_frame::{self, FOOT, HEAD, MARGIN};
 use super::figure_sheet::{BLACK, FAINT, FigureSheet, TextAnchor};
 use super::scan_panels::{ScanPanel, list_scan_panels};
 use crate::number_format::RateUnit;
-use crate::scan_text::setting_format::format_window;
+use crate::scan_text::setting_format::{choice_mark, format_window};
 use longhaul_model::report::v1::ScanReport;
 use longhaul_model::report::v1::scan::TransferSetting;
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
     let height = HEAD + panel_height * panels.len().max(1) as f64 + FOOT;
     let title = "Goodput by window and streams";
     let under = format!(
-        "{}; best: highest; use: smallest setting within 3 % of it; empty: not measured",
+        "{}; use: smallest setting within 3 % of the best; empty: not measured",
         grid.unit.name
     );
     let mut sheet = figure_frame::begin_figure(width, height, title, &under, &scan.run);
@@ -132,16 +132,11 @@ fn draw_heat_cells(
 }
 
 fn cell_label(panel: &ScanPanel, window_bytes: Option<u64>, streams: u32) -> Option<&'static str> {
-    let here = |s: &TransferSetting| {
-        (s.window_bytes, s.streams, s.congestion_control.as_deref())
-            == (window_bytes, streams, panel.control)
-    };
-    let best = panel.found.best.as_ref().is_some_and(|c| here(&c.setting));
-    let recommended = panel.found.recommended.as_ref().is_some_and(|c| here(&c.setting));
-    match (best, recommended) {
-        (true, true) => Some("best, use"),
-        (true, false) => Some("best"),
-        (false, true) => Some("use"),
-        (false, false) => None,
+    let congestion_control = panel.control.map(str::to_owned);
+    let setting = TransferSetting { window_bytes, streams, congestion_control, pacing_bps: None };
+    match choice_mark(&setting, panel.found) {
+        '*' => Some("use"),
+        '+' => Some("best"),
+        _ => None,
     }
 }

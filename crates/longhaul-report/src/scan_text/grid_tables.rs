@@ -3,9 +3,7 @@
 use super::setting_format;
 use crate::document::{DocumentTable, ReportDocument, left, right};
 use crate::number_format::{ABSENT, RateUnit};
-use longhaul_model::report::v1::scan::{
-    GoodputCurve, ScanCell, ScanConclusion, SettingChoice, TransferSetting,
-};
+use longhaul_model::report::v1::scan::{GoodputCurve, ScanCell, ScanConclusion, TransferSetting};
 
 /// The number of stream columns that fit.
 const ACROSS: usize = 7;
@@ -69,21 +67,14 @@ fn format_cell(
 ) -> String {
     let point = curve.points.iter().find(|point| point.streams == streams);
     let text = point.map_or_else(|| ABSENT.to_owned(), |point| unit.short(point.goodput_bps));
-    let is = |choice: &Option<SettingChoice>| {
-        choice.as_ref().is_some_and(|c| is_setting_of(&c.setting, curve, streams))
+    let setting = TransferSetting {
+        window_bytes: curve.window_bytes,
+        streams,
+        congestion_control: curve.congestion_control.clone(),
+        pacing_bps: None,
     };
-    let mark = match (is(&conclusion.recommended), is(&conclusion.best)) {
-        (true, _) => '*',
-        (_, true) => '+',
-        _ => ' ',
-    };
+    let mark = setting_format::choice_mark(&setting, conclusion);
     format!("{text}{mark}")
-}
-
-fn is_setting_of(setting: &TransferSetting, curve: &GoodputCurve, streams: u32) -> bool {
-    setting.window_bytes == curve.window_bytes
-        && setting.congestion_control == curve.congestion_control
-        && setting.streams == streams
 }
 
 /// Writes the failed cells with their reasons.

@@ -2,7 +2,9 @@
 
 use super::setting_format;
 use crate::document::{DocumentTable, ReportDocument};
-use crate::number_format::{ABSENT, RateUnit, format_grouped, format_millis, or_absent};
+use crate::number_format::{
+    ABSENT, RateUnit, format_grouped, format_millis, join_parts, non_empty, or_absent,
+};
 use longhaul_analysis::throughput::limiter_text::limiter_label;
 use longhaul_model::report::v1::scan::{ScanCell, ScanConclusion};
 use longhaul_model::units::Bytes;
@@ -18,7 +20,9 @@ pub fn write_probe_table(
     let unit = RateUnit::for_max(greatest.unwrap_or(0));
     let limiter = |cell: &ScanCell| cell.limited_by.map_or(ABSENT, limiter_label);
     let table = DocumentTable::from_rows(own())
-        .number("#", |it| format!("{}{}", it.index + 1, choice_mark(it, conclusion)))
+        .number("#", |it| {
+            format!("{}{}", it.index + 1, setting_format::choice_mark(&it.setting, conclusion))
+        })
         .text("streams x window", |it| setting_format::format_setting(&it.setting))
         .number(unit.name, |it| or_absent(it.goodput_bps, |bps| unit.short(bps)))
         .text("limited by", |it| limiter(it).to_owned())
@@ -34,19 +38,6 @@ pub fn write_probe_table(
     page.faint("* recommended, + highest goodput");
 }
 
-fn choice_mark(cell: &ScanCell, conclusion: &ScanConclusion) -> char {
-    let is = |choice: &Option<longhaul_model::report::v1::scan::SettingChoice>| {
-        choice.as_ref().is_some_and(|c| c.setting == cell.setting)
-    };
-    if is(&conclusion.recommended) {
-        '*'
-    } else if is(&conclusion.best) {
-        '+'
-    } else {
-        ' '
-    }
-}
-
 /// Describes buffers for which a kernel granted less than requested.
 fn describe_clipped_buffers(cell: &ScanCell) -> Option<String> {
     let asked = cell.setting.window_bytes?;
@@ -54,13 +45,9 @@ fn describe_clipped_buffers(cell: &ScanCell) -> Option<String> {
         let granted = granted.filter(|bytes| *bytes < asked)?;
         Some(format!("{name} {}", Bytes(granted)))
     };
-    let parts: Vec<String> = [
+    let parts = [
         less("send buffer", cell.granted_send_bytes),
         less("receive buffer", cell.granted_receive_bytes),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let all = parts.join(", ");
-    (!parts.is_empty()).then(|| format!("got less than requested: {all}"))
+    ];
+    non_empty(join_parts(", ", parts)).map(|all| format!("got less than requested: {all}"))
 }

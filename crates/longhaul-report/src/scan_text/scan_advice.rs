@@ -2,7 +2,9 @@
 
 use super::setting_format;
 use crate::document::ReportDocument;
-use crate::number_format::{RateUnit, count_of, format_micros, format_percent, format_rate};
+use crate::number_format::{
+    RateUnit, count_of, format_micros, format_percent, format_rate, join_parts,
+};
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::scan::{NeededSysctl, ScanConclusion, SettingChoice};
 use longhaul_model::units::{Bytes, Rate};
@@ -90,7 +92,7 @@ fn describe_choice(choice: &SettingChoice, unit: RateUnit) -> String {
         resent.map(|ratio| format!("{} retransmitted", format_percent(ratio))),
         (choice.probes > 1).then(|| format!("median of {probes}")),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    join_parts("; ", parts)
 }
 
 fn compare_choices(other: &SettingChoice, choice: &SettingChoice, unit: RateUnit) -> String {

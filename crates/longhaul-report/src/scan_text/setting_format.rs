@@ -1,7 +1,8 @@
 //! Formatting of settings, time spans and limiters for scans.
 
-use longhaul_model::report::v1::scan::TransferSetting;
-use longhaul_model::units::{Bytes, Rate};
+use crate::number_format::join_parts;
+use longhaul_model::report::v1::scan::{ScanConclusion, SettingChoice, TransferSetting};
+use longhaul_model::units::{Bytes, Rate, count_of};
 
 /// Formats a window: `auto`, `64 KiB`.
 pub fn format_window(bytes: Option<u64>) -> String {
@@ -18,22 +19,32 @@ pub fn format_setting(setting: &TransferSetting) -> String {
         control.cloned(),
         pacing.map(|rate| format!("at {rate}")),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    join_parts(" ", parts)
 }
 
 /// Describes a setting for a sentence: `8 streams, window 1 MiB, bbr`.
 pub fn describe_setting(setting: &TransferSetting) -> String {
-    let mut parts =
-        vec![super::super::number_format::count_of(u64::from(setting.streams), "stream")];
-    parts.push(match setting.window_bytes {
-        Some(bytes) => format!("window {}", Bytes(bytes)),
-        None => "autotuned window".to_owned(),
-    });
-    parts.extend(setting.congestion_control.clone());
-    if let Some(bps) = setting.pacing_bps {
-        parts.push(format!("each paced at {}", Rate::bits_per_second(bps)));
+    let window = setting.window_bytes;
+    let window = window.map_or("autotuned window".to_owned(), |it| format!("window {}", Bytes(it)));
+    let pacing = setting.pacing_bps.map(Rate::bits_per_second);
+    let parts = [
+        Some(count_of(u64::from(setting.streams), "stream")),
+        Some(window),
+        setting.congestion_control.clone(),
+        pacing.map(|rate| format!("each paced at {rate}")),
+    ];
+    join_parts(", ", parts)
+}
+
+/// Returns `*` for the recommended setting, `+` for another one with the highest goodput.
+pub fn choice_mark(setting: &TransferSetting, conclusion: &ScanConclusion) -> char {
+    let is =
+        |choice: &Option<SettingChoice>| choice.as_ref().is_some_and(|c| c.setting == *setting);
+    match (is(&conclusion.recommended), is(&conclusion.best)) {
+        (true, _) => '*',
+        (_, true) => '+',
+        _ => ' ',
     }
-    parts.join(", ")
 }
 
 /// Formats an exact size as options take it: `64M`, `1500`.
@@ -57,7 +68,7 @@ pub fn format_test_command(host: &str, setting: &TransferSetting, forward: bool)
         control.map(|name| format!("-C {name}")),
         setting.pacing_bps.map(|bps| format!("--pacing {bps}")),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    join_parts(" ", parts)
 }
 
 /// Formats a time span: `9.8 s`, `5 min`, `2 h 10 min`.

@@ -39,13 +39,11 @@ Examples:
 const DETAILS: &str = "\
 Capacity is the maximum rate of the narrow link; available bandwidth is the part
 of it that other traffic leaves unused. Both count IP packets with their
-headers, and each has an interval. If a path is too fast for the clocks of these
-hosts, the report says so and gives no number.
+headers, and each has an interval (docs/methods/available-bandwidth.md).
 
-The budget limits the IP bytes and the time from the first probe to the last. It
-is printed before anything is sent, and it is never exceeded. Per direction it
-is 58 kB and 1 s with --light, 64 MB and 3 s with --quick (on most paths less
-than 1 MB are sent), 256 MB and 10 s with --careful.";
+The budget per direction is printed first and never exceeded: 58 kB and 1 s with
+--light, 64 MB and 3 s with --quick (on most paths less than 1 MB are sent),
+256 MB and 10 s with --careful.";
 
 #[derive(Debug, Args)]
 #[command(

@@ -34,16 +34,12 @@ Examples:
 const DETAILS: &str = "\
 One of SRC and DST is a local file or folder, or - for standard input or output.
 The other is HOST:NAME, or [ADDRESS]:NAME for IPv6, where NAME is below a folder
-that the server offers with --files. A folder is copied with its contents. If
-DST is a folder, the copy is placed in it under the name of SRC. Write ./a:b for
-a local file whose name contains a colon.
+that the server offers with --files. If DST is a folder, the copy is placed in
+it under the name of SRC. Write ./a:b for a local file whose name has a colon.
 
-Blocks are authenticated with the key of the session, but not encrypted. The
-checksum of each file (BLAKE3, as printed by b3sum) is compared at the end. The
-same command resumes an interrupted copy.
-
-Streams, window and congestion control are those that `longhaul tune` found for
-this host and direction in the last 30 days, unless options override them.";
+Blocks are authenticated, but not encrypted. The same command resumes an
+interrupted copy. Streams, window and congestion control are those that
+`longhaul tune` found in the last 30 days, unless options override them.";
 
 #[derive(Debug, Args)]
 #[command(

@@ -40,14 +40,11 @@ Examples:
 
 const DETAILS: &str = "\
 Safe, reversible settings are applied until the next boot; a journal keeps the
-previous values. The others are listed as commands to paste, because they may
-disturb other users or cannot be reverted.
+previous values. The others are listed as commands to paste.
 
---prove runs tests before, after, after and before the changes, in each
-direction that they affect. The changes of a direction are kept if they gain 3 %
-beyond the scatter of the runs, or if they remove the window or buffer that was
-the limit; otherwise they are reverted, as they are if the server is lost or
-after Ctrl-C.";
+--prove runs tests before, after, after and before the changes, and reverts the
+changes of each direction unless they gain 3 % beyond the scatter of the runs or
+remove the limit (docs/methods/host-audit.md).";
 
 #[derive(Debug, Args)]
 #[command(

@@ -31,16 +31,13 @@ Examples:
                                    does a scavenger yield to other traffic?";
 
 const DETAILS: &str = "\
-RTT probes are sent every 10 ms before, during and after each load. A load is
-one number of streams at one rate; lists give all combinations, one after
-another. Each load is archived as a run of its own.
+A load is one number of streams at one rate; lists give all combinations. Each
+load is archived as a run of its own.
 
-With --competitor, a plain stream in a session of its own runs during every
-load, and alone before the first and after the last load. The share of its rate
-that it keeps shows how much the load leaves to other traffic. With --scavenger,
-every load runs twice: with a plain sender, and with a scavenger, which marks
-its packets as lower effort (LE, RFC 8622) and keeps the queueing delay below a
-quarter of the RTT (5 to 25 ms).";
+With --competitor, a plain stream in a session of its own shows how much the
+load leaves to other traffic. With --scavenger, every load runs twice: with a
+plain sender, and with a scavenger, which marks its packets as lower effort (LE,
+RFC 8622) and keeps the queueing delay low (docs/methods/load.md).";
 
 #[derive(Debug, Args)]
 #[command(

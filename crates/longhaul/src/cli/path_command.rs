@@ -44,15 +44,9 @@ const DETAILS: &str = "\
 HOST can be any host. If `longhaul serve` runs there, RTT and route are also
 measured from the server to this host.
 
-Probes use ICMP by default. Unprivileged users can send it if the kernel allows
-it (net.ipv4.ping_group_range); otherwise UDP is used, and the report says so.
-TCP probes need privileges.
-
---load sends bulk data to the host, which must run `longhaul serve`, and probes
-every hop once per second before, during and after the load.
-
---watch traces the path once per second, and prints the table of each round below
-the last one if standard output is not a terminal.
+Unprivileged users can send ICMP if the kernel allows it
+(net.ipv4.ping_group_range); otherwise UDP is used, and the report says so. TCP
+probes need privileges.
 
 AS numbers and locations come from databases in MaxMind's format, such as
 GeoLite2-ASN.mmdb, in the folder `address-data` next to the archive. The only

@@ -41,16 +41,8 @@ Linux limits --window to net.core.rmem_max and net.core.wmem_max; the report
 shows what was granted. Without it the kernel autotunes the buffers, which is
 best on most hosts.
 
-Goodput is the payload that reached the memory of the receiving program. With
---wire the receiver's kernel discards the payload, which shows what path and
-network stack can do.
-
 An iperf3 server is detected automatically unless a token is given, because
-iperf3 cannot prove that it knows the token. docs/iperf3.md lists what an iperf3
-server does not support or report.
-
-If a run cannot be archived, the result is shown with the caveat `not_archived`,
-and the exit code does not change.";
+iperf3 cannot prove that it knows the token (docs/iperf3.md).";
 
 /// In which shape a run is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

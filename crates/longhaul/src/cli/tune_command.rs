@@ -52,18 +52,17 @@ Examples:
                                         also write a CSV table and a heat map";
 
 const DETAILS: &str = "\
-A guided search determines what limited each probe and changes only that:
-window, streams, congestion control or pacing. It ends when no further gain is
-expected, or before it would exceed its budget, which is printed first. The
-result is the smallest setting within 3 % of the best.
+A guided search determines what limited each probe and changes only that. It
+ends when no further gain is expected, or before it would exceed its budget,
+which is printed first. The result is the smallest setting within 3 % of the
+best (docs/methods/tune.md).
 
 Lists are separated by commas; a range doubles (1-32) or steps (4-32/4). The
 window `auto` is autotuned by the kernel; the congestion control `default` is
 the sender's default.
 
-Every probe is archived as a run of its own. If a scan is interrupted by Ctrl-C,
-a crash or a lost server, the same command resumes it within a day. The result
-is remembered for the path, and a later search starts from it.";
+The same command resumes an interrupted scan within a day. The result is
+remembered for the path, and a later search starts from it.";
 
 #[derive(Debug, Args)]
 #[command(

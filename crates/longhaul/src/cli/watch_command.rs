@@ -26,19 +26,11 @@ Examples:
 
 const DETAILS: &str = "\
 The agent measures until it is stopped, detects lasting changes and their
-causes, sends notifications, and serves a web page at the address `listen`. It
-logs one line per result and per event.
+causes, sends notifications, and serves a web page at the address `listen`.
+--check reports all errors at once, or the targets, runs and bytes per day.
 
-SIGHUP reloads the file; an invalid file changes nothing. After SIGTERM or
-Ctrl-C the agent starts no more runs and waits up to a minute for those in
-progress; a second signal stops it immediately.
-
---check reports all errors at once, with line, key and correction. For a valid
-file it prints the targets, runs and bytes per day, the busiest host, interface
-or link, and the longest round. Bytes are the maximum that runs may send at the
-declared rates (1 Gbit/s if none is declared).
-
-docs/watch-file.md documents the file; contrib/watch.toml is an example.";
+docs/watch-file.md documents the file and the signals; contrib/watch.toml is an
+example.";
 
 #[derive(Debug, Args)]
 #[command(

@@ -208,7 +208,7 @@ fn what_cannot_be_understood_says_what_would_be() {
         (&["case", "cesnet", "--before", "1h..2h", "--after", "now"], 2, "is before the start"),
         (&["case", "nobody", "--before", "2003-06-10", "--after", "2003-06-12"], 6, "nobody"),
         (&["case", "--event", "goodput-1"], 6, "cannot find event"),
-        (&["site", "-o", "page.pdf"], 2, ".html, .md, .txt or .json"),
+        (&["site", "-o", "page.pdf"], 2, "ends in .html, .htm, .md"),
         (&["compare", "last", broken], 2, "cannot read reports"),
         (&["compare", "last", "nobody"], 6, "cannot find runs for nobody"),
         (&["compare", "last", "last", "--expect", "change"], 2, "expected a quantity"),

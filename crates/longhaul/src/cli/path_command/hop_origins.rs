@@ -10,7 +10,6 @@ use longhaul_model::report::v1::path::{MissingPart, ObservedRoute, PathObservati
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time to wait for names after the measurement.
@@ -75,10 +74,8 @@ impl HopOrigins {
     }
 }
 
-/// The number of lookup threads; a slow answer blocks one of them.
-const THREADS: usize = 8;
-/// The maximum number of addresses per run; a route with all alternatives has fewer.
-const MAX_ADDRESSES: usize = 1024;
+/// The maximum number of addresses per run, each with a thread; most routes have fewer.
+const MAX_ADDRESSES: usize = 256;
 /// The maximum length of a DNS name.
 const MAX_NAME_LENGTH: usize = 253;
 
@@ -87,7 +84,8 @@ type ReverseResolver = fn(IpAddr) -> Option<String>;
 
 /// The reverse lookups of one run.
 pub struct ReverseLookups {
-    queue: Sender<IpAddr>,
+    resolver: ReverseResolver,
+    tell: Sender<(IpAddr, Option<String>)>,
     answers: Receiver<(IpAddr, Option<String>)>,
     wanted: bool,
     requested: HashSet<IpAddr>,
@@ -95,38 +93,27 @@ pub struct ReverseLookups {
 }
 
 impl ReverseLookups {
-    /// Starts the threads. No name is looked up if `wanted` is false.
+    /// No name is looked up if `wanted` is false.
     pub fn new(wanted: bool) -> ReverseLookups {
         ReverseLookups::with_resolver(resolve_by_system, wanted)
     }
 
     fn with_resolver(resolver: ReverseResolver, wanted: bool) -> ReverseLookups {
-        let (queue, waiting) = channel::<IpAddr>();
         let (tell, answers) = channel();
-        let waiting = Arc::new(Mutex::new(waiting));
-        for _ in 0..if wanted { THREADS } else { 0 } {
-            let (waiting, tell) = (Arc::clone(&waiting), tell.clone());
-            let next = move || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            std::thread::spawn(move || {
-                // The run is over when either channel is closed.
-                while let Ok(address) = next() {
-                    let name = resolver(address).filter(|name| is_plausible_name(name));
-                    if tell.send((address, name)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
         let (requested, names) = (HashSet::new(), HashMap::new());
-        ReverseLookups { queue, answers, wanted, requested, names }
+        ReverseLookups { resolver, tell, answers, wanted, requested, names }
     }
 
-    /// Requests the name once, without waiting.
+    /// Requests the name once, without waiting. A slow answer blocks only its own thread.
     pub fn request(&mut self, address: IpAddr) {
         let room = self.requested.len() < MAX_ADDRESSES;
         if self.wanted && room && self.requested.insert(address) {
-            // The threads live as long as this end of the queue.
-            let _ = self.queue.send(address);
+            let (tell, resolver) = (self.tell.clone(), self.resolver);
+            std::thread::spawn(move || {
+                let name = resolver(address).filter(|name| is_plausible_name(name));
+                // After the run, nobody reads the answer.
+                let _ = tell.send((address, name));
+            });
         }
     }
 
