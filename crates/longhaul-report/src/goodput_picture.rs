@@ -96,6 +96,6 @@ mod tests {
 
     #[test]
     fn what_moved_at_all_is_seen() {
-        assert_eq!(draw_blocks(&[0.0, 0.001, 0.5, 1.0]), " ▁▄█");
+        assert_eq!(draw_blocks(&[0.0, 0.001, 0.5, 1.0]), "·▁▄█");
     }
 }

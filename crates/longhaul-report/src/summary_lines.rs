@@ -2,6 +2,7 @@
 
 use crate::number_format::{count_of, format_millis, format_percent, format_rate, or_absent};
 use crate::text_page::TextPage;
+use anstyle::Style;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_history::event::format_quantity;
 use longhaul_model::report::v1::available::AvailableEstimate;
@@ -20,7 +21,7 @@ pub fn format_measurement(measure: &str, from: &str, to: &str) -> String {
 /// Formats a text after its time, wrapped and aligned.
 pub fn format_timed_line(time: &str, text: &str) -> String {
     let mut page = TextPage::default();
-    page.hanging_paragraph(&format!("{time} "), text);
+    page.hanging_paragraph(&format!("{time} "), text, Style::new());
     page.finish()
 }
 

@@ -43,12 +43,7 @@ impl TextPage {
     }
 
     /// Writes a wrapped paragraph after `first`, with later lines indented by its width.
-    pub fn hanging_paragraph(&mut self, first: &str, text: &str) {
-        self.hanging_paragraph_styled(first, text, Style::new());
-    }
-
-    /// Writes a hanging paragraph entirely in `style`.
-    pub fn hanging_paragraph_styled(&mut self, first: &str, text: &str, style: Style) {
+    pub fn hanging_paragraph(&mut self, first: &str, text: &str, style: Style) {
         let indent = first.chars().count();
         for (number, part) in wrap_text(text, WIDTH - indent).iter().enumerate() {
             let head = if number == 0 { first } else { "" };

@@ -33,7 +33,7 @@ pub fn write_plain_text(document: &ReportDocument) -> String {
     }
     if !document.foot.is_empty() {
         page.blank();
-        page.hanging_paragraph_styled("", &sanitize(&document.foot), FAINT);
+        page.hanging_paragraph("", &sanitize(&document.foot), FAINT);
     }
     page.finish()
 }
@@ -51,7 +51,7 @@ fn write_title(page: &mut TextPage, document: &ReportDocument) {
     }
     for (text, style) in [(title, STRONG), (subtitle, FAINT)] {
         if !text.is_empty() {
-            page.hanging_paragraph_styled("", &text, style);
+            page.hanging_paragraph("", &text, style);
         }
     }
 }
@@ -61,10 +61,10 @@ fn write_part(page: &mut TextPage, part: &DocumentPart) {
         DocumentPart::Gap => page.blank(),
         DocumentPart::Heading(_, text) => {
             page.blank();
-            page.hanging_paragraph_styled("", &sanitize(text), STRONG);
+            page.hanging_paragraph("", &sanitize(text), STRONG);
         }
         DocumentPart::Text { lead, text, style } => {
-            page.hanging_paragraph_styled(&sanitize(lead), &sanitize(text), *style);
+            page.hanging_paragraph(&sanitize(lead), &sanitize(text), *style);
         }
         DocumentPart::Fact { label, value, style } => {
             page.label_line_styled(&sanitize(label), &sanitize(value), *style);
@@ -99,7 +99,7 @@ fn write_table(page: &mut TextPage, table: &DocumentTable) {
             page.line(&format_row(table, &row, (&widths, gap)));
         }
         for (_, text) in table.details.iter().filter(|(row, _)| *row == place) {
-            page.hanging_paragraph_styled(DETAIL_INDENT, &sanitize(text), FAINT);
+            page.hanging_paragraph(DETAIL_INDENT, &sanitize(text), FAINT);
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn build_end(ways: &[DirectionView]) -> Value {
     }
     if let Some(way) = ways.first() {
         end.insert("cpu_utilization_percent".to_owned(), build_cpu_utilization(way));
-        for (name, side) in [("sender", sender_end as EndSelector), ("receiver", receiver_end)] {
+        for (name, side) in [("sender", SENDER), ("receiver", RECEIVER)] {
             let mut streams = way.observation.streams.iter().filter(|_| !way.is_udp());
             let control = streams.find_map(|stream| side(stream).congestion_control.as_ref());
             end.insert(format!("{name}_tcp_congestion"), json!(control));
@@ -42,13 +42,8 @@ pub fn build_end(ways: &[DirectionView]) -> Value {
 /// Selects one end of a stream.
 type EndSelector = fn(&ObservedStream) -> &StreamEnd;
 
-fn sender_end(stream: &ObservedStream) -> &StreamEnd {
-    &stream.sender
-}
-
-fn receiver_end(stream: &ObservedStream) -> &StreamEnd {
-    &stream.receiver
-}
+const SENDER: EndSelector = |stream| &stream.sender;
+const RECEIVER: EndSelector = |stream| &stream.receiver;
 
 /// Returns the time from the first byte of any stream to the last of any: a common time for all, so
 /// that rates add up.
@@ -83,8 +78,8 @@ fn build_tcp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
         "mean_rtt": trips.iter().sum::<u64>().checked_div(trips.len() as u64),
     });
     json!({
-        "sender": build_stream_end(way, stream, sender_end, sent),
-        "receiver": build_stream_end(way, stream, receiver_end, Value::Null),
+        "sender": build_stream_end(way, stream, SENDER, sent),
+        "receiver": build_stream_end(way, stream, RECEIVER, Value::Null),
     })
 }
 
@@ -92,7 +87,7 @@ fn build_udp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
     let udp = stream.receiver.udp.unwrap_or_default();
     let late = json!({"out_of_order": udp.out_of_order});
     let more = add_members(build_losses(&udp), late);
-    json!({"udp": build_stream_end(way, stream, sender_end, more)})
+    json!({"udp": build_stream_end(way, stream, SENDER, more)})
 }
 
 fn build_losses(udp: &UdpCounts) -> Value {
@@ -116,14 +111,14 @@ fn build_sums(way: &DirectionView) -> (Value, Value) {
     };
     if way.is_udp() {
         let packets: Option<u64> = streams.iter().map(|s| s.sender.calls).sum();
-        let received = sum(receiver_end, build_losses(&add_up_udp(way)));
-        return (sum(sender_end, json!({"packets": packets})), received);
+        let received = sum(RECEIVER, build_losses(&add_up_udp(way)));
+        return (sum(SENDER, json!({"packets": packets})), received);
     }
     let own = streams.iter().map(|s| Some(last_tcp_info(&s.sender)?.retransmitted_segments));
     let far = &way.observation.ends.sender.protocol;
     let resent = own.sum::<Option<u64>>().filter(|_| !streams.is_empty());
     let resent = resent.or_else(|| far.get(FAR_RETRANSMITS).copied());
-    (sum(sender_end, json!({"retransmits": resent})), sum(receiver_end, Value::Null))
+    (sum(SENDER, json!({"retransmits": resent})), sum(RECEIVER, Value::Null))
 }
 
 /// Adds up counts; jitter is the mean of the streams that have one.

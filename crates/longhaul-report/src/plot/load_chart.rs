@@ -46,8 +46,11 @@ pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
             up,
         }
     };
-    let lines = list_rate_lines(load);
-    let most = lines.iter().flat_map(|line| &line.points).map(|(_, bps)| *bps).fold(0.0, f64::max);
+    let lines = |pick: fn(&LoadPhase) -> Option<&LoadFlow>| -> Vec<Vec<(u64, f64)>> {
+        observation.phases.iter().filter_map(pick).map(rate_steps).collect()
+    };
+    let (own, other) = (lines(|phase| phase.load.as_ref()), lines(|it| it.competitor.as_ref()));
+    let most = own.iter().chain(&other).flatten().map(|(_, bps)| *bps).fold(0.0, f64::max);
     let goodput = panel(0, AxisScale::rates("goodput", most));
     let most_ns = observation.probes.iter().filter_map(|probe| probe.echo.rtt_ns).max();
     let rtt = panel(1, AxisScale::from_zero("RTT, ms", most_ns.unwrap_or(0) as f64, 1e6));
@@ -58,7 +61,9 @@ pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
         panel.draw_values(&mut sheet);
     }
     draw_load_names(&mut sheet, load, &goodput);
-    draw_goodput(&mut sheet, &goodput, &lines);
+    draw_goodput(&mut sheet, &goodput, &own, LOAD);
+    draw_goodput(&mut sheet, &goodput, &other, OTHER);
+    draw_legend(&mut sheet, goodput.to.0, !other.is_empty());
     draw_round_trips(&mut sheet, &rtt, load);
     rtt.draw_labels_below(&mut sheet);
     sheet
@@ -81,30 +86,22 @@ fn draw_load_names(sheet: &mut FigureSheet, load: &LoadReport, panel: &ChartPane
     }
 }
 
-/// The rate of a load or of its competitor over time.
-struct RateLine {
-    points: Vec<(u64, f64)>,
+/// Draws the rates of loads, or of their competitors.
+fn draw_goodput(
+    sheet: &mut FigureSheet,
+    panel: &ChartPanel,
+    lines: &[Vec<(u64, f64)>],
     ink: InkColour,
-}
-
-fn list_rate_lines(load: &LoadReport) -> Vec<RateLine> {
-    let line = |flow: &LoadFlow, ink| RateLine { points: rate_steps(flow), ink };
-    let lines_of = |phase: &LoadPhase| {
-        let (own, other) = (phase.load.as_ref(), phase.competitor.as_ref());
-        let own = own.map(|flow| line(flow, LOAD));
-        own.into_iter().chain(other.map(|flow| line(flow, OTHER))).collect::<Vec<_>>()
-    };
-    load.observation.phases.iter().flat_map(lines_of).collect()
-}
-
-fn draw_goodput(sheet: &mut FigureSheet, panel: &ChartPanel, lines: &[RateLine]) {
-    for line in lines.iter().filter(|line| line.points.len() > 1) {
-        let points = line.points.iter().map(|(us, bps)| panel.at(*us as f64, *bps));
-        sheet.line(&points.collect::<Vec<_>>(), line.ink, 2.0);
+) {
+    for line in lines.iter().filter(|line| line.len() > 1) {
+        let points = line.iter().map(|(us, bps)| panel.at(*us as f64, *bps));
+        sheet.line(&points.collect::<Vec<_>>(), ink, 2.0);
     }
-    let mut x = panel.to.0 - 8.0;
+}
+
+fn draw_legend(sheet: &mut FigureSheet, right: f64, competes: bool) {
+    let mut x = right - 8.0;
     let y = HEAD - 4.0;
-    let competes = lines.iter().any(|line| line.ink == OTHER);
     for (name, ink, there) in [("competitor", OTHER, competes), ("load", LOAD, true)] {
         if there {
             sheet.label((x, y), name, TextAnchor::Right);

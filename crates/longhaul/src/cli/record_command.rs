@@ -10,7 +10,6 @@ use crate::cli::capture_command::capture_files::far_capture_path;
 use crate::cli::report_command::report_output;
 use crate::cli::{capture_command, command_output, path_command, report_archiving, test_command};
 use crate::command_failure::{BUG, CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
-use bundle_contents::BundleContents;
 use clap::error::Error;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use jiff::Timestamp;
@@ -263,8 +262,7 @@ fn write_bundle(
         PathBuf::from(format!("record-{id}"))
     });
     let mut folder = BundleFolder::begin(&place)?;
-    let contents = BundleContents { record: &record, evidence, attached: &args.attach };
-    bundle_contents::write_bundle_files(&mut folder, &contents)?;
+    bundle_contents::write_bundle_files(&mut folder, &record, evidence, &args.attach)?;
     let files = folder.finish(inputs.signer.as_ref())?;
     let document = build_record_document(&record, &place, files.len());
     report_output::write_report(written, &record, &document)?;

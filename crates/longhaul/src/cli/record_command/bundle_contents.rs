@@ -19,21 +19,17 @@ use std::path::{Path, PathBuf};
 const PAGE: &str = "index.html";
 const COMMANDS: &str = "command lines";
 
-/// The content of a bundle.
-pub struct BundleContents<'a> {
-    pub record: &'a SpeedRecord,
-    pub evidence: &'a RecordEvidence,
-    pub attached: &'a [PathBuf],
-}
-
+/// Writes all files of a bundle.
 pub fn write_bundle_files(
     folder: &mut BundleFolder,
-    of: &BundleContents,
+    record: &SpeedRecord,
+    evidence: &RecordEvidence,
+    attached: &[PathBuf],
 ) -> Result<(), CommandFailure> {
     let mut writer = BundleWriter { folder, chapters: Vec::new() };
-    writer.add_json(RECORD, "the record: figures, legs, rules", of.record)?;
+    writer.add_json(RECORD, "the record: figures, legs, rules", record)?;
     let mut drawing = None;
-    match &of.evidence.runs.transfer {
+    match &evidence.runs.transfer {
         RecordTransfer::Measured(run) => {
             writer.add_measured(run)?;
             let svg = plot::draw_goodput_chart(run).svg();
@@ -43,25 +39,25 @@ pub fn write_bundle_files(
         }
         RecordTransfer::Imported(run) => writer.add_imported(run)?,
     }
-    if let Some(path) = &of.evidence.runs.path {
+    if let Some(path) = &evidence.runs.path {
         writer.add_json("path.json", "the path measurement as archived", path)?;
         let text = unstyled_text(&path_text::build_path_document(path));
         writer.add_chapter("path.txt", "routes in both directions, path MTU", text)?;
     }
-    if let Some(read) = &of.evidence.host {
+    if let Some(read) = &evidence.host {
         writer.add_json("host-initiator.json", "readings of the initiator's host", read)?;
     }
-    for RecordCapture { role, file, text, .. } in &of.evidence.captures {
+    for RecordCapture { role, file, text, .. } in &evidence.captures {
         let about = format!("packets of the transfer at the {role}");
         writer.folder.copy(&format!("capture-{role}.pcapng"), &about, file)?;
         let about = format!("analysis and first packets of the capture at the {role}");
         let text = strip_str(text).to_string();
         writer.add_chapter(&format!("capture-{role}.txt"), &about, text)?;
     }
-    copy_attachments(writer.folder, of)?;
+    copy_attachments(writer.folder, attached)?;
     let html = record_page::build_record_page(&record_page::RecordPageParts {
-        record: of.record,
-        runs: (of.evidence.runs.transfer.run(), of.evidence.runs.path.as_ref()),
+        record,
+        runs: (evidence.runs.transfer.run(), evidence.runs.path.as_ref()),
         chapters: writer.chapters,
         drawing,
         files: writer.folder.files(),
@@ -126,8 +122,8 @@ impl BundleWriter<'_> {
 }
 
 /// Copies attachments under generated names.
-fn copy_attachments(folder: &mut BundleFolder, of: &BundleContents) -> Result<(), CommandFailure> {
-    for (file, number) in of.attached.iter().zip(1..) {
+fn copy_attachments(folder: &mut BundleFolder, attached: &[PathBuf]) -> Result<(), CommandFailure> {
+    for (file, number) in attached.iter().zip(1..) {
         let given = file.file_name().unwrap_or_default().to_string_lossy();
         let about = format!("attached: {}", sanitize_line(&given, 80));
         folder.copy(&attachment_name(number, file), &about, file)?;
