@@ -6,7 +6,7 @@ mod flow_text;
 mod packet_lines;
 
 use crate::document::ReportDocument;
-use crate::number_format::{count_of, format_grouped, format_micros};
+use crate::number_format::{count_of, format_grouped, format_micros, format_percent, join_parts};
 use crate::style::CAVEAT;
 use longhaul_model::sanitize::sanitize_line;
 pub use packet_lines::build_packet_document;
@@ -16,7 +16,6 @@ use longhaul_model::report::v1::capture::{
 };
 use longhaul_model::report::v1::observation::{EndObservation, ThroughputObservation};
 use longhaul_model::units::Bytes;
-use std::fmt::Write;
 
 /// The maximum number of flows shown; `--json` has all.
 const MAX_FLOWS: usize = 32;
@@ -38,24 +37,17 @@ pub fn write_captures(page: &mut ReportDocument, observation: &ThroughputObserva
 }
 
 fn describe_capture(capture: &CaptureResult, whose: &str) -> String {
-    let file = capture.file.as_deref().map(sanitize_shown);
-    let mut text = format!(
-        "{}: {}",
-        file.as_deref().unwrap_or("no file"),
-        count_of(capture.packets, "packet")
-    );
-    if capture.limited {
-        text.push_str(" (the limit)");
-    }
-    if let Some(dropped) = capture.dropped_packets.filter(|dropped| *dropped > 0) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ", {} dropped", format_grouped(dropped));
-    }
-    if let (Some(cpu), Some(time)) = (capture.cpu_us, capture.duration_us.filter(|us| *us > 0)) {
-        let share = super::number_format::format_percent(cpu as f64 / time as f64);
-        let _ = write!(text, ", {share} of a core");
-    }
-    format!("{text}, {whose}")
+    let file = capture.file.as_deref().map_or("no file".to_owned(), sanitize_shown);
+    let limit = if capture.limited { " (the limit)" } else { "" };
+    let dropped = capture.dropped_packets.filter(|dropped| *dropped > 0);
+    let cpu = capture.cpu_us.zip(capture.duration_us.filter(|us| *us > 0));
+    let parts = [
+        Some(format!("{file}: {}{limit}", count_of(capture.packets, "packet"))),
+        dropped.map(|dropped| format!("{} dropped", format_grouped(dropped))),
+        cpu.map(|(cpu, us)| format!("{} of a core", format_percent(cpu as f64 / us as f64))),
+        Some(whose.to_owned()),
+    ];
+    join_parts(", ", parts)
 }
 
 /// Renders the analysis of a capture file.
@@ -95,35 +87,32 @@ fn describe_format(reading: &CaptureReading) -> String {
 
 fn describe_interface(interface: &CaptureInterface) -> String {
     let name = interface.name.as_deref().map_or("unnamed".to_owned(), sanitize_shown);
-    let mut parts = vec![name];
-    let snap = interface.snap_bytes;
-    parts.extend(snap.map(|snap| format!("snap length {}", Bytes(u64::from(snap)))));
-    let dropped = interface.dropped_packets;
-    parts.extend(dropped.map(|dropped| format!("{} dropped", format_grouped(dropped))));
     let filter = interface.filter.as_deref().map(sanitize_shown);
-    parts.extend(filter.map(|filter| format!("filter: {filter}")));
-    parts.join(", ")
+    let parts = [
+        Some(name),
+        interface.snap_bytes.map(|snap| format!("snap length {}", Bytes(snap.into()))),
+        interface.dropped_packets.map(|count| format!("{} dropped", format_grouped(count))),
+        filter.map(|filter| format!("filter: {filter}")),
+    ];
+    join_parts(", ", parts)
 }
 
 fn describe_packets(reading: &CaptureReading) -> String {
-    let mut text = format!(
-        "{} in {}, {}",
-        format_grouped(reading.packets),
-        format_micros(reading.duration_us),
-        count_of(reading.flows.len() as u64, "flow")
-    );
-    if let Some(started) = &reading.started_at {
-        let _ = write!(text, ", from {started}");
-    }
-    for (count, what) in [
-        (reading.other_packets, "not TCP or UDP over IP"),
-        (reading.left_out_packets, "in flows beyond the limit"),
-    ] {
-        if count > 0 {
-            let _ = write!(text, "; {} {what}", format_grouped(count));
-        }
-    }
-    text
+    let started = reading.started_at.as_ref().map(|started| format!(", from {started}"));
+    let some =
+        |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", format_grouped(count)));
+    let parts = [
+        Some(format!(
+            "{} in {}, {}{}",
+            format_grouped(reading.packets),
+            format_micros(reading.duration_us),
+            count_of(reading.flows.len() as u64, "flow"),
+            started.unwrap_or_default()
+        )),
+        some(reading.other_packets, "not TCP or UDP over IP"),
+        some(reading.left_out_packets, "in flows beyond the limit"),
+    ];
+    join_parts("; ", parts)
 }
 
 /// Describes the variety of the payload (rule 6 of the Land Speed Record: identical packets would

@@ -57,17 +57,19 @@ fn format_source(typed: &str) -> String {
 
 fn describe_setting(report: &CopyReport) -> String {
     let plan = &report.plan;
-    let mut parts = vec![count_of(u64::from(plan.streams), "stream")];
-    parts.extend(plan.window_bytes.map(|bytes| format!("{} buffers", Bytes(bytes))));
-    parts.extend(plan.congestion_control.as_deref().map(sanitize_shown));
     let from = match plan.setting_from.as_str() {
         "tune" => "tuned",
         "option" => "as requested",
         _ => "defaults",
     };
-    parts.push(from.to_owned());
-    parts.extend(plan.direct.then(|| "direct I/O".to_owned()));
-    parts.join(", ")
+    let parts = [
+        Some(count_of(u64::from(plan.streams), "stream")),
+        plan.window_bytes.map(|bytes| format!("{} buffers", Bytes(bytes))),
+        plan.congestion_control.as_deref().map(sanitize_shown),
+        Some(from.to_owned()),
+        plan.direct.then(|| "direct I/O".to_owned()),
+    ];
+    join_parts(", ", parts)
 }
 
 fn write_result(page: &mut ReportDocument, report: &CopyReport) {
@@ -102,14 +104,11 @@ fn describe_sent(report: &CopyReport) -> String {
 
 fn describe_times(report: &CopyReport) -> String {
     let (seen, analysis) = (&report.observation, &report.analysis);
-    let mut text =
-        format!("setup {}, data {}", format_micros(seen.setup_us), format_micros(seen.data_us));
-    if let (Some(startup), Some(bps)) = (analysis.startup_us, analysis.asymptotic_bps) {
-        let start =
-            format!("; model: startup {}, then {}", format_micros(startup), format_rate(bps));
-        text.push_str(&start);
-    }
-    text
+    let (setup, data) = (format_micros(seen.setup_us), format_micros(seen.data_us));
+    let model = analysis.startup_us.zip(analysis.asymptotic_bps).map(|(startup, bps)| {
+        format!("model: startup {}, then {}", format_micros(startup), format_rate(bps))
+    });
+    join_parts("; ", [Some(format!("setup {setup}, data {data}")), model])
 }
 
 fn write_time_split(page: &mut ReportDocument, split: &CopyTimeSplit) {

@@ -2,7 +2,7 @@
 
 use crate::document::{DocumentTable, ReportDocument, left, right};
 use crate::number_format::{
-    ABSENT, count_of, format_grouped, format_micros, format_percent, or_absent,
+    ABSENT, count_of, format_grouped, format_micros, format_percent, join_parts, or_absent,
 };
 use longhaul_model::report::v1::analysis::{RunTotals, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{EndObservation, ThroughputObservation};
@@ -52,25 +52,22 @@ fn describe_delivery(totals: &RunTotals) -> String {
 
 fn write_segments(page: &mut ReportDocument, totals: &RunTotals) {
     if let Some(sent) = totals.data_segments_sent {
-        let mean = totals.mean_segment_bytes;
-        let mean = mean.map_or_else(String::new, |mean| format!(", mean {mean} B"));
-        let again = match totals.retransmitted_segments {
-            Some(again) if again > 0 && sent > 0 => format!(
-                ", {} ({})",
-                count_of(again, "retransmit"),
-                format_percent(again as f64 / sent as f64)
-            ),
-            Some(again) => format!(", {}", count_of(again, "retransmit")),
-            None => String::new(),
+        let resent = |again: u64| {
+            let share = format_percent(again as f64 / sent.max(1) as f64);
+            let share = if again > 0 { format!(" ({share})") } else { String::new() };
+            format!("{}{share}", count_of(again, "retransmit"))
         };
-        let sent = count_of(sent, "data segment");
-        page.fact("segments", format!("{sent}{mean}{again}"));
+        let parts = [
+            Some(count_of(sent, "data segment")),
+            totals.mean_segment_bytes.map(|mean| format!("mean {mean} B")),
+            totals.retransmitted_segments.map(resent),
+        ];
+        page.fact("segments", join_parts(", ", parts));
     }
     if let Some(loss) = totals.loss_ratio {
-        let jitter = totals.jitter_us.map(format_micros);
-        let jitter = jitter.map_or_else(String::new, |jitter| format!(", jitter {jitter}"));
-        let lost = format_percent(loss);
-        page.fact("lost", format!("{lost} of datagrams{jitter}"));
+        let lost = format!("{} of datagrams", format_percent(loss));
+        let jitter = totals.jitter_us.map(|us| format!("jitter {}", format_micros(us)));
+        page.fact("lost", join_parts(", ", [Some(lost), jitter]));
     }
 }
 

@@ -74,7 +74,7 @@ fn summarize_scan(report: &ScanReport) -> String {
 }
 
 /// Describes why the scan ended.
-fn describe_stop(report: &ScanReport) -> String {
+fn describe_stop(report: &ScanReport) -> &str {
     match report.analysis.stopped_by.as_str() {
         "settled" => "no untried setting is expected to be faster",
         "grid_done" => "all cells are measured",
@@ -88,5 +88,4 @@ fn describe_stop(report: &ScanReport) -> String {
         "shaped" => "a shaper limits the rate: no setting exceeds it",
         other => other,
     }
-    .to_owned()
 }

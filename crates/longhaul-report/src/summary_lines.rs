@@ -1,6 +1,8 @@
 //! Reports and events in one line each.
 
-use crate::number_format::{count_of, format_millis, format_percent, format_rate, or_absent};
+use crate::number_format::{
+    count_of, format_millis, format_percent, format_rate, join_parts, or_absent,
+};
 use crate::text_page::TextPage;
 use anstyle::Style;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
@@ -62,21 +64,15 @@ fn summarize_scan(report: &ScanReport) -> String {
 
 fn summarize_path(report: &PathReport) -> String {
     let rtt = report.analysis.rtt.filter(|rtt| rtt.answered > 0);
-    let rtt = rtt.map_or_else(
-        || "no answer".to_owned(),
-        |rtt| {
-            let lost = if rtt.loss_ratio > 0.0 {
-                format!(", {} lost", format_percent(rtt.loss_ratio))
-            } else {
-                String::new()
-            };
-            format!("RTT {} ms{lost}", format_millis(rtt.min_ns / 1000))
-        },
-    );
-    match &report.observation.route {
-        Some(route) => format!("{rtt}, {}", count_of(route.hops.len() as u64, "hop")),
-        None => rtt,
-    }
+    let loss = rtt.map(|rtt| rtt.loss_ratio).filter(|ratio| *ratio > 0.0);
+    let rtt = rtt.map(|rtt| format!("RTT {} ms", format_millis(rtt.min_ns / 1000)));
+    let hops = report.observation.route.as_ref().map(|route| route.hops.len() as u64);
+    let parts = [
+        Some(rtt.unwrap_or_else(|| "no answer".to_owned())),
+        loss.map(|ratio| format!("{} lost", format_percent(ratio))),
+        hops.map(|hops| count_of(hops, "hop")),
+    ];
+    join_parts(", ", parts)
 }
 
 fn summarize_available(report: &AvailableReport) -> String {

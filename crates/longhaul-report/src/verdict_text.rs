@@ -51,18 +51,12 @@ pub fn write_result(
 }
 
 fn describe_ramp(analysis: &ThroughputAnalysis) -> String {
-    match (analysis.ramp_us, analysis.steady) {
-        (Some(ramp), Some(steady)) => format!(
-            "{} until steady; steady for {}",
-            format_micros(ramp),
-            format_micros(steady.to_us.saturating_sub(steady.from_us))
-        ),
-        (None, Some(steady)) => format!(
-            "none detected; steady for {}",
-            format_micros(steady.to_us.saturating_sub(steady.from_us))
-        ),
-        _ => "the run ended before the rate was steady".to_owned(),
-    }
+    let Some(steady) = analysis.steady else {
+        return "the run ended before the rate was steady".to_owned();
+    };
+    let ramp = analysis.ramp_us.map(|ramp| format!("{} until steady", format_micros(ramp)));
+    let ramp = ramp.unwrap_or_else(|| "none detected".to_owned());
+    format!("{ramp}; steady for {}", format_micros(steady.to_us.saturating_sub(steady.from_us)))
 }
 
 fn format_rtt_spread(rtt: LoadedRtt) -> String {

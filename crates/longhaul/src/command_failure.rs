@@ -19,6 +19,7 @@ use longhaul_report::style::{ERROR, FAINT, HINT, paint};
 use longhaul_store::StoreError;
 use std::error::Error;
 use std::io;
+use std::process::ExitCode;
 
 /// Success.
 const DONE: u8 = 0;
@@ -181,6 +182,11 @@ impl From<io::Error> for CommandFailure {
         }
         .cause(&error)
     }
+}
+
+/// Returns the exit code of a check or an expectation.
+pub fn met_exit_code(is_met: bool) -> ExitCode {
+    if is_met { ExitCode::SUCCESS } else { ExitCode::from(EXPECTATION_MISSED) }
 }
 
 /// Reports a panic as a bug, with the data for a bug report. The exit code is [`BUG`].

@@ -1,12 +1,13 @@
 //! One flow of a capture as text.
 
 use crate::document::ReportDocument;
-use crate::number_format::{count_of, format_grouped, format_micros, format_millis, or_absent};
+use crate::number_format::{
+    count_of, format_grouped, format_micros, format_millis, join_parts, non_empty, or_absent,
+};
 use longhaul_model::report::v1::capture::{
     CapturedFlow, CapturedRtt, FlowDirection, HandshakeOffer, TcpFlowDirection, TcpHandshake,
 };
 use longhaul_model::units::Bytes;
-use std::fmt::Write;
 
 pub fn write_flow(page: &mut ReportDocument, flow: &CapturedFlow) {
     page.heading(3, format!("{} {} > {}", flow.protocol, flow.opener, flow.listener));
@@ -50,10 +51,7 @@ fn write_handshake(page: &mut ReportDocument, handshake: &TcpHandshake) {
     let time =
         |us: Option<u64>, what: &str| us.map(|us| format!("{what} after {} ms", format_millis(us)));
     let times = [time(handshake.answered_us, "SYN-ACK"), time(handshake.acknowledged_us, "ACK")];
-    let times: Vec<String> = times.into_iter().flatten().collect();
-    if !times.is_empty() {
-        page.fact("handshake", times.join(", "));
-    }
+    page.facts("handshake", non_empty(join_parts(", ", times)));
 }
 
 fn describe_offer(offer: &HandshakeOffer) -> String {
@@ -68,23 +66,19 @@ fn describe_offer(offer: &HandshakeOffer) -> String {
         has(offer.ecn, "ECN"),
         Some(format!("window {}", Bytes(u64::from(offer.window_bytes)))),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    join_parts(", ", parts)
 }
 
 fn write_flow_direction(page: &mut ReportDocument, label: &str, way: &FlowDirection) {
-    let mut text =
-        format!("{}, {} of payload", count_of(way.packets, "packet"), Bytes(way.payload_bytes));
-    if way.largest_payload_bytes > 0 {
-        let _ = write!(
-            text,
-            " (up to {} B each)",
-            format_grouped(u64::from(way.largest_payload_bytes))
-        );
-    }
-    if way.marked_packets > 0 {
-        let _ = write!(text, ", {} ECN-marked", format_grouped(way.marked_packets));
-    }
-    page.fact(label, &text);
+    let largest = u64::from(way.largest_payload_bytes);
+    let each = (largest > 0).then(|| format!(" (up to {} B each)", format_grouped(largest)));
+    let marked = way.marked_packets;
+    let parts = [
+        Some(count_of(way.packets, "packet")),
+        Some(format!("{} of payload{}", Bytes(way.payload_bytes), each.unwrap_or_default())),
+        (marked > 0).then(|| format!("{} ECN-marked", format_grouped(marked))),
+    ];
+    page.fact(label, join_parts(", ", parts));
     if let Some(tcp) = &way.tcp {
         page.fact("", describe_retransmits(tcp));
         page.fact("", describe_windows(tcp));
@@ -93,33 +87,26 @@ fn write_flow_direction(page: &mut ReportDocument, label: &str, way: &FlowDirect
 }
 
 fn describe_retransmits(tcp: &TcpFlowDirection) -> String {
-    let mut parts = vec![
-        format!(
-            "{} retransmitted ({})",
-            count_of(tcp.retransmitted_packets, "packet"),
-            Bytes(tcp.retransmitted_bytes)
-        ),
-        format!("{} reordered", format_grouped(tcp.reordered_packets)),
-        count_of(tcp.duplicate_ack_packets, "duplicate ACK"),
+    let (again, bytes) = (tcp.retransmitted_packets, Bytes(tcp.retransmitted_bytes));
+    let parts = [
+        Some(format!("{} retransmitted ({bytes})", count_of(again, "packet"))),
+        Some(format!("{} reordered", format_grouped(tcp.reordered_packets))),
+        Some(count_of(tcp.duplicate_ack_packets, "duplicate ACK")),
+        (tcp.unseen_bytes > 0).then(|| format!("{} not captured", Bytes(tcp.unseen_bytes))),
     ];
-    if tcp.unseen_bytes > 0 {
-        parts.push(format!("{} not captured", Bytes(tcp.unseen_bytes)));
-    }
-    parts.join(", ")
+    join_parts(", ", parts)
 }
 
 fn describe_windows(tcp: &TcpFlowDirection) -> String {
     let bytes = |bytes: Option<u64>| or_absent(bytes, |bytes| Bytes(bytes).to_string());
-    let mut text = format!(
-        "max in flight {}; advertised window {} to {}",
+    let (least, most) = (bytes(tcp.smallest_window_bytes), bytes(tcp.largest_window_bytes));
+    let zero = tcp.zero_window_packets;
+    let zero = (zero > 0).then(|| format!(", zero windows: {}", format_grouped(zero)));
+    format!(
+        "max in flight {}; advertised window {least} to {most}{}",
         Bytes(tcp.most_in_flight_bytes),
-        bytes(tcp.smallest_window_bytes),
-        bytes(tcp.largest_window_bytes)
-    );
-    if tcp.zero_window_packets > 0 {
-        let _ = write!(text, ", zero windows: {}", format_grouped(tcp.zero_window_packets));
-    }
-    text
+        zero.unwrap_or_default()
+    )
 }
 
 fn describe_rtt(rtt: &CapturedRtt) -> String {

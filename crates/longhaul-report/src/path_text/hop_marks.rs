@@ -30,9 +30,9 @@ const MARKS: [(char, &str); 4] = [
 ];
 
 /// Explains the marks that are used in a table.
-pub fn explain_marks(page: &mut ReportDocument, used: impl Iterator<Item = char> + Clone) {
+pub fn explain_marks(page: &mut ReportDocument, used: &[char]) {
     for (mark, meaning) in MARKS {
-        if used.clone().any(|other| other == mark) {
+        if used.contains(&mark) {
             page.styled_item(format!("  {mark}  "), meaning, FAINT);
         }
     }

@@ -87,7 +87,8 @@ pub fn write_hop_table(page: &mut ReportDocument, route: &ObservedRoute, delays:
         non_empty(parts.collect::<Vec<_>>().join(", "))
     };
     page.table(table.details(details).finish());
-    hop_marks::explain_marks(page, rows.iter().map(|row| row.mark));
+    let marks: Vec<char> = rows.iter().map(|row| row.mark).collect();
+    hop_marks::explain_marks(page, &marks);
 }
 
 /// A line of the table: an address that answered at a hop, or hops without an answer.

@@ -3,7 +3,7 @@
 use super::change_format::{self, METHOD_NOTE};
 use super::route_comparison;
 use crate::document::{DocumentTable, ReportDocument};
-use crate::number_format::{ABSENT, format_rate, or_absent};
+use crate::number_format::{ABSENT, format_rate, join_parts, or_absent};
 use crate::plot;
 use crate::scan_text::setting_format::format_setting;
 use crate::summary_lines;
@@ -39,10 +39,9 @@ fn add_summary(document: &mut ReportDocument, case: &CaseReport) {
         ours.filter(|change| change.quantity == PathQuantity::Goodput)
     });
     let verdict = |change: &QuantityChange| {
-        let p = change.p_adjusted.map_or_else(String::new, |p| {
-            format!(", p {}", change_format::format_probability(Some(p)))
-        });
-        format!("{}{p}", change_format::verdict_label(change.verdict))
+        let p = |p| format!("p {}", change_format::format_probability(Some(p)));
+        let label = change_format::verdict_label(change.verdict).to_owned();
+        join_parts(", ", [Some(label), change.p_adjusted.map(p)])
     };
     let table = DocumentTable::from_rows(goodputs)
         .text("path", |change| change_format::format_pair(&change.pair))

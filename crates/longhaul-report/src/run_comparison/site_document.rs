@@ -2,7 +2,7 @@
 
 use super::change_format;
 use crate::document::{DocumentTable, ReportDocument};
-use crate::number_format::{ABSENT, RateUnit, format_millis, format_rate, or_absent};
+use crate::number_format::{ABSENT, RateUnit, count_of, format_millis, format_rate, or_absent};
 use crate::scan_text::setting_format::format_setting;
 use longhaul_analysis::throughput::limiter_text::name_limiter;
 use longhaul_model::report::v1::series::SeriesPoint;
@@ -11,12 +11,8 @@ use longhaul_model::report::v1::site::{SitePath, SiteReport};
 pub fn build_site_document(site: &SiteReport) -> ReportDocument {
     let mut document = ReportDocument::from_archive("Paths of this archive", &site.longhaul);
     if let Some(period) = site.period {
-        let count = site.paths.len();
-        document.faint(format!(
-            "{count} path direction{}, measured {}.",
-            if count == 1 { "" } else { "s" },
-            change_format::format_period(period)
-        ));
+        let count = count_of(site.paths.len() as u64, "path direction");
+        document.faint(format!("{count}, measured {}.", change_format::format_period(period)));
     }
     document.caveats(&site.caveats);
     if site.paths.is_empty() {

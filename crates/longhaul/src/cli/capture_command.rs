@@ -6,7 +6,7 @@ pub mod capture_files;
 
 use crate::cli::command_output;
 use crate::cli::value_parsers::{accept_count, parse_snap_length};
-use crate::command_failure::{CommandFailure, EXPECTATION_MISSED, USAGE};
+use crate::command_failure::{self, CommandFailure, USAGE};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use longhaul_analysis::capture_analysis::CaptureAnalyser;
@@ -111,7 +111,7 @@ fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> 
         &json!(reading),
         &capture_text::build_capture_document(&printable_file_name(file), &reading),
     )?;
-    Ok(damage_exit_code(reading.damage.is_some()))
+    Ok(command_failure::met_exit_code(reading.damage.is_none()))
 }
 
 /// Analyses all packets of a capture.
@@ -130,6 +130,7 @@ fn analyse_capture(mut input: CaptureReader<'static>) -> CaptureReading {
     }
     let found = analyser.finish();
     let about = input.file_info().clone();
+    let started = first_ns.and_then(|ns| Timestamp::from_nanosecond(i128::from(ns)).ok());
     CaptureReading {
         schema: SCHEMA.to_owned(),
         format: input.format().to_owned(),
@@ -138,19 +139,13 @@ fn analyse_capture(mut input: CaptureReader<'static>) -> CaptureReading {
         interfaces: about.interfaces,
         packets,
         other_packets,
-        started_at: first_ns.and_then(format_packet_time),
+        started_at: started.map(|at| at.to_string()),
         duration_us: last_ns.saturating_sub(first_ns.unwrap_or(last_ns)) / 1000,
         damage: input.damage().map(CaptureDamage::to_string),
         flows: found.flows,
         left_out_packets: found.left_out_packets,
         payload: found.payload,
     }
-}
-
-/// Formats a time as UTC with nanoseconds. Returns `None` if it is out of range.
-fn format_packet_time(at_ns: u64) -> Option<String> {
-    let at = Timestamp::from_nanosecond(i128::from(at_ns)).ok()?;
-    Some(at.to_string())
 }
 
 /// Returns the analysis of a capture, and its text.
@@ -163,7 +158,7 @@ pub fn read_capture(file: &Path) -> Result<(CaptureReading, String), CommandFail
 fn print_first_packets(file: &Path, most: u64) -> Result<ExitCode, CommandFailure> {
     let (extract, damaged) = format_first_packets(file, most)?;
     command_output::print_text(&extract)?;
-    Ok(damage_exit_code(damaged))
+    Ok(command_failure::met_exit_code(!damaged))
 }
 
 /// Returns the first packets as text, and whether the file is damaged.
@@ -181,10 +176,6 @@ pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), Co
     let extract =
         capture_text::build_packet_document(&packets, started.as_deref(), damage.as_deref());
     Ok((extract.text(), damage.is_some()))
-}
-
-fn damage_exit_code(damaged: bool) -> ExitCode {
-    if damaged { ExitCode::from(EXPECTATION_MISSED) } else { ExitCode::SUCCESS }
 }
 
 fn open_capture(file: &Path) -> Result<CaptureReader<'static>, CommandFailure> {

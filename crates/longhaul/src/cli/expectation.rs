@@ -79,7 +79,7 @@ fn parse_ratio(text: &str) -> Option<f64> {
 /// One condition, such as `goodput >= 9 Gbit/s`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThroughputExpectation {
-    text: String,
+    pub text: String,
     quantity: &'static str,
     operator: &'static str,
     wanted: ExpectedValue,
@@ -154,10 +154,6 @@ impl ExpectedValue {
 }
 
 impl ThroughputExpectation {
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Returns `None` if the condition holds in each measured direction, otherwise the value found.
     pub fn describe_miss(&self, report: &ThroughputReport) -> Option<String> {
         let directions = [Some(&report.analysis), report.analysis.reverse.as_deref()];

@@ -9,7 +9,7 @@ use crate::cli::args::{ArchiveArgs, PathArgs, ReportOutputArgs, TestArgs, TestFo
 use crate::cli::capture_command::capture_files::far_capture_path;
 use crate::cli::report_command::report_output;
 use crate::cli::{capture_command, command_output, path_command, report_archiving, test_command};
-use crate::command_failure::{BUG, CommandFailure, EXPECTATION_MISSED, HOST, USAGE};
+use crate::command_failure::{self, BUG, CommandFailure, HOST, USAGE};
 use clap::error::Error;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use jiff::Timestamp;
@@ -286,11 +286,7 @@ fn run_verify(args: &RecordVerifyArgs) -> Result<ExitCode, CommandFailure> {
         }),
         &record_text::build_verification_document(&args.folder, &found),
     )?;
-    Ok(consistency_exit_code(found.differs.is_empty()))
-}
-
-fn consistency_exit_code(consistent: bool) -> ExitCode {
-    if consistent { ExitCode::SUCCESS } else { ExitCode::from(EXPECTATION_MISSED) }
+    Ok(command_failure::met_exit_code(found.differs.is_empty()))
 }
 
 fn create_key(file: &Path) -> Result<ExitCode, CommandFailure> {
@@ -316,7 +312,7 @@ fn check_claims(files: &[PathBuf], as_json: bool) -> Result<ExitCode, CommandFai
         &json!(all),
         &longhaul_report::claim_text::build_claims_document(&all),
     )?;
-    Ok(consistency_exit_code(!all.iter().any(CheckedClaim::has_wrong_figure)))
+    Ok(command_failure::met_exit_code(!all.iter().any(CheckedClaim::has_wrong_figure)))
 }
 
 /// The number of round trips: as in the submissions of 2004, enough for a reliable minimum.

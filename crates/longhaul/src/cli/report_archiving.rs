@@ -26,7 +26,7 @@ pub fn build_throughput_report(
     let started = timestamp_of(outcome.started_at);
     let caveats = [outcome.caveats, conclusion.caveats].concat();
     let mut observation = outcome.observation;
-    initiator_end_mut(&mut observation).program = Some(ProgramInfo {
+    end_mut(&mut observation, true).program = Some(ProgramInfo {
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         command: Some(invocation::redacted_command_line()),
         log: Vec::new(),
@@ -36,9 +36,10 @@ pub fn build_throughput_report(
         .with_notes(conclusion.findings, caveats)
 }
 
-/// Returns the data of the initiator, which is this program.
-fn initiator_end_mut(observation: &mut ThroughputObservation) -> &mut EndObservation {
-    if observation.forward { &mut observation.ends.sender } else { &mut observation.ends.receiver }
+/// Returns the end of this host if `near`, otherwise of the server.
+pub fn end_mut(observation: &mut ThroughputObservation, near: bool) -> &mut EndObservation {
+    let ends = &mut observation.ends;
+    if observation.forward == near { &mut ends.sender } else { &mut ends.receiver }
 }
 
 /// Returns the header of a run of its own, with a new id.

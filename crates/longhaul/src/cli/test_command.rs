@@ -189,7 +189,8 @@ pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode,
     } else {
         report_output::write_report(&args.output.form, &report, &document)?;
     }
-    Ok(report_missed_expectations(args, &report))
+    let missed = args.expect.iter().map(|it| (it.text.as_str(), it.describe_miss(&report)));
+    Ok(expectation::report_misses(missed))
 }
 
 /// Measures and builds the report, and archives it unless `--no-save` is given.
@@ -231,10 +232,4 @@ fn run_throughput(
         }
         other => Ok(other?),
     }
-}
-
-/// Reports every missed expectation.
-fn report_missed_expectations(args: &TestArgs, report: &ThroughputReport) -> ExitCode {
-    let missed = args.expect.iter().map(|wanted| (wanted.text(), wanted.describe_miss(report)));
-    expectation::report_misses(missed)
 }

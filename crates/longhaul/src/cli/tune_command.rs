@@ -144,44 +144,40 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
         SearchMode::Grid => scan_grid(&mut course),
     };
     course.progress.clear_line();
-    match ended {
-        Ok(stopped_by) => finish_scan(course, stopped_by),
-        Err(fail) => abort_scan(course, fail),
-    }
+    finish_scan(course, ended)
 }
 
-/// Archives and shows a completed scan.
-fn finish_scan(mut course: ActiveScan<'_>, stopped_by: &str) -> Result<ExitCode, CommandFailure> {
+/// Shows a scan, and archives it if it is complete. The probes of an interrupted one are archived,
+/// and the same command resumes it.
+fn finish_scan(
+    mut course: ActiveScan<'_>,
+    ended: Result<&'static str, CommandFailure>,
+) -> Result<ExitCode, CommandFailure> {
+    let (stopped_by, fail) = match ended {
+        Ok(stopped_by) => (stopped_by, None),
+        Err(fail) if fail.code == INTERRUPTED => ("interrupted", Some(fail)),
+        Err(fail) => ("far_end_gone", Some(fail)),
+    };
     if course.runs.is_empty() {
         let none = || CommandFailure::new(PEER, "no probe has a result");
-        return Err(course.last_failure.take().unwrap_or_else(none));
+        return Err(fail.or(course.last_failure.take()).unwrap_or_else(none));
     }
-    let args = course.args;
-    let archiving = course.archiving;
+    let (args, archiving) = (course.args, course.archiving);
+    let probes = count_of(course.runs.len() as u64, "finished probe");
     let mut report = build_scan_report(course, stopped_by);
-    if archiving {
+    if archiving && fail.is_none() {
         report_archiving::archive_report(&args.output, &mut report);
     }
-    show_scan(args, &report)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Reports an interrupted scan. Its probes are archived, and the same command resumes it.
-fn abort_scan(course: ActiveScan<'_>, fail: CommandFailure) -> Result<ExitCode, CommandFailure> {
-    let stopped_by = if fail.code == INTERRUPTED { "interrupted" } else { "far_end_gone" };
-    if course.runs.is_empty() {
-        return Err(fail);
-    }
-    let args = course.args;
-    let probes = course.runs.len();
-    let hint = if course.archiving {
-        let probes = count_of(probes as u64, "finished probe");
+    report_output::write_report(&args.output.form, &report, &build_scan_document(&report))?;
+    write_scan_files(&args.files, &report)?;
+    let Some(fail) = fail else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    Err(fail.hint(Some(if archiving {
         format!("run the same command again to resume the scan ({probes} archived)")
     } else {
         "run the same command again for a new scan; nothing was archived".to_owned()
-    };
-    show_scan(args, &build_scan_report(course, stopped_by))?;
-    Err(fail.hint(Some(hint)))
+    })))
 }
 
 fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
@@ -207,11 +203,6 @@ fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
     let run = RunInfo { id: begun.id, ..run };
     Report::new(run, plan, observation, conclusion.analysis)
         .with_notes(conclusion.findings, caveats)
-}
-
-fn show_scan(args: &TuneArgs, report: &ScanReport) -> Result<(), CommandFailure> {
-    report_output::write_report(&args.output.form, report, &build_scan_document(report))?;
-    write_scan_files(&args.files, report)
 }
 
 /// Searches each requested direction, and returns the reason for the end of the scan.

@@ -5,6 +5,7 @@
 
 use crate::cli::args::TestCaptureArgs;
 use crate::cli::command_output;
+use crate::cli::report_archiving::end_mut;
 use crate::command_failure::{CommandFailure, USAGE};
 use longhaul_capture::rewrite_capture;
 use longhaul_model::report::v1::capture::CaptureResult;
@@ -74,7 +75,7 @@ pub fn write_run_captures(
     let mut caveats = Vec::new();
     if let Some(mut captured) = captures.client {
         let bytes = captured.write_file(&comments("near"));
-        if let Some(capture) = capture_entry_mut(report, true) {
+        if let Some(capture) = end_mut(&mut report.observation, true).capture.as_mut() {
             capture.packets = captured.capture_report().packets;
             caveats.extend(save_capture(capture, near, &bytes, args.capture_overwrite));
         }
@@ -84,7 +85,7 @@ pub fn write_run_captures(
             Ok((bytes, damage)) => {
                 let told = |damage| format!("the capture of the server is damaged: {damage}");
                 caveats.extend(damage.map(|it| ReportCaveat::new("capture_incomplete", told(it))));
-                if let Some(capture) = capture_entry_mut(report, false) {
+                if let Some(capture) = end_mut(&mut report.observation, false).capture.as_mut() {
                     let far = far_capture_path(near);
                     caveats.extend(save_capture(capture, &far, &bytes, args.capture_overwrite));
                 }
@@ -123,14 +124,6 @@ fn write_capture_file(file: &Path, bytes: &[u8], overwrite: bool) -> io::Result<
         let _ = std::fs::remove_file(file);
     }
     written
-}
-
-/// Returns the report's entry for the capture of one host.
-fn capture_entry_mut(report: &mut ThroughputReport, near: bool) -> Option<&mut CaptureResult> {
-    let forward = report.observation.forward;
-    let ends = &mut report.observation.ends;
-    let end = if forward == near { &mut ends.sender } else { &mut ends.receiver };
-    end.capture.as_mut()
 }
 
 #[cfg(test)]

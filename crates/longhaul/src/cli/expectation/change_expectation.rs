@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// One condition on a change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeExpectation {
-    text: String,
+    pub text: String,
     quantity: PathQuantity,
     statistic: &'static str,
     operator: &'static str,
@@ -41,10 +41,6 @@ impl FromStr for ChangeExpectation {
 }
 
 impl ChangeExpectation {
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Returns `None` if the condition holds for every pair of hosts with this quantity, otherwise
     /// the value found. A change that was not measured or cannot be determined is a miss.
     pub fn describe_miss(&self, changes: &[QuantityChange]) -> Option<String> {

@@ -28,6 +28,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, CommandFailure> {
     let document = run_comparison::comparison_document::build_comparison_document(&report);
     report_output::write_report(&args.written, &report, &document)?;
     let changes = &report.changes;
-    let missed = args.expect.iter().map(|wanted| (wanted.text(), wanted.describe_miss(changes)));
+    let missed =
+        args.expect.iter().map(|wanted| (wanted.text.as_str(), wanted.describe_miss(changes)));
     Ok(expectation::report_misses(missed))
 }
