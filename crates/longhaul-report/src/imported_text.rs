@@ -131,9 +131,6 @@ fn describe_transfer(transfer: &ImportedTransfer) -> String {
 }
 
 fn write_streams(page: &mut ReportDocument, streams: &[ImportedStream]) {
-    if streams.is_empty() {
-        return;
-    }
     let find_transfer =
         |stream: &ImportedStream| stream.receiver.or(stream.sender).or(stream.either);
     let transfer = |stream: &ImportedStream| find_transfer(stream).unwrap_or_default();
@@ -151,12 +148,16 @@ fn write_streams(page: &mut ReportDocument, streams: &[ImportedStream]) {
     .number("Mbit/s printed", |it| or_absent(transfer(it).printed_bps, mbit))
     .number("retr", resent)
     .finish();
-    page.gap();
-    page.table(table);
-    write_omitted_rows(page, streams.len());
+    write_rows(page, table, streams.len());
 }
 
-fn write_omitted_rows(page: &mut ReportDocument, rows: usize) {
+/// Writes a table, and how many of its rows are left out.
+fn write_rows(page: &mut ReportDocument, table: DocumentTable, rows: usize) {
+    if rows == 0 {
+        return;
+    }
+    page.gap();
+    page.table(table);
     if rows > MAX_ROWS {
         page.paragraph(format!("and {} more (`--json` lists all)", rows - MAX_ROWS));
     }
@@ -173,9 +174,6 @@ fn write_pings(page: &mut ReportDocument, pings: &ImportedPings) {
 }
 
 fn write_hops(page: &mut ReportDocument, hops: &[ImportedHop]) {
-    if hops.is_empty() {
-        return;
-    }
     let rtt = |hop: &ImportedHop| {
         let least = hop.rtt_min_us.or(hop.rtts_us.iter().min().copied());
         let bounded = hop.bounded_packets.filter(|_| least.is_none());
@@ -191,9 +189,7 @@ fn write_hops(page: &mut ReportDocument, hops: &[ImportedHop]) {
         .number("RTT ms", rtt)
         .number("loss", |hop| or_absent(hop.loss_ratio, format_percent))
         .finish();
-    page.gap();
-    page.table(table);
-    write_omitted_rows(page, hops.len());
+    write_rows(page, table, hops.len());
 }
 
 fn write_printed(page: &mut ReportDocument, seen: &ImportedObservation) {

@@ -19,7 +19,7 @@ use longhaul_model::report::v1::{CopyReport, Report};
 use longhaul_model::units::{Bytes, Rate, format_duration};
 use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::copy_text::build_copy_document;
-use longhaul_report::number_format::format_rate;
+use longhaul_report::number_format::{format_rate, join_parts};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -285,21 +285,21 @@ fn parse_copy_endpoint(text: &str) -> Result<CopyEndpoint, String> {
 /// Formats the progress, with the mean rate since the start.
 fn format_copy_progress(now: &CopyProgress) -> String {
     let done = now.bytes + now.skipped_bytes;
-    let mut line = Bytes(done).to_string();
-    if let Some(total) = now.total_bytes.filter(|total| *total > 0) {
-        line = format!("{line} of {} ({} %)", Bytes(total), done.min(total) * 100 / total);
-    }
-    let speed = Rate::over(now.bytes, now.elapsed);
-    let Some(speed) = speed.filter(|speed| speed.as_bps() > 0) else {
-        return line;
-    };
-    line = format!("{line}, {}", format_rate(speed.as_bps()));
+    let total = now.total_bytes.filter(|total| *total > 0);
+    let share = total
+        .map(|total| format!(" of {} ({} %)", Bytes(total), done.min(total) * 100 / total))
+        .unwrap_or_default();
+    let speed = Rate::over(now.bytes, now.elapsed).filter(|speed| speed.as_bps() > 0);
     let left = now.total_bytes.and_then(|total| total.checked_sub(done));
-    if let Some(time) = left.and_then(|left| speed.time_for(left)) {
-        let seconds = Duration::from_secs(time.as_secs().max(1));
-        line = format!("{line}, {} left", format_duration(seconds));
-    }
-    line
+    let left = speed.zip(left).and_then(|(speed, left)| speed.time_for(left));
+    // Whole seconds, at least one.
+    let left = left.map(|time| Duration::from_secs(time.as_secs().max(1)));
+    let parts = [
+        Some(format!("{}{share}", Bytes(done))),
+        speed.map(|speed| format_rate(speed.as_bps())),
+        left.map(|time| format!("{} left", format_duration(time))),
+    ];
+    join_parts(", ", parts)
 }
 
 #[cfg(test)]

@@ -105,20 +105,16 @@ impl ProofRun<'_> {
         let covers =
             |forward: &bool| settings.iter().any(|(name, _)| affects_direction(name, *forward));
         let ways: Vec<bool> = [true, false].into_iter().filter(covers).collect();
-        let mut in_force = false;
         for state in trial_order(self.args.pairs) {
-            match (state, in_force) {
-                (true, false) => drop(guard.apply(&settings)?),
-                (false, true) => drop(guard.revert()?),
-                _ => {}
+            if state {
+                guard.apply(&settings)?;
             }
-            in_force = state;
             for forward in &ways {
                 self.run_trial(state, *forward)?;
             }
-        }
-        if in_force {
-            guard.revert()?;
+            if state {
+                guard.revert()?;
+            }
         }
         Ok(())
     }
