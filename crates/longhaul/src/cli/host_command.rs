@@ -48,6 +48,7 @@ remove the limit (docs/methods/host-audit.md).";
 
 #[derive(Debug, Args)]
 #[command(
+    next_help_heading = "Test runs",
     after_help = EXAMPLES,
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
 )]
@@ -82,25 +83,19 @@ pub struct HostArgs {
     pub journal: Option<PathBuf>,
 
     /// Port of the server
-    #[arg(
-        short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse_port,
-        help_heading = "Test runs",
-    )]
+    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse_port)]
     pub port: u16,
     /// Duration of each run [default: 8 s, or 20 RTTs if longer]
-    #[arg(
-        short, long, value_name = "TIME", value_parser = parse_run_time, requires = "prove",
-        help_heading = "Test runs",
-    )]
+    #[arg(short, long, value_name = "TIME", value_parser = parse_run_time, requires = "prove")]
     pub time: Option<u64>,
     /// Number of runs before and after the changes, in each direction
     #[arg(
-        long, value_name = "N", default_value_t = 2, help_heading = "Test runs",
+        long, value_name = "N", default_value_t = 2,
         value_parser = clap::value_parser!(u32).range(2..=20),
     )]
     pub pairs: u32,
     /// Maximum time to connect [default: 10 s]
-    #[arg(long, value_name = "TIME", value_parser = parse_connect_timeout, help_heading = "Test runs")]
+    #[arg(long, value_name = "TIME", value_parser = parse_connect_timeout)]
     pub connect_timeout: Option<Duration>,
     #[command(flatten)]
     pub token: TokenArgs,

@@ -57,6 +57,7 @@ Ctrl-C, except for --watch without --count. The results so far are then shown.";
 
 #[derive(Debug, Args)]
 #[command(
+    next_help_heading = "Route",
     after_help = EXAMPLES,
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
 )]
@@ -93,31 +94,28 @@ pub struct PathArgs {
     pub timeout: u64,
 
     /// Do not trace the route
-    #[arg(long, help_heading = "Route", conflicts_with_all = ["alternatives", "load", "watch"])]
+    #[arg(long, conflicts_with_all = ["alternatives", "load", "watch"])]
     pub no_route: bool,
     /// Maximum number of hops
     #[arg(
-        short, long, value_name = "N", default_value_t = 64, value_parser = accept_count::<u8>(1..=255),
-        help_heading = "Route",
+        short, long, value_name = "N", default_value_t = 64,
+        value_parser = accept_count::<u8>(1..=255),
     )]
     pub max_hops: u8,
     /// Number of probes per hop
-    #[arg(
-        long, value_name = "N", default_value_t = 3, value_parser = accept_count::<u32>(1..=20),
-        help_heading = "Route",
-    )]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = accept_count::<u32>(1..=20))]
     pub queries: u32,
     /// Find all next hops of load balancers with this confidence [default: 0.95]
     #[arg(
         long, value_name = "CONFIDENCE", num_args = 0..=1, require_equals = true,
-        default_missing_value = "0.95", value_parser = parse_confidence, help_heading = "Route",
+        default_missing_value = "0.95", value_parser = parse_confidence,
     )]
     pub alternatives: Option<f64>,
     /// Do not measure from the server to this host
-    #[arg(long, help_heading = "Route")]
+    #[arg(long)]
     pub no_reverse: bool,
     /// Do not resolve addresses to names
-    #[arg(long, help_heading = "Route")]
+    #[arg(long)]
     pub no_names: bool,
 
     /// Measure the path MTU (the default)

@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Settings")]
 pub struct PredictArgs {
     /// Idle RTT of the path
     #[arg(long, value_name = "TIME", value_parser = accept_round_trip(),
@@ -56,20 +57,19 @@ pub struct PredictArgs {
     pub reverse: bool,
     /// Windows: sizes, ranges that double (64K-64M) or step (1M-4M/1M), auto
     /// [default: auto,64K-64M]
-    #[arg(short = 'w', long, value_name = "SIZES", value_parser = parse_windows,
-        help_heading = "Settings")]
+    #[arg(short = 'w', long, value_name = "SIZES", value_parser = parse_windows)]
     pub windows: Option<WindowList>,
     /// Streams: numbers, ranges that double (1-32) or step (4-32/4) [default: 1-32]
-    #[arg(short = 'P', long, value_name = "NUMBERS", value_parser = parse_stream_counts,
-        help_heading = "Settings")]
+    #[arg(short = 'P', long, value_name = "NUMBERS", value_parser = parse_stream_counts)]
     pub streams: Option<StreamCounts>,
     /// Congestion controls: reno, cubic, bbr [default: cubic]
-    #[arg(short = 'C', long = "congestion", value_name = "NAMES", value_delimiter = ',',
-        value_parser = ["reno", "cubic", "bbr"], hide_possible_values = true, help_heading = "Settings")]
+    #[arg(
+        short = 'C', long = "congestion", value_name = "NAMES", value_delimiter = ',',
+        value_parser = ["reno", "cubic", "bbr"], hide_possible_values = true,
+    )]
     pub congestion: Vec<String>,
     /// Duration of the transfer, including its ramp [default: 30s, or the scan's]
-    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_run_time,
-        help_heading = "Settings")]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_run_time)]
     pub time: Option<u64>,
     /// Plot goodput over streams to an .svg file
     #[arg(long, value_name = "FILE", value_parser = accept_file(&["svg"]), help_heading = "Output")]

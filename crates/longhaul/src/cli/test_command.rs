@@ -53,43 +53,39 @@ pub enum TestFormat {
 
 #[derive(Debug, Clone, Args)]
 #[command(
+    next_help_heading = "Load",
     after_help = EXAMPLES,
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
 )]
 pub struct TestArgs {
     /// Number of streams in each direction [default: 1]
-    #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams, help_heading = "Load")]
+    #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams)]
     pub streams: Option<u32>,
     /// Time to send for [default: 10 s]
     #[arg(
-        short, long, value_name = "TIME", value_parser = parse_run_time, help_heading = "Load",
+        short, long, value_name = "TIME", value_parser = parse_run_time,
         conflicts_with_all = ["bytes", "blocks"],
     )]
     pub time: Option<u64>,
     /// Number of bytes to send, all streams together
     #[arg(
         short = 'n', long, value_name = "SIZE", value_parser = parse_run_bytes,
-        help_heading = "Load", conflicts_with = "blocks",
+        conflicts_with = "blocks",
     )]
     pub bytes: Option<u64>,
     /// Number of writes to send (such as 16K), all streams together
-    #[arg(short = 'k', long, value_name = "N", value_parser = parse_blocks, help_heading = "Load")]
+    #[arg(short = 'k', long, value_name = "N", value_parser = parse_blocks)]
     pub blocks: Option<u64>,
     #[command(flatten)]
     pub direction: DirectionArgs,
     /// Use UDP and measure loss and jitter
-    #[arg(
-        short,
-        long,
-        help_heading = "Load",
-        conflicts_with_all = ["congestion_control", "mss", "no_delay", "zerocopy"],
-    )]
+    #[arg(short, long, conflicts_with_all = ["congestion_control", "mss", "no_delay", "zerocopy"])]
     pub udp: bool,
     /// Total rate at which the sender writes [default: unlimited for TCP, 1 Mbit/s for UDP]
-    #[arg(short, long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
+    #[arg(short, long, value_name = "RATE", value_parser = parse_rate)]
     pub bitrate: Option<u64>,
     /// Total rate at which the receiver reads [default: unlimited]
-    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub read_rate: Option<u64>,
 
     #[command(flatten)]
