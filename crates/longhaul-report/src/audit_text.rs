@@ -4,7 +4,7 @@ mod audit_changes;
 mod audit_verdicts;
 
 use crate::document::ReportDocument;
-use crate::number_format::{count_of, format_micros, format_rate, join_parts};
+use crate::number_format::{count_of, format_micros, format_rate, join_parts, non_empty};
 pub use audit_changes::build_reverted_document;
 
 use longhaul_model::report::v1::HostReport;
@@ -72,25 +72,20 @@ fn write_effective_settings(page: &mut ReportDocument, effective: &[EffectiveSet
     page.gap();
     let (controls, others): (Vec<_>, Vec<_>) =
         effective.iter().partition(|entry| entry.what == "congestion_control");
-    for (place, entry) in others.iter().enumerate() {
-        let label = if place == 0 { "live socket" } else { "" };
+    let describe = |entry: &&EffectiveSetting| {
         let verdict = if entry.granted { "" } else { ": NOT as requested" };
-        let (asked, got) =
-            (format_socket_value(entry, &entry.asked), format_socket_value(entry, &entry.got));
-        let what = entry.what.replace('_', " ");
-        page.fact(label, format!("{what}: requested {asked}, got {got}{verdict}"));
-    }
-    let granted = |entry: &&&EffectiveSetting| entry.granted;
-    let names = |entries: Vec<&str>| entries.join(", ");
-    let given = controls.iter().filter(granted).map(|e| e.asked.as_str());
-    let refused = controls.iter().filter(|e| !e.granted);
-    let refused = names(refused.map(|e| e.asked.as_str()).collect());
-    let mut parts = vec![format!("congestion controls: {}", names(given.collect()))];
-    if !refused.is_empty() {
-        parts.push(format!("refused: {refused}"));
-    }
+        let [asked, got] = [&entry.asked, &entry.got].map(|it| format_socket_value(entry, it));
+        format!("{}: requested {asked}, got {got}{verdict}", entry.what.replace('_', " "))
+    };
+    page.facts("live socket", others.iter().map(describe));
+    let names = |granted: bool| {
+        let names = controls.iter().filter(|it| it.granted == granted).map(|it| it.asked.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let refused = non_empty(names(false)).map(|names| format!("refused: {names}"));
+    let given = Some(format!("congestion controls: {}", names(true)));
     if !controls.is_empty() {
-        page.fact("", parts.join("; "));
+        page.fact("", join_parts("; ", [given, refused]));
     }
 }
 

@@ -3,8 +3,8 @@
 use super::capture_text::sanitize_shown;
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{
-    format_grouped, format_millis, format_percent, format_rate, format_seconds, join_parts,
-    non_empty, or_absent,
+    count_of, format_grouped, format_millis, format_percent, format_rate, format_seconds,
+    join_parts, non_empty, or_absent,
 };
 use crate::style::CAVEAT;
 use longhaul_model::report::v1::ImportedReport;
@@ -40,11 +40,9 @@ pub fn summarize_import(report: &ImportedReport) -> String {
     let seen = &report.observation;
     if let Some(bps) = report.analysis.goodput_bps {
         return match report.analysis.streams {
-            Some(streams) => format!(
-                "{}, {}",
-                format_rate(bps),
-                super::number_format::count_of(u64::from(streams), "stream")
-            ),
+            Some(streams) => {
+                format!("{}, {}", format_rate(bps), count_of(u64::from(streams), "stream"))
+            }
             None => format_rate(bps),
         };
     }
@@ -55,7 +53,7 @@ pub fn summarize_import(report: &ImportedReport) -> String {
     }
     match seen.hops.len() {
         0 => "no summary values".to_owned(),
-        hops => super::number_format::count_of(hops as u64, "hop"),
+        hops => count_of(hops as u64, "hop"),
     }
 }
 

@@ -15,13 +15,11 @@ use longhaul_model::units::Bytes;
 pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
     page.fact("test", describe_plan(&report.plan));
-    let findings = select_findings(&report.findings, false);
-    write_direction(&mut page, report, (&report.observation, &report.analysis), &findings);
-    if let (Some(observation), Some(analysis)) =
-        (&report.observation.reverse, &report.analysis.reverse)
-    {
-        let findings = select_findings(&report.findings, true);
-        write_direction(&mut page, report, (observation, analysis), &findings);
+    let (observation, analysis) = (&report.observation, &report.analysis);
+    let reverse = observation.reverse.as_deref().zip(analysis.reverse.as_deref());
+    for half in std::iter::once((observation, analysis)).chain(reverse) {
+        let findings = select_findings(&report.findings, reverse == Some(half));
+        write_direction(&mut page, report, half, &findings);
     }
     super::capture_text::write_captures(&mut page, &report.observation);
     page.caveats(&report.caveats);

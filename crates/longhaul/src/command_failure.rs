@@ -13,6 +13,7 @@ use longhaul_agent::watch_file_reading::WatchFileReadError;
 use longhaul_config::ConfigProblems;
 use longhaul_iperf3::client_run::Iperf3RunError;
 use longhaul_lab::lab_error::{LabError, LabErrorKind};
+use longhaul_probe::host::HostError;
 use longhaul_probe::probe_error::{ProbeError, ServeError};
 use longhaul_report::plot::FigureError;
 use longhaul_report::style::{ERROR, FAINT, HINT, paint};
@@ -102,23 +103,18 @@ impl CommandFailure {
     }
 }
 
-impl From<ProbeError> for CommandFailure {
-    fn from(error: ProbeError) -> Self {
-        CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
-    }
+/// Converts errors that know their exit code and their hint.
+macro_rules! convert_errors {
+    ($($error:ty),+) => {$(
+        impl From<$error> for CommandFailure {
+            fn from(error: $error) -> Self {
+                CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
+            }
+        }
+    )+};
 }
 
-impl From<Iperf3RunError> for CommandFailure {
-    fn from(error: Iperf3RunError) -> Self {
-        CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
-    }
-}
-
-impl From<ServeError> for CommandFailure {
-    fn from(error: ServeError) -> Self {
-        CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
-    }
-}
+convert_errors!(HostError, Iperf3RunError, ProbeError, ServeError);
 
 impl From<ConfigProblems> for CommandFailure {
     fn from(error: ConfigProblems) -> Self {

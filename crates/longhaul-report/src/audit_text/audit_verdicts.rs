@@ -22,19 +22,15 @@ pub fn write_verdicts(
     for verdict in of(AuditGrade::Limits).chain(of(AuditGrade::Advice)) {
         write_verdict(page, verdict, several);
     }
-    if all {
-        of(AuditGrade::Unknown)
-            .chain(of(AuditGrade::Good))
-            .for_each(|verdict| write_verdict(page, verdict, several));
-        return;
+    for (grade, meaning) in
+        [(AuditGrade::Unknown, "could not be checked"), (AuditGrade::Good, "passed")]
+    {
+        if all {
+            of(grade).for_each(|verdict| write_verdict(page, verdict, several));
+        } else {
+            write_folded(page, grade, meaning, &of(grade).collect::<Vec<_>>());
+        }
     }
-    write_folded(
-        page,
-        AuditGrade::Unknown,
-        "could not be checked",
-        &of(AuditGrade::Unknown).collect::<Vec<_>>(),
-    );
-    write_folded(page, AuditGrade::Good, "passed", &of(AuditGrade::Good).collect::<Vec<_>>());
 }
 
 fn grade_mark(grade: AuditGrade) -> (&'static str, Style) {

@@ -46,11 +46,8 @@ The budget per direction is printed first and never exceeded: 58 kB and 1 s with
 256 MB and 10 s with --careful.";
 
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "Probes",
-    after_help = EXAMPLES,
-    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
-)]
+#[command(next_help_heading = "Probes")]
+#[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct AvailableArgs {
     /// Send at most 58 kB and for 1 s in each direction
     #[arg(long, group = "mode")]

@@ -42,10 +42,7 @@ interrupted copy. Streams, window and congestion control are those that
 `longhaul tune` found in the last 30 days, unless options override them.";
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = EXAMPLES,
-    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
-)]
+#[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct CopyArgs {
     /// Source: FILE, FOLDER, HOST:NAME or -
     #[arg(value_name = "SRC", value_parser = parse_copy_endpoint)]

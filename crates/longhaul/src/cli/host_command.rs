@@ -47,11 +47,8 @@ changes of each direction unless they gain 3 % beyond the scatter of the runs or
 remove the limit (docs/methods/host-audit.md).";
 
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "Test runs",
-    after_help = EXAMPLES,
-    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
-)]
+#[command(next_help_heading = "Test runs")]
+#[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct HostArgs {
     /// RTT of the path to audit for [default: the paths in the archive]
     #[arg(long, value_name = "TIME", value_parser = accept_round_trip(), requires = "rate", help_heading = "Path")]

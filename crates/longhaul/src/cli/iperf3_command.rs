@@ -296,37 +296,27 @@ const PASSWORD_VARIABLE: &str = "IPERF3_PASSWORD";
 #[command(next_help_heading = "Access")]
 pub struct Iperf3UserArgs {
     /// User of an iperf3 server that wants one; the password comes from IPERF3_PASSWORD
-    #[arg(
-        id = "iperf3_user",
-        long = "iperf3-user",
-        value_name = "NAME",
-        requires = "iperf3_public_key"
-    )]
-    pub user: Option<String>,
+    #[arg(long, value_name = "NAME", requires = "iperf3_public_key")]
+    pub iperf3_user: Option<String>,
     /// Public RSA key of that server, in PEM
-    #[arg(
-        id = "iperf3_public_key",
-        long = "iperf3-public-key",
-        value_name = "FILE",
-        requires = "iperf3_user"
-    )]
-    pub public_key: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "iperf3_user")]
+    pub iperf3_public_key: Option<PathBuf>,
     /// The padding of iperf3 before 3.17, PKCS #1 v1.5
-    #[arg(id = "iperf3_pkcs1", long = "iperf3-pkcs1", requires = "iperf3_user")]
-    pub pkcs1: bool,
+    #[arg(long, requires = "iperf3_user")]
+    pub iperf3_pkcs1: bool,
 }
 
 impl Iperf3UserArgs {
     /// Returns the user with the password from the environment, or `None` without a user.
     pub fn login(&self) -> Result<Option<LoginCredentials>, CommandFailure> {
-        let (Some(user), Some(key)) = (&self.user, &self.public_key) else {
+        let (Some(user), Some(key)) = (&self.iperf3_user, &self.iperf3_public_key) else {
             return Ok(None);
         };
         let password = std::env::var(PASSWORD_VARIABLE).map_err(|error| {
             CommandFailure::new(USAGE, format!("cannot use {PASSWORD_VARIABLE}: {error}"))
                 .hint(Some("set it to the password of the user"))
         })?;
-        let padding = if self.pkcs1 { TokenPadding::Pkcs1 } else { TokenPadding::Oaep };
+        let padding = if self.iperf3_pkcs1 { TokenPadding::Pkcs1 } else { TokenPadding::Oaep };
         LoginCredentials::new(key, user, &password, padding)
             .map(Some)
             .map_err(|error| CommandFailure::from_error(USAGE, &error))

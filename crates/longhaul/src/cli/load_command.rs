@@ -40,11 +40,8 @@ plain sender, and with a scavenger, which marks its packets as lower effort (LE,
 RFC 8622) and keeps the queueing delay low (docs/methods/load.md).";
 
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "Load",
-    after_help = EXAMPLES,
-    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
-)]
+#[command(next_help_heading = "Load")]
+#[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct LoadArgs {
     /// Reverse: the server sends the load
     #[arg(short = 'R', long)]

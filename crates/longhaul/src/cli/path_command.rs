@@ -56,11 +56,8 @@ Exit code 3: no host answered; 5: privileges are missing for all probes; 130:
 Ctrl-C, except for --watch without --count. The results so far are then shown.";
 
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "Route",
-    after_help = EXAMPLES,
-    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
-)]
+#[command(next_help_heading = "Route")]
+#[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct PathArgs {
     /// Use ICMP probes (the default)
     #[arg(long, help_heading = "Probes", group = "protocol")]

@@ -123,13 +123,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         ],
         command: Some(invocation::redacted_command_line()),
     })?;
-    let notice = ServeNotice {
-        files: &args.files,
-        addresses: responder.addresses(),
-        token: token.as_ref().map(|(token, made)| (token, *made)),
-        anonymous: anonymous.as_ref(),
-    };
-    write_log(args.json, || notice.text(), || notice.json());
+    let addresses = responder.addresses();
+    let shown = token.as_ref().map(|(token, generated)| generated.then(|| token.as_str()));
+    write_log(
+        args.json,
+        || format_notice(args, &addresses, shown, anonymous.as_ref()),
+        || notice_json(args, &addresses, shown.flatten(), anonymous.as_ref()),
+    );
     responder.run(
         |event| {
             if let ServeEvent::Listening(_) = event {
@@ -205,54 +205,52 @@ fn anonymous_limits(args: &ServeArgs) -> AnonymousLimits {
     }
 }
 
-/// The notice printed at startup.
-struct ServeNotice<'a> {
-    files: &'a [FilesRoot],
-    addresses: Vec<SocketAddr>,
-    /// The token, and whether it was generated.
-    token: Option<(&'a AuthToken, bool)>,
-    anonymous: Option<&'a AnonymousLimits>,
+/// Formats the notice printed at startup. The token is shown if it was generated.
+fn format_notice(
+    args: &ServeArgs,
+    addresses: &[SocketAddr],
+    token: Option<Option<&str>>,
+    anonymous: Option<&AnonymousLimits>,
+) -> String {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let token = match token {
+        Some(Some(token)) => format!(
+            "{}\n                 {}",
+            paint(COMMAND, token),
+            paint(FAINT, "give it to clients as LONGHAUL_TOKEN or with --token-file")
+        ),
+        Some(None) => "as given".to_owned(),
+        None => "none".to_owned(),
+    };
+    let mut text = format!(
+        "{} on {}, TCP and UDP\ntoken            {token}\nwithout a token  {}",
+        paint(STRONG, concat!("longhaul ", env!("CARGO_PKG_VERSION"), " serving")),
+        addresses.join(", "),
+        describe_limits(anonymous)
+    );
+    for root in &args.files {
+        let may = if root.writable { "read, and write with the token" } else { "read only" };
+        text = format!("{text}\nfiles            {}, {may}", root.path.display());
+    }
+    text
 }
 
-impl ServeNotice<'_> {
-    fn text(&self) -> String {
-        let version = env!("CARGO_PKG_VERSION");
-        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
-        let token = match self.token {
-            Some((token, true)) => format!(
-                "{}\n                 {}",
-                paint(COMMAND, token.as_str()),
-                paint(FAINT, "give it to clients as LONGHAUL_TOKEN or with --token-file")
-            ),
-            Some((_, false)) => "as given".to_owned(),
-            None => "none".to_owned(),
-        };
-        let mut text = format!(
-            "{} on {}, TCP and UDP\ntoken            {token}\nwithout a token  {}",
-            paint(STRONG, format!("longhaul {version} serving")),
-            addresses.join(", "),
-            describe_limits(self.anonymous)
-        );
-        for root in self.files {
-            let may = if root.writable { "read, and write with the token" } else { "read only" };
-            text = format!("{text}\nfiles            {}, {may}", root.path.display());
-        }
-        text
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "event": "serving",
-            "longhaul": env!("CARGO_PKG_VERSION"),
-            "addresses": self.addresses,
-            "token": self.token.filter(|(_, made)| *made).map(|(token, _)| token.as_str()),
-            "files": self.files.iter().map(|root| json!({
-                "path": root.path.to_string_lossy(),
-                "writable": root.writable,
-            })).collect::<Vec<_>>(),
-            "anonymous": self.anonymous,
-        })
-    }
+fn notice_json(
+    args: &ServeArgs,
+    addresses: &[SocketAddr],
+    token: Option<&str>,
+    anonymous: Option<&AnonymousLimits>,
+) -> Value {
+    let folder =
+        |root: &FilesRoot| json!({"path": root.path.to_string_lossy(), "writable": root.writable});
+    json!({
+        "event": "serving",
+        "longhaul": env!("CARGO_PKG_VERSION"),
+        "addresses": addresses,
+        "token": token,
+        "files": args.files.iter().map(folder).collect::<Vec<_>>(),
+        "anonymous": anonymous,
+    })
 }
 
 fn describe_limits(limits: Option<&AnonymousLimits>) -> String {

@@ -52,11 +52,8 @@ pub enum TestFormat {
 }
 
 #[derive(Debug, Clone, Args)]
-#[command(
-    next_help_heading = "Load",
-    after_help = EXAMPLES,
-    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
-)]
+#[command(next_help_heading = "Load")]
+#[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct TestArgs {
     /// Number of streams in each direction [default: 1]
     #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams)]

@@ -65,11 +65,8 @@ The same command resumes an interrupted scan within a day. The result is
 remembered for the path, and a later search starts from it.";
 
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "Search",
-    after_help = EXAMPLES,
-    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
-)]
+#[command(next_help_heading = "Search")]
+#[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct TuneArgs {
     #[command(flatten)]
     pub direction: DirectionArgs,
@@ -143,7 +140,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
         SearchMode::Guided => search_all_directions(&mut course, idle_rtt),
         SearchMode::Grid => scan_grid(&mut course),
     };
-    course.progress.clear_line();
+    course.progress.line.clear();
     finish_scan(course, ended)
 }
 

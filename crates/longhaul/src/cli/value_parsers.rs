@@ -78,7 +78,6 @@ pub fn accept_micros(
     move |text: &str| parse_micros(text, *range.start(), *range.end())
 }
 
-/// Returns only the expected form, because clap already prints the value.
 /// Accepts the names of new or regular files with one of these extensions.
 pub fn accept_file(
     extensions: &'static [&'static str],
@@ -98,6 +97,7 @@ pub fn file_extension(file: &Path) -> String {
     file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
 }
 
+/// Returns only the expected form, because clap already prints the value.
 fn expected_message(error: &ParseUnitError) -> String {
     format!("expected {}", error.expected)
 }

@@ -33,10 +33,7 @@ docs/watch-file.md documents the file and the signals; contrib/watch.toml is an
 example.";
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = EXAMPLES,
-    after_long_help = format!("{EXAMPLES}\n\n{DETAILS}"),
-)]
+#[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct WatchArgs {
     /// Check the file and show its cost, without measuring
     #[arg(long)]

@@ -322,12 +322,6 @@ pub fn is_setting_written(change: &SettingChange) -> bool {
     change.after.is_some() && change.error.is_none()
 }
 
-impl From<HostError> for CommandFailure {
-    fn from(error: HostError) -> Self {
-        CommandFailure::from_error(error.exit_code(), &error).hint(error.hint())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -65,7 +65,7 @@ impl<'a> ActiveScan<'a> {
         let (history, caveats) = scan_history::begin_or_resume(args, &plan, idle_rtt);
         let mut told = ScanProgress::new(args);
         command_output::print_caveats(&caveats);
-        told.print_budget(&plan);
+        told.print_statement(&describe_budget(&plan));
         let mut course = ActiveScan {
             args,
             plan,
@@ -194,7 +194,7 @@ impl<'a> ActiveScan<'a> {
     fn wait_for_server(&mut self, error: ProbeError) -> Result<(), CommandFailure> {
         let fail = CommandFailure::from(error);
         self.cut_off_probes += 1;
-        self.progress.print_waiting(&fail.message);
+        self.progress.print_statement(&format!("{}; waiting for the server", fail.message));
         let back = self.cut_off_probes < MAX_CUT_OFFS
             && probe_attempt::wait_until_reachable(&self.target, &self.stop);
         self.fail_if_interrupted()?;
@@ -240,17 +240,12 @@ const PROBE_OVERHEAD_US: u64 = 1_500_000;
 /// Prints the progress of a scan.
 pub struct ScanProgress<'a> {
     args: &'a TuneArgs,
-    line: StatusLine,
+    pub line: StatusLine,
 }
 
 impl ScanProgress<'_> {
     pub fn new(args: &TuneArgs) -> ScanProgress<'_> {
         ScanProgress { args, line: StatusLine::new(args.output.shows_progress()) }
-    }
-
-    /// Prints the budget before the scan.
-    pub fn print_budget(&mut self, plan: &ScanPlan) {
-        self.print_statement(&describe_budget(plan));
     }
 
     fn print_statement(&mut self, text: &str) {
@@ -318,16 +313,6 @@ impl ScanProgress<'_> {
             (true, false) => " rev",
         };
         format!("{:>4}{way}  {:<18} ", cell.index + 1, format_setting(&cell.setting))
-    }
-
-    /// Prints that the server does not answer.
-    pub fn print_waiting(&mut self, why: &str) {
-        self.print_statement(&format!("{why}; waiting for the server"));
-    }
-
-    /// Clears the current line.
-    pub fn clear_line(&mut self) {
-        self.line.clear();
     }
 }
 
