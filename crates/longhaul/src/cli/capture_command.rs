@@ -170,8 +170,9 @@ pub fn format_first_packets(file: &Path, most: u64) -> Result<(String, bool), Co
     {
         packets.push(record.decode());
     }
-    let started = packets.iter().flatten().next();
-    let started = started.and_then(|packet| format_packet_time(packet.at_ns));
+    let first_ns = packets.iter().flatten().next().map(|packet| i128::from(packet.at_ns));
+    let started = first_ns.and_then(|ns| Timestamp::from_nanosecond(ns).ok());
+    let started = started.map(|at| at.to_string());
     let damage = input.damage().map(CaptureDamage::to_string);
     let extract =
         capture_text::build_packet_document(&packets, started.as_deref(), damage.as_deref());
