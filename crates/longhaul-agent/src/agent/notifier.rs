@@ -1,16 +1,20 @@
 //! Notifies people and programs of an event: once when it is confirmed, and once when it has
-//! recovered, with a program of the user that gets the event as JSON on its standard input.
+//! recovered, by a webhook, and with a program of the user; both get the event as JSON.
 //!
-//! A task with a queue runs the program, so that a failing one does not delay the measurements. A
-//! file in the agent's folder records deliveries, so that a restart does not repeat them.
+//! Each channel has its own task and queue, so that a failing one delays neither the other nor the
+//! measurements. A file in the agent's folder records deliveries, so that a restart does not repeat
+//! them.
 //!
 //! - [`delivery_log`]: the record of deliveries
+//! - [`webhook_channel`]: requests to a webhook
 
 mod delivery_log;
+mod webhook_channel;
 
 use super::agent_folder::AgentFolder;
 use super::agent_log::AgentLog;
 use super::shared_state::SharedState;
+use crate::watch::watch_file::NotifySection;
 use delivery_log::{DeliveryLog, DeliveryState};
 use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use parking_lot::Mutex;
@@ -20,18 +24,45 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// The timeout of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The maximum number of queued notices.
+/// The maximum number of queued notices per channel.
 const MAX_QUEUED_NOTICES: usize = 256;
 /// The delays between attempts in seconds; after the last one the notice is given up.
 const RETRY_DELAYS_S: [u64; 5] = [1, 5, 30, 120, 600];
 /// The time for pending deliveries at shutdown. The next process delivers the rest.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// A way to send notifications.
+#[derive(Debug, Clone, Copy)]
+enum NotifyChannel {
+    Webhook,
+    Command,
+}
+
+impl NotifyChannel {
+    const fn name(self) -> &'static str {
+        match self {
+            NotifyChannel::Webhook => "webhook",
+            NotifyChannel::Command => "command",
+        }
+    }
+
+    fn is_configured(self, section: &NotifySection) -> bool {
+        match self {
+            NotifyChannel::Webhook => section.webhook.is_some(),
+            NotifyChannel::Command => section.command.is_some(),
+        }
+    }
+
+    fn notice_key(self, event: &ChangeEvent) -> String {
+        format!("{}/{}/{}", event.id, event.state.word(), self.name())
+    }
+}
 
 /// A notification about an event.
 struct EventNotice {
@@ -45,11 +76,7 @@ fn is_notified(event: &ChangeEvent) -> bool {
     matches!(event.state, EventState::Confirmed | EventState::Recovered)
 }
 
-fn format_notice_key(event: &ChangeEvent) -> String {
-    format!("{}/{}/command", event.id, event.state.word())
-}
-
-/// State shared with the task that delivers.
+/// State shared with the tasks that deliver.
 #[derive(Clone)]
 struct NotifyContext {
     state: Arc<SharedState>,
@@ -57,10 +84,16 @@ struct NotifyContext {
     log: AgentLog,
 }
 
-pub struct EventNotifier {
-    /// Absent after the shutdown.
-    queue: Option<Sender<EventNotice>>,
+/// The task of a channel, which ends when its queue is dropped.
+struct ChannelTask {
+    channel: NotifyChannel,
+    queue: Sender<EventNotice>,
     task: JoinHandle<()>,
+}
+
+pub struct EventNotifier {
+    /// Empty after the shutdown.
+    channels: Vec<ChannelTask>,
     shared: NotifyContext,
 }
 
@@ -71,65 +104,78 @@ impl EventNotifier {
             delivery_log: Arc::new(Mutex::new(DeliveryLog::load(own.file_path("told.json")))),
             log,
         };
-        let (queue, notices) = channel(MAX_QUEUED_NOTICES);
-        let task = tokio::spawn(deliver_notices(notices, shared.clone()));
-        EventNotifier { queue: Some(queue), task, shared }
+        let start_channel = |channel| {
+            let (queue, notices) = mpsc::channel(MAX_QUEUED_NOTICES);
+            let task = tokio::spawn(deliver_notices(channel, notices, shared.clone()));
+            ChannelTask { channel, queue, task }
+        };
+        let channels = [NotifyChannel::Webhook, NotifyChannel::Command].map(start_channel).into();
+        EventNotifier { channels, shared }
     }
 
-    /// Queues a notice of the event unless it has been delivered; `case` is its text for the network
-    /// operator.
-    pub fn notify_event(&self, event: &ChangeEvent, case: &str) {
+    fn configured_channels(&self) -> impl Iterator<Item = &ChannelTask> {
         let file = self.shared.state.file();
-        let Some(queue) = self.queue.as_ref().filter(|_| file.notify.command.is_some()) else {
-            return;
-        };
+        self.channels.iter().filter(move |it| it.channel.is_configured(&file.notify))
+    }
+
+    /// Queues notices of the event for the channels that have not delivered it; `case` is its text
+    /// for the network operator.
+    pub fn notify_event(&self, event: &ChangeEvent, case: &str) {
         if !is_notified(event) {
             return;
         }
-        let Ok(place) = queue.try_reserve() else {
-            self.shared.state.counters.write().notices_failed += 1;
-            self.shared
-                .log
-                .warn("cannot queue a notification: the queue is full; it is sent later");
-            return;
-        };
-        let key = format_notice_key(event);
-        if self.shared.delivery_log.lock().claim(&key) {
-            let title = longhaul_report::summary_lines::format_event_headline(event);
-            let body =
-                json!({ "agent": file.agent.name, "title": title, "event": event, "text": case });
-            place.send(EventNotice { key, body: body.to_string() });
+        for ChannelTask { channel, queue, .. } in self.configured_channels() {
+            let Ok(place) = queue.try_reserve() else {
+                self.shared.state.counters.write().notices_failed += 1;
+                let channel = channel.name();
+                self.shared.log.warn(&format!(
+                    "cannot queue a notification by {channel}: the queue is full; it is sent later"
+                ));
+                continue;
+            };
+            let key = channel.notice_key(event);
+            if self.shared.delivery_log.lock().claim(&key) {
+                let agent = &self.shared.state.file().agent.name;
+                let title = longhaul_report::summary_lines::format_event_headline(event);
+                let body = json!({ "agent": agent, "title": title, "event": event, "text": case });
+                place.send(EventNotice { key, body: body.to_string() });
+            }
         }
     }
 
     /// Returns whether an event since the first start lacks a confirmed delivery.
     pub fn is_pending(&self, event: &ChangeEvent) -> bool {
         let memory = self.shared.delivery_log.lock();
-        self.shared.state.file().notify.command.is_some()
-            && is_notified(event)
+        is_notified(event)
             && memory.covers(event.announced_at_us)
-            && memory.is_pending(&format_notice_key(event))
+            && self.configured_channels().any(|it| memory.is_pending(&it.channel.notice_key(event)))
     }
 
     pub async fn shut_down(&mut self) {
-        self.queue = None;
-        if timeout(SHUTDOWN_GRACE, &mut self.task).await.is_err() {
-            self.task.abort();
+        for ChannelTask { queue, mut task, .. } in self.channels.drain(..) {
+            drop(queue);
+            if timeout(SHUTDOWN_GRACE, &mut task).await.is_err() {
+                task.abort();
+            }
         }
     }
 }
 
-async fn deliver_notices(mut notices: Receiver<EventNotice>, shared: NotifyContext) {
+async fn deliver_notices(
+    channel: NotifyChannel,
+    mut notices: Receiver<EventNotice>,
+    shared: NotifyContext,
+) {
     let set_state = |key: &str, state| shared.delivery_log.lock().set_state(key, state);
     while let Some(EventNotice { key, body }) = notices.recv().await {
         let mut waits = RETRY_DELAYS_S.iter();
         loop {
             set_state(&key, DeliveryState::Done);
-            let Err(why) = attempt_delivery(&body, &shared).await else {
+            let Err(why) = attempt_delivery(channel, &body, &shared).await else {
                 shared.state.counters.write().notified += 1;
                 break;
             };
-            let text = format!("cannot send the notification by command: {why}");
+            let text = format!("cannot send the notification by {}: {why}", channel.name());
             let Some(wait) = waits.next() else {
                 shared.state.counters.write().notices_failed += 1;
                 shared.log.warn(&format!("{text}; giving up"));
@@ -143,14 +189,26 @@ async fn deliver_notices(mut notices: Receiver<EventNotice>, shared: NotifyConte
 }
 
 /// Makes one delivery attempt. The error is a single line.
-async fn attempt_delivery(body: &str, shared: &NotifyContext) -> Result<(), String> {
+async fn attempt_delivery(
+    channel: NotifyChannel,
+    body: &str,
+    shared: &NotifyContext,
+) -> Result<(), String> {
     let file = shared.state.file();
-    let Some((program, arguments)) = file.notify.command.as_deref().and_then(<[_]>::split_first)
-    else {
-        // The command has been removed from the watch file.
-        return Ok(());
+    let delivered = async {
+        let command = file.notify.command.as_deref().and_then(<[_]>::split_first);
+        match (channel, &file.notify.webhook, command) {
+            (NotifyChannel::Webhook, Some(webhook), _) => {
+                webhook_channel::post_notice(webhook, &shared.state.folder, body).await
+            }
+            (NotifyChannel::Command, _, Some((program, arguments))) => {
+                run_notify_command(program, arguments, body).await
+            }
+            // The channel has been removed from the watch file.
+            _ => Ok(()),
+        }
     };
-    timeout(ATTEMPT_TIMEOUT, run_notify_command(program, arguments, body))
+    timeout(ATTEMPT_TIMEOUT, delivered)
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())))
 }

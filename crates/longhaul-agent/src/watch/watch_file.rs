@@ -20,7 +20,7 @@ pub use host_tables::{HostSet, HostSetKind, SharedLink, WatchHost};
 pub use measure_tables::{MeasureConfig, MeasureDirections, MeasureKind};
 pub use service_sections::{
     ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,
-    SenderConfig,
+    SenderConfig, WebhookConfig,
 };
 
 use host_tables::TargetKeys;
@@ -46,6 +46,7 @@ const RULES: ConfigRules = ConfigRules {
         ("measure.name", "give every measurement a name"),
         ("measure.kind", "write path, available, throughput, tune, load or host"),
         ("measure.every", "write the interval, such as \"30 min\""),
+        ("webhook.url", "write the URL of the webhook, such as \"https://…\""),
         ("collector.url", "write the URL of the collector, such as \"https://…\""),
         ("database.url", "write the URL of ClickHouse, such as \"https://db.example.net:8443\""),
         ("agent.name", "write the name from [agent] of the agent's own watch file"),

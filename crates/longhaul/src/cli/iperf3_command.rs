@@ -294,6 +294,7 @@ const PASSWORD_VARIABLE: &str = "IPERF3_PASSWORD";
 /// The user of an iperf3 server.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Access")]
+#[expect(clippy::struct_field_names, reason = "the fields are named as the options")]
 pub struct Iperf3UserArgs {
     /// User of an iperf3 server that wants one; the password comes from IPERF3_PASSWORD
     #[arg(long, value_name = "NAME", requires = "iperf3_public_key")]

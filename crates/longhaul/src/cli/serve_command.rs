@@ -124,11 +124,19 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         command: Some(invocation::redacted_command_line()),
     })?;
     let addresses = responder.addresses();
-    let shown = token.as_ref().map(|(token, generated)| generated.then(|| token.as_str()));
+    let generated = token.as_ref().filter(|(_, generated)| *generated).map(|(it, _)| it.as_str());
+    let shown = match generated {
+        Some(token) => format!(
+            "{}\n                 {}",
+            paint(COMMAND, token),
+            paint(FAINT, "give it to clients as LONGHAUL_TOKEN or with --token-file")
+        ),
+        None => if token.is_some() { "as given" } else { "none" }.to_owned(),
+    };
     write_log(
         args.json,
-        || format_notice(args, &addresses, shown, anonymous.as_ref()),
-        || notice_json(args, &addresses, shown.flatten(), anonymous.as_ref()),
+        || format_notice(args, &addresses, &shown, anonymous.as_ref()),
+        || notice_json(args, &addresses, generated, anonymous.as_ref()),
     );
     responder.run(
         |event| {
@@ -205,23 +213,14 @@ fn anonymous_limits(args: &ServeArgs) -> AnonymousLimits {
     }
 }
 
-/// Formats the notice printed at startup. The token is shown if it was generated.
+/// Formats the notice printed at startup.
 fn format_notice(
     args: &ServeArgs,
     addresses: &[SocketAddr],
-    token: Option<Option<&str>>,
+    token: &str,
     anonymous: Option<&AnonymousLimits>,
 ) -> String {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let token = match token {
-        Some(Some(token)) => format!(
-            "{}\n                 {}",
-            paint(COMMAND, token),
-            paint(FAINT, "give it to clients as LONGHAUL_TOKEN or with --token-file")
-        ),
-        Some(None) => "as given".to_owned(),
-        None => "none".to_owned(),
-    };
     let mut text = format!(
         "{} on {}, TCP and UDP\ntoken            {token}\nwithout a token  {}",
         paint(STRONG, concat!("longhaul ", env!("CARGO_PKG_VERSION"), " serving")),

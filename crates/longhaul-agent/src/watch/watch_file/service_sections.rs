@@ -16,13 +16,22 @@ pub const BUILD_WITH_CLICKHOUSE: &str =
 /// The maximum number of servers of a database.
 const MAX_URLS: usize = 64;
 
-/// Notifications of events.
+/// Notifications of events by webhook or command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifySection {
+    pub webhook: Option<WebhookConfig>,
     /// Program and arguments. The event is written to its standard input as JSON.
     #[serde(deserialize_with = "config_values::texts")]
     pub command: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookConfig {
+    #[serde(deserialize_with = "config_values::line")]
+    pub url: String,
+    pub token_file: Option<PathBuf>,
 }
 
 /// A collector that results are sent to.
@@ -134,6 +143,15 @@ impl WatchFileReader<'_, '_> {
     }
 
     pub(super) fn check_notify(&self, section: &NotifySection) {
+        if let Some(webhook) = &section.webhook {
+            let at = "notify.webhook.url";
+            self.check_url(at, &webhook.url, &["https", "http"]);
+            self.check_secret("notify.webhook.token_file", webhook.token_file.as_deref());
+            if webhook.token_file.is_some() && webhook.url.starts_with("http://") {
+                let what = "would send the token unencrypted";
+                self.document.add(at, what, "use https, or remove token_file");
+            }
+        }
         if let Some(words) = &section.command {
             let has_path = words.first().is_some_and(|it| it.starts_with('/'));
             if !has_path || words.len() > MAX_COMMAND_WORDS {

@@ -146,7 +146,7 @@ fn a_mesh_says_how_often_its_pairs_can_have_their_turn() {
 
 #[test]
 fn secrets_in_addresses_are_refused_and_not_repeated() {
-    let text = small("[collector]\nurl = \"https://me:hunter2@hooks.example.net\"\n");
+    let text = small("[notify.webhook]\nurl = \"https://me:hunter2@hooks.example.net\"\n");
     let problems = read(&text).expect_err("a secret").join("\n");
     assert!(problems.contains("put user and password into a token file"), "{problems}");
     assert!(!problems.contains("hunter2"), "{problems}");
@@ -190,7 +190,7 @@ proptest! {
             (
                 prop::sample::select(vec![
                     "[agent]", "[[host]]", "[[link]]", "[[group]]", "[[mesh]]", "[[target]]",
-                    "[[measure]]", "[detect]", "[notify]", "[collector]", "[retain]", "",
+                    "[[measure]]", "[detect]", "[notify.webhook]", "[collector]", "[retain]", "",
                 ]),
                 prop::sample::select(vec![
                     "name", "address", "kind", "every", "hosts", "groups", "links", "rate",
