@@ -1,6 +1,6 @@
 //! Markdown tables, and the statistics that the benches show.
 
-use longhaul_analysis::stats::quantile::{quantile, sort_finite};
+use longhaul_analysis::stats::{quantile, sort_finite};
 
 /// Rows under a heading, as Markdown.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@
 //! together, so their ratio can be compared. Its median has the interval of the sign test, which
 //! for six turns is the full range.
 
-use longhaul_analysis::stats::quantile::{quantile, sort_finite};
 use longhaul_analysis::stats::sign_test::median_interval;
+use longhaul_analysis::stats::{quantile, sort_finite};
 use std::fmt;
 
 /// The ratio of a quantity to the other program's.

@@ -3,7 +3,7 @@
 #[path = "virtual/quick_cells.rs"]
 mod quick_cells;
 
-use longhaul_bench::verdict_bench::fault_matrix::{FaultCell, read_fault_cells};
+use longhaul_bench::verdict_bench::{FaultCell, read_fault_cells};
 use quick_cells::{QUICK_PARTS, pick_quick_cells};
 
 #[test]

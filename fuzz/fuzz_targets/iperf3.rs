@@ -25,7 +25,7 @@ impl Straw {
                 ServerAction::Admit(_) => ServerInput::Admitted,
                 ServerAction::Run => ServerInput::Moved(1),
                 ServerAction::Stop => ServerInput::Drained,
-                ServerAction::Collect(results) => ServerInput::Ready(results),
+                ServerAction::Collect => ServerInput::Ready(Box::default()),
                 ServerAction::Close(closed) => {
                     assert_eq!(self.closed.replace(closed), None, "closed twice");
                     continue;

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_probe::path::probe_packet::ProbeFlow;
-use longhaul_probe::path::probe_reply::{self, ProbeReply, QueuedIcmpInfo, reply_matching};
+use longhaul_probe::path::probe_reply::{self, ProbeReply, QueuedIcmpInfo};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const NEAR: [IpAddr; 2] = [
@@ -33,11 +33,11 @@ fn check(reply: &ProbeReply) {
     for family in [0, 1] {
         for protocol in [ProbeProtocol::Icmp, ProbeProtocol::Udp, ProbeProtocol::Tcp] {
             let flow = flow(protocol, family);
-            let Some(key) = reply_matching::match_probe_key(&flow, reply) else {
+            let Some(key) = probe_reply::match_probe_key(&flow, reply) else {
                 continue;
             };
-            assert!(reply_matching::candidate_keys(reply).contains(&Some(key)));
-            reply_matching::find_rewritten_fields(&flow, key, reply);
+            assert!(probe_reply::candidate_keys(reply).contains(&Some(key)));
+            probe_reply::find_rewritten_fields(&flow, key, reply);
         }
     }
 }

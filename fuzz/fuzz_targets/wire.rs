@@ -5,11 +5,10 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_copy::block_header::{BLOCK_HEADER_BYTES, BlockHeader};
 use longhaul_model::report::v1::RunParty;
-use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::probing::ProbeDatagramHeader;
 use longhaul_probe::session::{
-    AdmissionRules, ClientState, RoleState, Session, SessionAction, SessionInput, SessionSetup,
-    SessionState, TransferProgress,
+    Session, SessionAction, SessionInput, SessionPurpose, SessionSetup, SessionState,
+    TransferProgress,
 };
 use longhaul_probe::wire::{
     AnonymousLimits, ControlMessage, DATA_STREAM, FrameSplitter, MAX_FRAME_BYTES, ProbeBounds,
@@ -24,15 +23,8 @@ struct Straw {
 }
 
 impl Straw {
-    fn new(part: RoleState) -> Straw {
-        let setup = SessionSetup {
-            token: None,
-            exporter: [0; 32],
-            party: RunParty::default(),
-            boot_proof: None,
-            same_address: false,
-        };
-        let mut straw = Straw { session: Session::new(setup, part), now: Duration::ZERO };
+    fn new(session: Session) -> Straw {
+        let mut straw = Straw { session, now: Duration::ZERO };
         straw.feed(SessionInput::Start);
         straw
     }
@@ -92,16 +84,25 @@ fn read_times(answer: &SessionReply) {
     }
 }
 
-/// An initiator of probes; it asks as soon as it may.
-fn prober() -> RoleState {
-    let bounds =
-        ProbeBounds { flows: 1, most_bytes: 1_000_000, most_time_us: 10_000_000, dscp: None };
-    RoleState::Client(Box::new(ClientState::probing(bounds)))
+fn setup() -> SessionSetup {
+    SessionSetup {
+        token: None,
+        exporter: [0; 32],
+        party: RunParty::default(),
+        boot_proof: None,
+        same_address: false,
+    }
 }
 
-fn responder() -> RoleState {
-    let strangers = Some(AnonymousLimits::default());
-    RoleState::Server(Box::new(AdmissionRules::new(strangers, 128)))
+/// A client of probes; it asks as soon as it may.
+fn prober() -> Session {
+    let bounds =
+        ProbeBounds { flows: 1, most_bytes: 1_000_000, most_time_us: 10_000_000, dscp: None };
+    Session::client(setup(), SessionPurpose::Probe(bounds))
+}
+
+fn responder() -> Session {
+    Session::server(setup(), Some(AnonymousLimits::default()), 128)
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -118,9 +119,8 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let mut decoder = FrameSplitter::new(MAX_FRAME_BYTES);
-    let initiative = ClientState::new(ThroughputPlan::default());
-    let parts = [RoleState::Client(Box::new(initiative)), prober(), responder()];
-    let mut sessions = parts.map(Straw::new);
+    let run = SessionPurpose::Run(Box::default());
+    let mut sessions = [Session::client(setup(), run), prober(), responder()].map(Straw::new);
     for mut piece in frames.chunks(usize::from(cut).max(1)) {
         while !piece.is_empty() {
             match decoder.next_message(&mut piece) {

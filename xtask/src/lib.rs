@@ -95,7 +95,7 @@ impl DevelopmentTask {
                 page_checks::compare_page().and_then(|()| page_checks::check_built_page())
             }
             DevelopmentTask::PageInProgram => page_checks::test_embedded_page(),
-            DevelopmentTask::ApiTest => page_checks::api_fuzzing::run(),
+            DevelopmentTask::ApiTest => page_checks::run(),
             DevelopmentTask::Fuzz => run_script("fuzz.sh", &[]),
             DevelopmentTask::Bench { words } => {
                 let run = "run --quiet --release --package longhaul-bench --".split(' ');

@@ -7,11 +7,9 @@
 //! queueing disciplines of its kernel.
 //!
 //! - [`guest_kernel`]: the kernel, given or built from Debian's sources
-//! - [`virtual_time_guest`]: running a script in a guest
 //!
 //! Wrong when: the result depends on processor time (computing takes none) or on several cores.
 
 pub mod guest_kernel;
-mod virtual_time_guest;
 
-pub use virtual_time_guest::run_in_guest;
+pub use guest_kernel::run_in_guest;

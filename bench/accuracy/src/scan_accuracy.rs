@@ -2,7 +2,7 @@
 
 use super::{AccuracyRow, ErrorTally, convert_interval};
 use longhaul_analysis::scan::{self, ScanSlot};
-use longhaul_analysis::stats::quantile::{quantile, sort_finite};
+use longhaul_analysis::stats::{quantile, sort_finite};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan;
 use longhaul_model::report::v1::scan::{

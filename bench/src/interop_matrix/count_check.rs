@@ -12,9 +12,9 @@
 //! - Retransmits pass a device twice and are counted once; datagrams that the receiver reports as
 //!   lost may have been lost behind its device.
 
+use super::ReportedCounts;
 use super::device_counters::DeviceCounters;
 use super::option_rows::OptionRow;
-use super::reported_counts::ReportedCounts;
 use serde::Deserialize;
 
 const TOLERANCE: f64 = 0.02;

@@ -146,7 +146,7 @@ fn parse_state_byte(packet: &[u8]) -> Option<u8> {
         _ => return None,
     };
     let payload = header + usize::from(packet.get(header + 12)? >> 4) * 4;
-    let to_server = read_be16(packet, header + 2)? == super::interop_path::PORT;
+    let to_server = read_be16(packet, header + 2)? == super::PORT;
     (to_server && total == payload + 1).then(|| packet.get(payload).copied())?
 }
 

@@ -1,11 +1,11 @@
 //! Runs the rows of one pair on one path, one after the other against one server.
 
+use super::PairOnPath;
 use super::count_check::{self, CountTolerance, RowReadings};
 use super::device_counters::{DeviceCounters, HostObserver};
-use super::interop_path::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
 use super::interop_peer::InteropPeer;
 use super::option_rows::OptionRow;
-use super::{PairOnPath, reported_counts};
+use super::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
 use std::time::{Duration, Instant};
 use xtask::program_runner::{self, ChildGuard};
 
@@ -112,12 +112,12 @@ fn attempt_row(
         .map_err(|why| describe_hang(&why))?;
     let after = wait_until_idle(&read, pair.round_trip())?;
     if !output.status.success() {
-        let error = reported_counts::parse_reported_counts(row, &output.stdout).err();
+        let error = super::parse_reported_counts(row, &output.stdout).err();
         let error = error.filter(|_| !output.stdout.trim().is_empty());
-        let error = error.unwrap_or_else(|| reported_counts::shorten_output(&output.stderr));
+        let error = error.unwrap_or_else(|| super::shorten_output(&output.stderr));
         return Err(format!("{}: {error}", output.status));
     }
-    let claims = reported_counts::parse_reported_counts(row, &output.stdout)?;
+    let claims = super::parse_reported_counts(row, &output.stdout)?;
     let readings = |end: usize, watch: &HostObserver, peer: &InteropPeer| RowReadings {
         before: before[end],
         at_end: watch.before_end(Duration::from_millis(peer.early_stop_ms)),

@@ -14,7 +14,7 @@
 //! Wrong when: the policer is shared with traffic that is not in the capture (rate and depth are
 //! then what that traffic left), or a second limit loses most of the packets.
 
-use longhaul_analysis::stats::quantile::{median, quantile, sort_finite};
+use longhaul_analysis::stats::{median, quantile, sort_finite};
 
 /// The parameters of the replay of packets.
 struct PacketReplayTuning;

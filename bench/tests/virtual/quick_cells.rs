@@ -1,6 +1,6 @@
 //! The cells of the fault matrix that tests run.
 
-use longhaul_bench::verdict_bench::fault_matrix::FaultCell;
+use longhaul_bench::verdict_bench::FaultCell;
 
 /// The maximum RTT of the quick cells: the ramp of longer RTTs takes too long for a test.
 const SHORT_MS: u64 = 40;

@@ -3,7 +3,7 @@
 
 use crate::quick_cells::{QUICK_PARTS, pick_quick_cells};
 use longhaul_bench::verdict_bench;
-use longhaul_bench::verdict_bench::fault_matrix::read_fault_cells;
+use longhaul_bench::verdict_bench::read_fault_cells;
 
 crate::virtual_tests!(
     a_clean_path_and_a_slow_reader_are_named,

@@ -5,7 +5,6 @@
 //! - [`path_resources`]: resources of a run: hosts, interfaces, declared links
 //! - [`mesh_rounds`]: rounds of a mesh, so that agents do not collide at a host
 //! - [`run_schedule`]: the state machine that starts runs and ends each with a result or a reason
-//! - [`resource_locks`], [`daily_budget`], [`hash_random`]: parts of the scheduler
 //! - [`watch_forecast`]: the cost of a watch file
 //!
 //! Nothing here reads a clock or the host. Times are Unix microseconds, durations microseconds.
@@ -15,7 +14,6 @@ pub mod hash_random;
 pub mod measure_jobs;
 pub mod mesh_rounds;
 pub mod path_resources;
-pub mod resource_locks;
 pub mod run_schedule;
 pub mod watch_file;
 pub mod watch_forecast;

@@ -2,9 +2,9 @@
 //!
 //! One check per code; each says what was not observed and how that affects the result.
 
-use crate::limit::run_view::{ClippedBuffer, RunView};
+use crate::limit::run_reading::{ClippedBuffer, RunView};
 use crate::limit::stream_intervals::SampleInterval;
-use crate::throughput::run_totals;
+use crate::throughput;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::observation::{HostFacts, StreamEnd};
@@ -108,7 +108,7 @@ fn check_missing_counters(scene: &RunView, _: &ThroughputAnalysis) -> Option<Rep
         return None;
     }
     let missing = |end: &StreamEnd| {
-        let tcp = run_totals::last_tcp_info(end);
+        let tcp = throughput::last_tcp_info(end);
         tcp.is_none_or(|t| t.receive_window_limited_us.is_none() || t.unsent_bytes.is_none())
     };
     let any = scene.observation.streams.iter().any(|s| missing(&s.sender));

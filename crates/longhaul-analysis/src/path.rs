@@ -1,9 +1,10 @@
 //! Conclusions about a path from round trips, routes and hops under load.
 //!
 //! Read in this order: [`path_conclusion`] (the entry: all conclusions from one path run),
-//! [`hop_delays`] (delay of each link, RTT, path MTU), [`route_difference`] and [`assign_route_number()`] (routes over time),
-//! [`KnownRoute::of`] (an earlier route, from its report), [`route_symmetry`], [`narrow_link`]
-//! (location of the queue), [`path_findings`], [`path_caveats`] (caveats), [`trace_table`] (many traces).
+//! [`hop_delays`] (delay of each link, RTT, path MTU), [`route_difference`] and
+//! [`assign_route_number()`] (routes over time), [`KnownRoute::of`] (an earlier route, from its report),
+//! [`narrow_link`] (location of the queue), [`path_findings`], [`path_caveats`] (caveats),
+//! [`trace_table`] (many traces).
 
 mod hop_delays;
 mod known_routes;
@@ -11,11 +12,9 @@ mod narrow_link;
 mod path_caveats;
 mod path_conclusion;
 mod path_findings;
-pub mod path_format;
 #[cfg(test)]
 pub(crate) mod path_test_builder;
 mod route_difference;
-mod route_symmetry;
 pub mod trace_table;
 
 pub use known_routes::{KnownRoute, assign_route_number};

@@ -1,9 +1,9 @@
 //! Order of the cells of a scan over settings, and conclusions from them.
 //!
-//! Read in this order: [`scan_order`] (the sequence of cells), [`scan_probe`] (the plan and the cell of a
-//! probe), [`scan_conclusion`] (the entry: all conclusions from the cells of guided searches and grids),
-//! [`scan_cells`] (valid cells), [`path_regimes`] (changes of the path), [`setting_choice`] (best and recommended),
-//! [`top_tenth`], [`goodput_asymmetry`], [`kernel_needs`], [`scan_findings`], [`scan_caveats`].
+//! Read in this order: [`scan_order`] (the sequence of cells), [`scan_cells`] (the plan and the cell of
+//! a probe, valid cells), [`scan_conclusion`] (the entry: all conclusions from the cells of guided
+//! searches and grids), [`path_regimes`] (changes of the path), [`setting_choice`] (best and
+//! recommended), [`goodput_asymmetry`], [`kernel_needs`], [`scan_findings`] (findings and caveats).
 
 mod goodput_asymmetry;
 mod kernel_needs;
@@ -13,19 +13,16 @@ mod scan_cells;
 mod scan_conclusion;
 mod scan_findings;
 mod scan_order;
-mod scan_probe;
-pub mod scan_setting_text;
 mod setting_choice;
-mod top_tenth;
 
 #[cfg(test)]
 mod tests;
 
 pub use goodput_asymmetry::build_histogram;
+pub use scan_cells::{build_cell, build_probe_plan, find_min_granted};
+pub use scan_conclusion::compute_top_tenth;
 pub use scan_conclusion::conclude_scan;
 pub use scan_order::{MAX_SLOTS, order_cells};
-pub use scan_probe::{build_cell, build_probe_plan, find_min_granted};
-pub use top_tenth::compute_top_tenth;
 
 use longhaul_model::report::v1::scan::TransferSetting;
 

@@ -5,12 +5,12 @@
 //! After an interrupted insert the sender repeats the run, which changes nothing that was written.
 
 use crate::database_client::DatabaseClient;
-use crate::row_version;
+use crate::table_rows;
 use crate::table_rows::{
     EventInsertRow, PairInsertRow, PlannedInsertRow, ReportInsertRow, RunInsertRow, ValueInsertRow,
 };
-use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::ChangeEvent;
+use longhaul_model::report::v1::HostPair;
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{
     self, AgentDelivery, IncomingRun, IngestResult, PlannedOutcome, PlannedRun,
@@ -83,7 +83,7 @@ fn build_planned_row(row: &PlannedRun) -> PlannedInsertRow<'_> {
         receiver: pair.map_or(NO_NAME, |pair| &pair.to),
         state,
         told,
-        standing: row_version::compute_standing(state),
+        standing: table_rows::compute_standing(state),
     }
 }
 
@@ -146,7 +146,7 @@ fn insert_values(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), St
 }
 
 fn insert_run_rows(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
-    let earliness = row_version::compute_earliness();
+    let earliness = table_rows::compute_earliness();
     let mut rows = Vec::new();
     for run in new {
         let pairs: BTreeSet<&HostPair> = pairs_of(run).collect();
@@ -186,7 +186,7 @@ fn build_run_row<'a>(
 }
 
 fn insert_reports(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
-    let earliness = row_version::compute_earliness();
+    let earliness = table_rows::compute_earliness();
     let mut rows = Vec::with_capacity(new.len());
     for run in new {
         let (id, report) = (&run.run.id, &run.report);
@@ -228,7 +228,7 @@ pub fn insert_event(
         end_us: event.between_us[1],
         event: text,
         // The version increases even if another writer's clock is ahead.
-        version: row_version::now_us().max(before.saturating_add(1)),
+        version: table_rows::now_us().max(before.saturating_add(1)),
     };
     client.insert::<EventInsertRow<'_>>("store the event", "event", &[row])
 }

@@ -8,26 +8,21 @@
 //!
 //! Calls block the calling thread. An async program must make them on a thread for blocking work.
 //!
-//! - [`connection_options`]: connection settings
 //! - [`database_client`], [`endpoint`]: requests, timeouts, failover between URLs
-//! - [`request_error`]: errors and hints
 //! - [`clickhouse_schema`]: the oldest supported server, and the tables
 //! - [`delivery_rows`]: inserts what an agent delivers
-//! - [`table_rows`], [`row_version`]: table rows and their versions
+//! - [`table_rows`]: table rows and their versions
 
 mod clickhouse_schema;
-pub mod connection_options;
 mod database_client;
 mod delivery_rows;
 mod endpoint;
-mod request_error;
-mod row_version;
 mod table_rows;
 
-pub use connection_options::ClickHouseOptions;
+pub use endpoint::ClickHouseOptions;
 
 use database_client::{DatabaseClient, RETENTION_STEP_TIMEOUT};
-use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::HostPair;
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{AgentDelivery, IngestResult};
 use std::collections::HashSet;

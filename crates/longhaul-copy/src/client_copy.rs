@@ -3,10 +3,8 @@
 
 mod copy_monitor;
 mod copy_setup;
-mod local_paths;
 
 use super::copy_source::CopySource;
-use local_paths::open_local_source;
 use longhaul_model::report::v1::copy::{CopyObservation, CopyPlan};
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::plan_limits::MAX_PROBING_US;
@@ -16,8 +14,10 @@ use longhaul_probe::throughput::TargetHost as Peer;
 use longhaul_probe::wire::{
     FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionReply, SessionRequest,
 };
+use longhaul_sys::confined_dir::ConfinedDir;
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -208,4 +208,36 @@ impl ClientCopy<'_> {
         let files = self.entries.iter().filter(|entry| !entry.folder);
         files.map(|entry| entry.size_bytes).sum()
     }
+}
+
+fn open_local_source(path: &Path, direct: bool) -> Result<CopySource, CopyError> {
+    let failed =
+        |error: io::Error| CopyError::Local(format!("cannot read {}: {error}", path.display()));
+    // A symbolic link named by the user stands for its target.
+    let path = path.canonicalize().map_err(failed)?;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (folder, inner) = split_path(&path).map_err(CopyError::Local)?;
+    CopySource::list(folder, &inner, name.to_owned(), direct).map_err(CopyError::Local)
+}
+
+/// Opens the folder of a local path; returns it with the rest of the path.
+fn open_local_folder(path: &Path) -> Result<(ConfinedDir, PathBuf), String> {
+    let path = std::path::absolute(path)
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    if path.is_dir() {
+        let folder = ConfinedDir::open(&path);
+        let folder = folder.map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+        return Ok((folder, PathBuf::new()));
+    }
+    split_path(&path)
+}
+
+fn split_path(path: &Path) -> Result<(ConfinedDir, PathBuf), String> {
+    let (parent, name) = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => (parent, PathBuf::from(name)),
+        _ => (path, PathBuf::new()),
+    };
+    let folder = ConfinedDir::open(parent)
+        .map_err(|error| format!("cannot open the folder {}: {error}", parent.display()))?;
+    Ok((folder, name))
 }

@@ -1,7 +1,6 @@
 //! The source's threads: disk threads read and hash blocks, and one per connection sends the next.
 
 mod block_reader;
-mod block_sender;
 
 use super::block_buffer::BlockBuffer;
 use super::block_digest::{BlockDigest, FileHasher};
@@ -9,12 +8,13 @@ use super::copy_source::CopySource;
 use super::copy_threads::{CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
 use super::partial_file::block_length;
 use super::stage_queue::StageQueue;
-use crate::block_header::{BlockHeader, BlockKey};
+use crate::block_header::{BlockHeader, BlockKey, BlockKind};
+use crate::data_stream::DataStream;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,5 +122,49 @@ impl CopySender {
             cursor.block += 1;
             return Some(ReadJob { file, block, length: block_length(size, block) });
         }
+    }
+}
+
+impl CopySender {
+    /// Sends blocks over one connection.
+    fn send_blocks(&self, stream: TcpStream) {
+        let common = &self.common;
+        let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
+            return common.halt.fail_lost("a data connection was closed");
+        };
+        let watch = common.counters.network.start_timer();
+        while let Some(ready) = watch.idle(|| self.ready.pop(&common.halt)) {
+            let moved = match ready {
+                SendItem::Block(head, sum, mut buffer) => {
+                    let length = head.length as usize;
+                    let front = head.encode(&common.key, &sum);
+                    let moved = watch.busy(|| stream.send(buffer.with_header(&front, length)));
+                    common.counters.moved_bytes.add(head.length);
+                    common.free_buffers.push(buffer, &common.halt);
+                    moved
+                }
+                SendItem::End(head, sum) => {
+                    let mut bytes = head.encode(&common.key, &sum).to_vec();
+                    bytes.extend(sum);
+                    watch.busy(|| stream.send(&bytes))
+                }
+            };
+            if !moved {
+                return;
+            }
+        }
+        drop(watch);
+        self.send_last(stream);
+    }
+
+    fn send_last(&self, mut stream: DataStream<'_>) {
+        if self.common.halt.is_set() {
+            return;
+        }
+        let head = BlockHeader { kind: BlockKind::Last, file: 0, block: 0, length: 0 };
+        stream.send(&head.encode(&self.common.key, &BlockDigest::default()));
+        self.common.add_socket_stats(stream.socket());
+        // The peer has everything, so errors of the shutdown do not matter.
+        let _ = stream.socket().shutdown(Shutdown::Write);
     }
 }

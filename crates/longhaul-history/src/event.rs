@@ -6,6 +6,20 @@
 //! `cause_selection` names the likely ones, and `state_change` finds the time of each change of state.
 //!
 //! Pure: all times come with the evidence, and the same evidence always gives the same causes.
+//!
+//! Detects that bulk runs are now limited by something else.
+//!
+//! We would see: another value of `limited_by` in most runs after the event than before it. That
+//! explains the effect of the change but never its reason, so it is not named as a cause.
+//! Refuted by: the same value. Needs: the limiters of runs before and after. To do: what the cause
+//! advises. Wrong when: verdicts alternate between two equally tight limits.
+//!
+//! Cause: paths that share a host or a segment changed together.
+//!
+//! We would see: other paths of one of the two hosts, or through one of the hops, with an event of
+//! their own at the same time. Refuted by: other paths of that host that stayed unchanged.
+//! Needs: a mesh of measured paths. To do: check first what they share.
+//! Wrong when: a host has few paths, or two problems begin at the same time.
 
 mod bucket_change;
 mod capacity_change;
@@ -15,6 +29,44 @@ mod change_scope;
 mod cross_traffic;
 mod event_case;
 mod event_format;
+
+fn describe_limiter_shift(case: &EventCase) -> Option<String> {
+    let (before, after) = (case.frequent_limiter(false)?, case.frequent_limiter(true)?);
+    (before != after).then(|| {
+        format!(
+            "Bulk runs were limited by {} before, and by {} after",
+            name_limiter(before),
+            name_limiter(after)
+        )
+    })
+}
+
+/// Consistency if the cause is an unknown part of what they share.
+const PARTIAL_CONSISTENCY: f64 = 0.5;
+
+fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
+    let scope = change_scope::find_change_scope(case)?;
+    let between_us = scope.between_us?;
+    let (cause, consistency, look) = match &scope.shared {
+        SharedElement::Host(host) => {
+            ("shared_end", 1.0, format!("Check {host} and its access link first"))
+        }
+        SharedElement::PartOfHost(host) => {
+            ("shared_end", PARTIAL_CONSISTENCY, format!("Check the access link of {host} first"))
+        }
+        SharedElement::Segment(hop) => {
+            ("shared_segment", 1.0, format!("Check the segment at {hop} first"))
+        }
+        SharedElement::OnlyThisPath | SharedElement::Nothing => return None,
+    };
+    let mut found = case.candidate(cause, weight::SHARED, between_us, scope.text);
+    found.confidence_ratio *= consistency;
+    if case.is_worse() == Some(true) {
+        found.advise("path", look);
+    }
+    Some(found)
+}
+
 #[cfg(test)]
 mod event_test_builder;
 mod follow_up_plan;
@@ -23,13 +75,11 @@ mod host_setting;
 mod host_software;
 mod interface_change;
 mod level_recovery;
-mod limiter_shift;
 mod operator_report_text;
 mod path_mtu_change;
 mod retune;
 mod route_change;
 mod rtt_step;
-mod shared_end;
 mod state_change;
 mod test_parameter;
 #[cfg(test)]
@@ -42,11 +92,14 @@ pub use change_evidence::{
 pub use event_format::{format_date, format_quantity, format_time_span};
 pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, plan_follow_ups};
 pub use operator_report_text::format_operator_report;
-pub use operator_report_text::route_pair_text::pair_hops;
+pub use operator_report_text::pair_hops;
 
+use cause_selection::weight;
+use change_scope::SharedElement;
 use event_case::{EventCase, LINK_QUANTITIES, TRANSFER_QUANTITIES};
+use longhaul_analysis::throughput::name_limiter;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_model::report::v1::ReportFinding;
-use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// The quantities that a cause can affect, and the search for it.
@@ -65,7 +118,7 @@ const CAUSES: [CauseSearch; 14] = [
     (&TRANSFER_QUANTITIES, path_mtu_change::find_candidate),
     (&[PathQuantity::Goodput], retune::find_candidate),
     (&LINK_QUANTITIES, cross_traffic::find_candidate),
-    (&PathQuantity::ALL, shared_end::find_candidate),
+    (&PathQuantity::ALL, find_candidate),
     (&LINK_QUANTITIES, host_software::find_candidate),
     (&PathQuantity::ALL, rtt_step::find_candidate),
 ];
@@ -89,7 +142,7 @@ pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExp
     let possible = CAUSES.iter().filter(|(affected, _)| affected.contains(&event.quantity));
     let candidates = possible.filter_map(|(_, find_candidate)| find_candidate(&case)).collect();
     let mut causes = cause_selection::select_named_causes(candidates);
-    let effect = limiter_shift::describe_limiter_shift(&case);
+    let effect = describe_limiter_shift(&case);
     if let (Some(first), Some(effect)) = (causes.first_mut(), &effect) {
         first.support(effect.clone());
     }
@@ -98,5 +151,67 @@ pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExp
         unchanged: unchanged_facts::list_unchanged(&case),
         scope: change_scope::find_change_scope(&case).map(|scope| scope.text),
         effect,
+    }
+}
+
+#[cfg(test)]
+mod limiter_shift_tests {
+    use super::event_test_builder::{self, HOUR};
+    use super::*;
+    use longhaul_model::report::v1::analysis::Limiter;
+
+    #[test]
+    fn most_runs_of_each_side_decide() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        for hours in 1..4 {
+            sketch.run_limited(-hours * HOUR, Limiter::PathCapacity);
+            sketch.run_limited(hours * HOUR, Limiter::ReceiveWindow);
+        }
+        sketch.run_limited(4 * HOUR, Limiter::Loss);
+        let (event, evidence) = (sketch.event(), sketch.evidence());
+        let case = EventCase { event: &event, evidence: &evidence };
+        assert_eq!(
+            describe_limiter_shift(&case).expect("a shift"),
+            "Bulk runs were limited by the capacity of the path before, and by the receive window after"
+        );
+    }
+
+    #[test]
+    fn the_same_limit_is_no_shift() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.run_limited(-HOUR, Limiter::Loss).run_limited(HOUR, Limiter::Loss);
+        let (event, evidence) = (sketch.event(), sketch.evidence());
+        let case = EventCase { event: &event, evidence: &evidence };
+        assert_eq!(describe_limiter_shift(&case), None);
+    }
+}
+
+#[cfg(test)]
+mod shared_end_tests {
+    use super::change_evidence::{OtherPathChange, UnchangedPath};
+    use super::event_test_builder::{self, DAY, build_pair};
+    use super::*;
+    use longhaul_model::report::v1::ChangeEvent;
+
+    fn score(apart_us: i64, stayed: bool) -> f64 {
+        let sketch = event_test_builder::build_goodput_drop();
+        let event = sketch.event();
+        let between_us = event.between_us.map(|us| us + apart_us);
+        let other = ChangeEvent { pair: build_pair("slac", "in2p3"), between_us, ..event.clone() };
+        let third = build_pair("slac", "nikhef");
+        let mut evidence = sketch.evidence();
+        evidence.other_path_changes = vec![OtherPathChange { event: &other, route: None }];
+        if stayed {
+            evidence.unchanged_paths = vec![UnchangedPath { pair: &third, route: None }];
+        }
+        let case = EventCase { event: &event, evidence: &evidence };
+        find_candidate(&case).map_or(0.0, |found| found.confidence_ratio)
+    }
+
+    #[test]
+    fn changes_of_one_time_count_and_old_ones_do_not() {
+        assert!((score(0, false) - weight::SHARED).abs() < 1e-9);
+        assert!(score(-3 * DAY, false).abs() < 1e-9);
+        assert!(score(0, true) < 0.5);
     }
 }

@@ -6,9 +6,7 @@ mod archived_path;
 pub mod asymmetry_causes;
 pub mod direction_asymmetry;
 pub mod period_case;
-pub mod period_routes;
 pub mod period_settings;
-pub mod quantity_change;
 pub mod run_set_comparison;
 pub mod site_summary;
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! iperf3 clients on the server's port: a connection with a known cookie joins its test, one with a
 //! new cookie begins a test.
+//!
+//! The registry of iperf3 tests that expect data streams, by cookie or address.
+//!
+//! TCP streams name their test by its cookie. A UDP stream names nothing, so only its address
+//! identifies it: for each address, one test at a time may open UDP streams, and others wait.
 
 mod iperf3_session;
 mod iperf3_streams;
-mod test_registry;
 
 use crate::AuthorizedUsers;
 use crate::iperf3_messages::{COOKIE_BYTES, TestCookie, TestState, UdpGreeting};
@@ -11,9 +15,11 @@ use iperf3_session::Iperf3Session;
 use longhaul_probe::measurement_server::{
     NewConnection, ProtocolHandler, ServeEvent, ServerContext, read_until,
 };
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::io::Write;
-use std::net::SocketAddr;
-use test_registry::TestRegistry;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// The options for iperf3 clients.
 #[derive(Debug, Default)]
@@ -65,12 +71,12 @@ impl ProtocolHandler for Iperf3Handler {
         };
         match self.tests.claim(&cookie, connection.number, connection.stream) {
             Ok(()) => {}
-            Err(test_registry::ClaimError::Unknown(stream)) => {
+            Err(ClaimError::Unknown(stream)) => {
                 let connection = NewConnection { stream, ..connection };
                 let users = options.users.as_ref();
                 Iperf3Session::run(server, &self.tests, users, cookie, connection);
             }
-            Err(test_registry::ClaimError::Refused(mut stream, why)) => {
+            Err(ClaimError::Refused(mut stream, why)) => {
                 let _ = stream.write_all(&[TestState::AccessDenied.byte()]);
                 server.log(ServeEvent::StreamRefused { peer, why });
             }
@@ -82,5 +88,145 @@ impl ProtocolHandler for Iperf3Handler {
     fn handle_datagram(&self, from: SocketAddr, bytes: &[u8]) -> bool {
         let greeting = UdpGreeting::from_hello(bytes);
         greeting.is_some_and(|greeting| self.tests.deliver_hello(from, greeting))
+    }
+}
+
+/// A TCP connection and its number in order of arrival. Clients open them one after the other, but
+/// the threads that read the cookies may finish in another order.
+type JoinedStream = (u64, TcpStream);
+/// The client's address of a UDP stream, and its greeting.
+type UdpHello = (SocketAddr, UdpGreeting);
+
+/// The reason why a connection was not delivered.
+enum ClaimError {
+    /// The cookie is new.
+    Unknown(TcpStream),
+    Refused(TcpStream, &'static str),
+}
+
+#[derive(Debug)]
+struct ExpectedTest {
+    joined: SyncSender<JoinedStream>,
+    /// The number of streams that may still join.
+    left: usize,
+}
+
+#[derive(Debug, Default)]
+struct RegistryTables {
+    tests: HashMap<TestCookie, ExpectedTest>,
+    flows: HashMap<IpAddr, SyncSender<UdpHello>>,
+}
+
+/// The tests that expect streams.
+#[derive(Debug, Default)]
+struct TestRegistry {
+    held: Mutex<RegistryTables>,
+}
+
+/// A test's registration; removed when dropped.
+#[derive(Debug)]
+struct TestEntry<'a> {
+    book: &'a TestRegistry,
+    cookie: TestCookie,
+    pub joined: Receiver<JoinedStream>,
+}
+
+/// A test's turn to open UDP streams; released when dropped.
+#[derive(Debug)]
+struct UdpTurn<'a> {
+    book: &'a TestRegistry,
+    address: IpAddr,
+    pub flows: Receiver<UdpHello>,
+}
+
+impl TestRegistry {
+    /// Registers a test that expects up to `most` streams; `None` if its cookie is in use.
+    fn register(&self, cookie: TestCookie, most: usize) -> Option<TestEntry<'_>> {
+        let mut held = self.held.lock();
+        if held.tests.contains_key(&cookie) {
+            return None;
+        }
+        let (sender, joined) = sync_channel(most);
+        let test = ExpectedTest { joined: sender, left: most };
+        held.tests.insert(cookie, test);
+        Some(TestEntry { book: self, cookie, joined })
+    }
+
+    /// Delivers a data connection to its test.
+    fn claim(&self, cookie: &TestCookie, number: u64, stream: TcpStream) -> Result<(), ClaimError> {
+        let mut held = self.held.lock();
+        let Some(test) = held.tests.get_mut(cookie) else {
+            return Err(ClaimError::Unknown(stream));
+        };
+        let why = "its test already has all its streams";
+        if test.left == 0 {
+            return Err(ClaimError::Refused(stream, why));
+        }
+        test.left -= 1;
+        test.joined.try_send((number, stream)).map_err(|error| {
+            let (TrySendError::Full((_, stream)) | TrySendError::Disconnected((_, stream))) = error;
+            ClaimError::Refused(stream, why)
+        })
+    }
+
+    /// Reserves the turn to open up to `most` UDP streams from `address`; `None` if it is taken.
+    fn reserve_udp_turn(&self, address: IpAddr, most: usize) -> Option<UdpTurn<'_>> {
+        let address = address.to_canonical();
+        let mut held = self.held.lock();
+        if held.flows.contains_key(&address) {
+            return None;
+        }
+        let (sender, flows) = sync_channel(most);
+        held.flows.insert(address, sender);
+        Some(UdpTurn { book: self, address, flows })
+    }
+
+    /// Delivers a greeting to the test whose turn it is; false if there is none.
+    pub fn deliver_hello(&self, from: SocketAddr, greeting: UdpGreeting) -> bool {
+        let held = self.held.lock();
+        let test = held.flows.get(&from.ip().to_canonical());
+        test.is_some_and(|test| test.try_send((from, greeting)).is_ok())
+    }
+}
+
+impl Drop for TestEntry<'_> {
+    fn drop(&mut self) {
+        self.book.held.lock().tests.remove(&self.cookie);
+    }
+}
+
+impl Drop for UdpTurn<'_> {
+    fn drop(&mut self) {
+        self.book.held.lock().flows.remove(&self.address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_address_one_test_at_a_time_opens_udp_streams() {
+        let book = TestRegistry::default();
+        let address: SocketAddr = "[::ffff:192.0.2.1]:4000".parse().expect("an address");
+        let plain: IpAddr = "192.0.2.1".parse().expect("an address");
+        assert!(!book.deliver_hello(address, UdpGreeting::Text), "nobody expects it");
+        let turn = book.reserve_udp_turn(plain, 1).expect("free");
+        assert!(book.reserve_udp_turn(address.ip(), 1).is_none(), "taken");
+        assert!(book.deliver_hello(address, UdpGreeting::Text));
+        assert!(!book.deliver_hello(address, UdpGreeting::Text), "it has all it wants");
+        assert_eq!(turn.flows.try_recv(), Ok((address, UdpGreeting::Text)));
+        drop(turn);
+        assert!(book.reserve_udp_turn(plain, 1).is_some(), "the next one's turn");
+    }
+
+    #[test]
+    fn a_cookie_names_one_test_at_a_time() {
+        let book = TestRegistry::default();
+        let cookie = TestCookie([7; 37]);
+        let entry = book.register(cookie, 1).expect("new");
+        assert!(book.register(cookie, 1).is_none());
+        drop(entry);
+        assert!(book.register(cookie, 1).is_some());
     }
 }

@@ -5,7 +5,6 @@
 //! - [`client_run`]: a run against an iperf3 server
 //! - [`iperf3_service`]: serves iperf3 clients on a measurement server's port
 //! - [`server_protocol`]: the server's part of a test as a state machine
-//! - [`sender_observation`]: an observation from the data of one end
 //! - [`users`]: authentication of users
 //!
 //! docs/iperf3.md describes what is supported, and docs/decisions/0026 gives the reasons.
@@ -16,8 +15,6 @@ pub mod client_run;
 mod counter_readings;
 pub mod iperf3_messages;
 pub mod iperf3_service;
-mod sender_observation;
-mod server_output;
 pub mod server_protocol;
 mod server_results;
 pub mod users;

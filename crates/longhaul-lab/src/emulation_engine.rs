@@ -12,29 +12,141 @@
 //! happens to one of its segments. Units: nanoseconds; bytes of IP, or wire bytes where stated.
 //! Wrong when: packets are accepted much later than they were sent; segments of one super-packet
 //! arrive together if the caller sent them together, except behind slow links.
+//!
+//! Source: the fields that routers hash for equal-cost multipath (RFC 2992): addresses, protocol,
+//! and the ports of TCP and UDP; for ICMP, where routers use the first words of the header in the
+//! same way, type, code, checksum and identifier. A tracer that keeps these constant stays on one
+//! path. Wrong when: a router also hashes the IPv6 flow label, the TTL or the interface.
+//!
+//! Interrupt coalescing at a host.
+//!
+//! The first packet of a batch starts a timer; all packets that arrive before it expires are
+//! delivered together. So the first has waited longest, and the last hardly at all. Source:
+//! interrupt moderation of network cards (Prasad, Jain, Dovrolis 2004). Wrong when: a card also
+//! counts packets, or adapts.
 
-mod checksum;
 mod cross_source;
 mod emulated_link;
 mod emulated_router;
 mod engine_setup;
 mod event_queue;
 mod exact_token_bucket;
-mod flow_hash;
 mod forged_icmp;
 pub mod ground_truth;
-mod interrupt_batch;
 mod lab_addresses;
 mod link_chain;
 mod middlebox;
-mod packet_pool;
-mod packet_unit;
 mod pooled_packet;
 mod router_icmp;
 mod seeded_random;
 mod segment_headers;
 mod transmitter;
-mod truth_collection;
+
+/// Adds `bytes` as big-endian 16-bit words; an odd last byte is padded with zero.
+fn add_words(start: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let sum = words.iter().fold(start, |sum, word| sum + u64::from(u16::from_be_bytes(*word)));
+    rest.first().map_or(sum, |last| sum + (u64::from(*last) << 8))
+}
+
+fn fold_sum(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn compute_checksum(bytes: &[u8]) -> u16 {
+    !fold_sum(add_words(0, bytes))
+}
+
+/// Sums the pseudo header; `addresses` are source and destination as in the IP header.
+fn sum_pseudo_header(addresses: &[u8], protocol: u8, length: usize) -> u64 {
+    add_words(u64::from(protocol) + length as u64, addresses)
+}
+
+/// Recomputes the checksum of an IPv4 header.
+fn write_ipv4_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let value = compute_checksum(header);
+    header[10..12].copy_from_slice(&value.to_be_bytes());
+}
+
+/// FNV-1a.
+const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME: u64 = 0x0100_0000_01b3;
+
+fn mix_bytes(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
+}
+
+fn mix_address(hash: u64, address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(it) => mix_bytes(hash, &it.octets()),
+        IpAddr::V6(it) => mix_bytes(hash, &it.octets()),
+    }
+}
+
+/// Returns the way of the packet `ip`, from 0 to `ways` - 1; each `salt` spreads flows differently.
+fn select_way(packet: &PooledPacket, ip: &[u8], salt: u64, ways: u8) -> u8 {
+    if ways < 2 {
+        return 0;
+    }
+    let hash = mix_bytes(BASIS, &salt.to_be_bytes());
+    let hash = mix_address(mix_address(hash, packet.source), packet.destination);
+    let hash = mix_bytes(hash, &[packet.protocol]);
+    let hashed_bytes = match packet.protocol {
+        _ if packet.fragment => 0,
+        TCP | UDP => 4,
+        ICMP | ICMP6 => 6,
+        _ => 0,
+    };
+    let transport = ip.get(usize::from(packet.ip_header_bytes)..).unwrap_or_default();
+    let mut hash = mix_bytes(hash, &transport[..hashed_bytes.min(transport.len())]);
+    // The low bits of FNV are poorly mixed.
+    hash ^= hash >> 29;
+    hash = hash.wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash ^= hash >> 32;
+    (hash % u64::from(ways)) as u8
+}
+
+struct InterruptBatch {
+    period: Nanos,
+    ends: Nanos,
+    waiting: VecDeque<PacketUnit>,
+}
+
+impl InterruptBatch {
+    /// Returns `None` if packets are delivered one by one.
+    pub fn new(period: Duration) -> Option<Box<InterruptBatch>> {
+        (!period.is_zero()).then(|| {
+            Box::new(InterruptBatch {
+                period: to_virtual_nanos(period),
+                ends: 0,
+                waiting: VecDeque::new(),
+            })
+        })
+    }
+
+    /// Adds a unit that has arrived.
+    pub fn push(&mut self, unit: PacketUnit) {
+        if self.waiting.is_empty() {
+            self.ends = unit.until.saturating_add(self.period);
+        }
+        let wait = self.ends.saturating_sub(unit.until);
+        self.waiting.push_back(unit.delayed(wait));
+    }
+
+    /// Removes the next unit of a batch that is due.
+    pub fn pop(&mut self) -> Option<PacketUnit> {
+        self.waiting.pop_front()
+    }
+
+    /// Returns the time at which the batch is due; `None` if it is empty.
+    pub fn due(&self) -> Option<Nanos> {
+        (!self.waiting.is_empty()).then_some(self.ends)
+    }
+}
 
 #[cfg(test)]
 mod tests;
@@ -43,16 +155,16 @@ pub use ground_truth::PathTruth;
 pub use lab_addresses::{NodeAddress, assign_router_addresses, list_routes, router_address};
 
 use crate::path_spec::LinkSpec;
-use emulated_link::{DepartedUnit, EmulatedLink, LinkOutput};
+use emulated_link::{DepartedUnit, EmulatedLink, LinkOutput, to_virtual_nanos};
 use emulated_router::EmulatedRouter;
 use event_queue::EventQueue;
 use ground_truth::{EventTruth, PathTotals};
-use interrupt_batch::InterruptBatch;
 use link_chain::LinkChain;
-use packet_pool::PacketPool;
-use packet_unit::PacketUnit;
-use pooled_packet::PacketRejection;
+use pooled_packet::PacketPool;
+use pooled_packet::PacketUnit;
+use pooled_packet::{ICMP, ICMP6, PacketRejection, PooledPacket, TCP, UDP};
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Virtual time in nanoseconds; the caller chooses the origin.

@@ -1,28 +1,35 @@
 //! `lab run`: sets up a path, starts `longhaul serve` at the far host, runs one command at the near
 //! host, and always undoes everything.
-
-mod descendant_processes;
-mod listening_port;
-mod namespace_command;
-mod published_port;
+//!
+//! Source: `/proc/PID/net/tcp` and `tcp6`; state 0A is LISTEN.
+//!
+//! Publishes a TCP port of host near outside the lab, for example the web page of an agent.
+//!
+//! The listener is in the namespace in which the lab was started; a thread in that of host near
+//! makes the connections. This traffic does not use the emulated path. The threads end with the
+//! process.
 
 use crate::emulation_engine::LabHost;
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
+use crate::lab_runtime::host_namespace::HostNamespace;
 use crate::lab_runtime::{
     LabBackend, LabReading, RunningLab, find_timing_caveat, write_whole_file,
 };
 use crate::path_spec::PathSpec;
 use crate::sysctl_guard::SysctlGuard;
 use crate::{lab_privileges, machine_settings, truth_file};
+use longhaul_sys::netns::{self, NamespaceKind};
+use longhaul_sys::poll;
+use longhaul_sys::process_control::{self, SpawnOptions};
 use longhaul_sys::signal::{Signal, SignalDescriptor, send_signal};
-use longhaul_sys::{poll, process_control};
-use namespace_command::{NamespaceCommand, shell_exit_code};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Read, Seek};
-use std::os::fd::AsFd;
+use std::io::{self, Read, Seek};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The port that `longhaul serve` at host far must open before the near command starts.
@@ -60,7 +67,7 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
         SignalDescriptor::block_and_open().with_context("cannot take over signal handling")?;
     process_control::adopt_orphans()
         .with_context("cannot become the parent of orphaned commands")?;
-    let ports = request.publish.iter().map(|port| published_port::bind_port(*port));
+    let ports = request.publish.iter().map(|port| bind_port(*port));
     let published: Vec<_> = ports.collect::<Result<_, LabError>>()?;
     // A user namespace and the guards need a process with one thread; the engine comes after them.
     let mut caveats = Vec::new();
@@ -75,7 +82,7 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     }
     for listener in published {
         let net = lab.host(LabHost::Near).net.try_clone();
-        net.and_then(|net| published_port::forward_connections(listener, net))
+        net.and_then(|net| forward_connections(listener, net))
             .with_context("cannot start the thread of a published port")?;
     }
     let mut run = LabRun { request, lab, machine, caveats, signals, far: None, near: None };
@@ -129,8 +136,7 @@ impl LabRun<'_> {
     fn start_far(&mut self, token: &str) -> Result<u32, LabError> {
         let own = std::env::current_exe().with_context("cannot find this executable")?;
         let words = [own.into(), "serve".into()];
-        let mut output = namespace_command::create_unnamed_file()
-            .with_context("cannot create a temporary file")?;
+        let mut output = create_unnamed_file().with_context("cannot create a temporary file")?;
         let far = NamespaceCommand {
             words: &words,
             environment: &[("LONGHAUL_TOKEN", token)],
@@ -138,7 +144,7 @@ impl LabRun<'_> {
         };
         let far = self.far.insert(far.start(self.lab.host(LabHost::Far))?);
         let deadline = Instant::now() + LISTEN_DEADLINE;
-        while !listening_port::is_port_open(far.id(), FAR_PORT) {
+        while !is_port_open(far.id(), FAR_PORT) {
             let ended = far.try_wait().with_context("cannot wait for the far command")?;
             if let Some(status) = ended {
                 let tried = format!("the far command ended ({status}) before it listened");
@@ -228,7 +234,7 @@ impl LabRun<'_> {
             let _ = child.wait();
         }
         let guard = self.machine.as_ref().map(SysctlGuard::pid);
-        descendant_processes::kill_descendants(guard);
+        kill_descendants(guard);
     }
 }
 
@@ -245,4 +251,199 @@ fn far_command_error(tried: String, output: &mut File) -> LabError {
         _ => "check the command: it printed nothing".to_owned(),
     };
     LabError::new(LabErrorKind::Internal, tried).hint(hint)
+}
+
+fn is_port_open(pid: u32, port: u16) -> bool {
+    ["tcp", "tcp6"].into_iter().any(|table| {
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{table}"));
+        table.is_ok_and(|table| has_listener(&table, port))
+    })
+}
+
+fn has_listener(table: &str, port: u16) -> bool {
+    table.lines().skip(1).any(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        let local = columns.next().and_then(|local| local.rsplit_once(':'));
+        let local_port = local.and_then(|(_, port)| u16::from_str_radix(port, 16).ok());
+        local_port == Some(port) && columns.nth(1) == Some("0A")
+    })
+}
+
+const DEADLINE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Ends all descendants of this process, except `spared` and its descendants. Those of a child that
+/// has ended are adopted, so that they are children in the next round.
+fn kill_descendants(spared: Option<u32>) {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let mut children = find_children();
+        children.retain(|pid| Some(*pid) != spared);
+        if children.is_empty() || Instant::now() > deadline {
+            return;
+        }
+        for pid in children {
+            // Fails if it has ended meanwhile.
+            let _ = send_signal(pid, Signal::SIGKILL);
+        }
+        std::thread::sleep(PAUSE);
+        while process_control::reap_one().unwrap_or(false) {}
+    }
+}
+
+fn find_children() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.is_ok_and(|stat| parse_parent(&stat) == Some(std::process::id()))
+    };
+    pids.filter(is_child).collect()
+}
+
+/// Returns the second field after the name, which is in parentheses and may contain anything.
+fn parse_parent(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The pause after a failed accept, for example if there are no descriptors left.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Binds the port of this host's loopback. Call it before the lab is set up.
+fn bind_port(port: u16) -> Result<TcpListener, LabError> {
+    if port == 0 {
+        return Err(LabError::new(LabErrorKind::Usage, "cannot publish port 0"));
+    }
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .with_context(format!("cannot publish port {port} on 127.0.0.1"))
+        .map_err(|error| error.hint("stop the program that listens there, or publish another port"))
+}
+
+/// Forwards connections to the same port in the namespace `net`.
+fn forward_connections(outside: TcpListener, net: OwnedFd) -> io::Result<()> {
+    let port = outside.local_addr()?.port();
+    let forward = move || {
+        if let Err(error) = netns::enter_namespace(&net, NamespaceKind::Net) {
+            eprintln!("caveat: cannot publish port {port}: {error}");
+            return;
+        }
+        for connection in outside.incoming() {
+            let Ok(connection) = connection else {
+                std::thread::sleep(ACCEPT_RETRY_PAUSE);
+                continue;
+            };
+            // If the port is not open yet, the client sees a closed connection and tries again.
+            std::thread::spawn(move || relay_connection(&connection, port));
+        }
+    };
+    std::thread::Builder::new().name("publish".to_owned()).spawn(forward).map(drop)
+}
+
+/// Forwards both directions between `outside` and a port of this namespace.
+fn relay_connection(outside: &TcpStream, port: u16) -> io::Result<()> {
+    let inside = &TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| copy_until_end(outside, inside));
+        copy_until_end(inside, outside);
+    });
+    Ok(())
+}
+
+/// Copies until one side ends, then shuts down the other side.
+fn copy_until_end(mut from: &TcpStream, mut to: &TcpStream) {
+    let _ = io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// A command for a host of the lab.
+struct NamespaceCommand<'a> {
+    /// Program and arguments.
+    pub words: &'a [OsString],
+    /// Variables besides those of the lab.
+    pub environment: &'a [(&'a str, &'a str)],
+    /// The file for standard output and error of a command without input, in a session of its own.
+    pub output: Option<&'a File>,
+}
+
+impl NamespaceCommand<'_> {
+    fn start(&self, host: &HostNamespace) -> Result<Child, LabError> {
+        let [program, arguments @ ..] = self.words else {
+            return Err(LabError::new(LabErrorKind::Usage, "no command to run"));
+        };
+        let tried = format!("cannot start `{}`", program.display());
+        let mut command = Command::new(program);
+        command.args(arguments).envs(self.environment.iter().copied());
+        if let Some(path) = prepend_own_folder() {
+            command.env("PATH", path);
+        }
+        if let Some(file) = self.output {
+            let copy = || file.try_clone().with_context(&tried);
+            command.stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
+        }
+        // The command runs even if the current folder has been removed.
+        let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let start = SpawnOptions {
+            host_name: host.name,
+            net: host.net.as_fd(),
+            mount: host.mount.as_ref().map(AsFd::as_fd),
+            folder: &folder,
+            own_session: self.output.is_some(),
+        };
+        process_control::spawn_in_namespaces(&mut command, &start).map_err(|error| {
+            let is_found = error.kind() != io::ErrorKind::NotFound;
+            let failed = LabError::from_io(tried, error);
+            if is_found { failed } else { failed.into_usage() }
+        })
+    }
+}
+
+/// Returns PATH with this executable's folder first, so that `longhaul` in a command is the one
+/// that runs the lab.
+fn prepend_own_folder() -> Option<OsString> {
+    let own = std::env::current_exe().ok()?;
+    let mut folders = vec![own.parent()?.to_owned()];
+    let rest = std::env::var_os("PATH");
+    folders.extend(std::env::split_paths(rest.as_deref().unwrap_or(OsStr::new(""))));
+    std::env::join_paths(folders).ok()
+}
+
+/// Creates a file without a name, which disappears when it is closed.
+fn create_unnamed_file() -> io::Result<File> {
+    let path = crate::lab_runtime::unique_temp_path("far")?;
+    let file = File::options().read(true).append(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Returns the exit code as a shell does: 128 + n if signal n ended the command.
+fn shell_exit_code(status: ExitStatus) -> i32 {
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(70)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_socket_in_state_listen_on_that_very_port_counts() {
+        let table = "  sl  local_address rem_address   st\n\
+                     \x20  0: 00000000:1451 00000000:0000 0A 00000000:00000000\n\
+                     \x20  1: 0100007F:1452 0100007F:9C40 01 00000000:00000000\n";
+        assert!(has_listener(table, 5201));
+        assert!(!has_listener(table, 5202), "connected, not listening");
+        assert!(!has_listener(table, 80));
+        assert!(!has_listener("", 5201));
+    }
+}
+
+#[cfg(test)]
+mod descendant_processes_tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_be_called_anything_and_still_has_its_parent() {
+        assert_eq!(parse_parent("12 (a) b (c) S 7 12 12 0"), Some(7));
+        assert_eq!(parse_parent("12"), None);
+    }
 }

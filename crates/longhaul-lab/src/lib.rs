@@ -4,7 +4,6 @@
 //! - [`path_spec`]: the description of a path
 //! - [`path_file`]: reads a description from TOML
 //! - [`path_catalogue`]: the shipped paths
-//! - [`path_limits`]: capacity, RTT, BDP and goodput limit of a path
 //! - [`path_description`]: the text of `lab show`
 //! - [`emulation_engine`]: carries packets over the path in virtual time
 //! - [`lab_runtime`]: connects the engine to network namespaces in real time
@@ -22,7 +21,6 @@ mod machine_settings;
 pub mod path_catalogue;
 pub mod path_description;
 pub mod path_file;
-pub mod path_limits;
 pub mod path_spec;
 mod sysctl_guard;
 mod truth_file;

@@ -2,7 +2,7 @@
 
 use crate::lab_error::{LabError, LabErrorKind};
 use crate::lab_privileges;
-use crate::lab_runtime::namespace_sysctl;
+use crate::lab_runtime;
 use crate::path_spec::PathSpec;
 use crate::sysctl_guard::{self, SysctlGuard};
 use std::collections::BTreeMap;
@@ -31,8 +31,7 @@ pub(crate) fn set_machine_sysctls(
         };
     }
     let is_set = |(name, value): (&String, &String)| {
-        namespace_sysctl::read_sysctl(name)
-            .is_ok_and(|now| now == namespace_sysctl::normalize_spaces(value))
+        lab_runtime::read_sysctl(name).is_ok_and(|now| now == lab_runtime::normalize_spaces(value))
     };
     if wanted.iter().all(is_set) {
         return Ok(None);
@@ -53,7 +52,7 @@ pub(crate) fn set_machine_sysctls(
 /// Formats the missing settings: `net.core.rmem_max = 65536 (is 4194304)`.
 fn format_missing_sysctls(wanted: &BTreeMap<String, String>) -> String {
     let each = wanted.iter().map(|(name, value)| {
-        let now = namespace_sysctl::read_sysctl(name).unwrap_or_else(|_| "not readable".to_owned());
+        let now = lab_runtime::read_sysctl(name).unwrap_or_else(|_| "not readable".to_owned());
         format!("{name} = {value} (is {now})")
     });
     each.collect::<Vec<_>>().join(", ")
@@ -66,7 +65,7 @@ pub(crate) fn allow_congestion_controls(
     spec: &PathSpec,
     caveats: &mut Vec<String>,
 ) -> Option<SysctlGuard> {
-    let words = |name| namespace_sysctl::read_sysctl(name).unwrap_or_default();
+    let words = |name| lab_runtime::read_sysctl(name).unwrap_or_default();
     let (available, allowed) = (words(AVAILABLE), words(ALLOWED));
     let has = |list: &str, wanted: &str| list.split(' ').any(|word| word == wanted);
     let hosts = [&spec.near, &spec.far];

@@ -1,6 +1,6 @@
 //! `lab show`: describes a path, what it can carry, and the limits of the lab, 80 columns wide.
 
-use crate::path_limits;
+use crate::path_spec;
 use crate::path_spec::{
     ChangeSpec, EventSpec, HopSpec, IcmpValidity, LinkPlace, LinkSpec, OptionRewrite, PathSpec,
 };
@@ -55,7 +55,7 @@ fn list_figures(path: &PathSpec) -> Vec<String> {
     let far = path.far.city.as_deref().unwrap_or("far");
     let mut lines = vec![
         format!("  ends           {near} (near) to {far} (far)"),
-        format!("  RTT            {}", format_duration(path_limits::compute_rtt(path))),
+        format!("  RTT            {}", format_duration(path_spec::compute_rtt(path))),
     ];
     if !path.begin_at.is_zero() {
         lines.push(format!("  begins at      {}", format_duration(path.begin_at)));
@@ -68,18 +68,18 @@ fn list_figures(path: &PathSpec) -> Vec<String> {
         }
     }
     for (forward, label) in [(true, "forward"), (false, "reverse")] {
-        let narrow = path_limits::find_narrow_link(path, forward);
-        let limit = path_limits::compute_goodput_limit(path, forward);
+        let narrow = path_spec::find_narrow_link(path, forward);
+        let limit = path_spec::compute_goodput_limit(path, forward);
         let Some((narrow, limit)) = narrow.zip(limit) else {
             lines.push(format!("  {label}        no link has a rate"));
             continue;
         };
-        let name = truncate_text(&path_limits::resolve_hops_at_begin(path)[narrow.hop].name, 30);
+        let name = truncate_text(&path_spec::resolve_hops_at_begin(path)[narrow.hop].name, 30);
         let (rate, number) = (narrow.rate, narrow.hop + 1);
         lines.push(format!("  {label}        narrow link {rate} (hop {number} {name}),"));
         lines.push(format!("                 goodput limit {limit}"));
     }
-    let bdp = path_limits::compute_bdp_bytes(path);
+    let bdp = path_spec::compute_bdp_bytes(path);
     lines.extend(bdp.map(|bytes| format!("  BDP            {} ({bytes} bytes)", Bytes(bytes))));
     lines
 }

@@ -5,7 +5,7 @@
 //! file remains, and the next guard of that name restores from it first.
 
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
-use crate::lab_runtime::{namespace_sysctl, write_whole_file};
+use crate::lab_runtime::{self, write_whole_file};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -52,7 +52,7 @@ impl SysctlGuard {
             guard.map(SysctlGuard).with_context("cannot start the shell that restores sysctls")?;
         for (name, value) in settings {
             // On an error the guard is dropped, which restores what was set so far.
-            namespace_sysctl::write_sysctl(name, value)
+            lab_runtime::write_sysctl(name, value)
                 .with_context(format!("cannot set {name} = {value}"))?;
         }
         Ok(guard)
@@ -129,9 +129,8 @@ fn lock_held_error(file: &mut File) -> LabError {
 /// Returns the current values of the settings as a state file.
 fn format_state(settings: &BTreeMap<String, String>) -> Result<String, LabError> {
     let line = |name: &String| {
-        let value =
-            namespace_sysctl::read_sysctl(name).with_context(format!("cannot read {name}"))?;
-        Ok(format!("{}={value}\n", namespace_sysctl::sysctl_path(name).display()))
+        let value = lab_runtime::read_sysctl(name).with_context(format!("cannot read {name}"))?;
+        Ok(format!("{}={value}\n", lab_runtime::sysctl_path(name).display()))
     };
     settings.keys().map(line).collect()
 }

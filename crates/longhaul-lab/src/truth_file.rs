@@ -6,7 +6,7 @@
 
 use crate::emulation_engine::ground_truth::{CrossTruth, HopTruth, LinkTruth, RouteTruth};
 use crate::lab_runtime::{LabBackend, LabReading, LatenessHistogram, find_timing_caveat};
-use crate::path_limits;
+use crate::path_spec;
 use crate::path_spec::{CrossPattern, PathSpec};
 use longhaul_model::units::Rate;
 use serde_json::{Map, Value, json};
@@ -31,11 +31,11 @@ pub(crate) fn build_truth(
         "begin_at_ns": to_json_nanos(truth.begin_at),
         "at_ns": to_json_nanos(truth.at),
         "backend": backend.name(),
-        "rtt_ns": to_json_nanos(path_limits::compute_rtt(spec)),
+        "rtt_ns": to_json_nanos(path_spec::compute_rtt(spec)),
         "mtu_bytes": spec.mtu,
         "goodput_limit_bps": drop_nulls(json!({
-            "forward": path_limits::compute_goodput_limit(spec, true).map(Rate::as_bps),
-            "reverse": path_limits::compute_goodput_limit(spec, false).map(Rate::as_bps),
+            "forward": path_spec::compute_goodput_limit(spec, true).map(Rate::as_bps),
+            "reverse": path_spec::compute_goodput_limit(spec, false).map(Rate::as_bps),
         })),
         "routes": routes.collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
@@ -76,7 +76,7 @@ fn encode_route(spec: &PathSpec, route: &RouteTruth) -> Value {
     let hops = spec.routes.get(&route.name).unwrap_or(&spec.hops);
     let patterns = |forward: bool, at: usize| {
         let hop = hops.get(at)?;
-        path_limits::link_in_direction(hop, forward).cross.map(|cross| cross.pattern)
+        path_spec::link_in_direction(hop, forward).cross.map(|cross| cross.pattern)
     };
     let hops = route
         .hops

@@ -4,38 +4,42 @@
 //! are limited in number and time, and the oldest is closed first. The defaults are safe: anonymous
 //! clients get what [`AnonymousLimits`] allows, and UDP is sent only to an address that has shown
 //! the session's nonce.
+//!
+//! UDP on the server's port: only datagrams that belong to a session are answered.
+//!
+//! The client's hello must carry the nonce that it received over TLS, and come from the address of
+//! the control connection. Only then does this host send UDP there, beginning with the answer,
+//! which is no longer than the hello. Other datagrams are offered to the handlers.
 
 mod accept;
-mod pending_connections;
 mod probe_session;
-mod protocol_handler;
 mod serve_event;
 mod server_hooks;
-mod session_slots;
 mod stream_registry;
-mod udp_hello;
 
 pub use crate::wire::AnonymousLimits;
 pub use accept::{NewConnection, read_until};
-pub use pending_connections::PendingSlot;
-pub use protocol_handler::{ProtocolHandler, RequestHandler, SessionPeer};
 pub use serve_event::ServeEvent;
 pub use server_hooks::describe_plan;
-pub use session_slots::SessionSlot;
 pub use stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
-pub use udp_hello::open_flow;
 
 use crate::plan_limits::MAX_STREAMS;
 use crate::probe_error::ServeError;
 use crate::secure::{AuthToken, TlsIdentity};
+use crate::session::SessionInput;
+use crate::wire::{
+    DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, SessionRequest, StreamPreamble,
+};
 use longhaul_sys::listening_socket::{self, ListenSocketConfig};
-use pending_connections::PendingConnections;
-use session_slots::SessionSlots;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
 use stream_registry::StreamRegistry;
 
 /// The maximum delay until a stop is noticed.
@@ -249,4 +253,262 @@ fn open_port(
         listening_socket::bind_shared_udp(&place).map_err(failed("UDP", place.address))?;
     datagrams.set_read_timeout(Some(STOP_POLL_INTERVAL)).map_err(failed("UDP", place.address))?;
     Ok(ListeningPort { address: place.address, listener, datagrams })
+}
+
+/// A protocol that is served on the measurement server's port.
+///
+/// The server recognises its own connections and datagrams first, then asks each handler. A
+/// handler implements the methods for what its protocol uses.
+pub trait ProtocolHandler: fmt::Debug + Send + Sync {
+    /// Returns whether a connection that begins with these bytes, at least one, may be one of this
+    /// protocol.
+    fn accepts_connection(&self, _first_bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// Handles a connection until it is closed, on a thread of its own. Nothing has been read from
+    /// it. It must end soon after [`ServerContext::is_stopping`].
+    fn handle_connection<'a>(
+        &'a self,
+        _server: &'a ServerContext<'a>,
+        _connection: NewConnection<'a>,
+    ) {
+    }
+
+    /// Handles a datagram; returns whether it is one of this protocol. Must not block.
+    fn handle_datagram(&self, _from: SocketAddr, _bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// Returns a handler of this protocol's requests within one probe session.
+    fn open_session<'a>(
+        &'a self,
+        _server: &'a ServerContext<'a>,
+        _peer: SessionPeer,
+    ) -> Option<Box<dyn RequestHandler + 'a>> {
+        None
+    }
+}
+
+/// The client of an admitted probe session.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionPeer {
+    pub address: SocketAddr,
+    /// The limits of a client without the token; `None` for a client with it.
+    pub anonymous: Option<AnonymousLimits>,
+}
+
+/// A handler of requests within one probe session. Its methods must not block.
+pub trait RequestHandler {
+    /// Returns whether the request is one of this protocol.
+    fn accepts_request(&self, request: &SessionRequest) -> bool;
+
+    /// Starts a request; returns the answer if it is available at once.
+    fn start_request(&mut self, request: SessionRequest) -> Option<SessionInput>;
+
+    /// Returns the answer to a started request, if it is available.
+    fn poll(&mut self) -> Option<SessionInput>;
+
+    /// Returns whether an answer is pending.
+    fn is_pending(&self) -> bool;
+
+    /// Returns the payload that this end has moved.
+    fn moved_bytes(&self) -> u64;
+}
+
+/// The session slots of the server.
+#[derive(Debug)]
+struct SessionSlots {
+    most: u32,
+    taken: Mutex<TakenSlots>,
+}
+
+#[derive(Debug, Default)]
+struct TakenSlots {
+    all: u32,
+    anonymous: u32,
+}
+
+/// A session's slot; released when dropped.
+#[derive(Debug)]
+pub struct SessionSlot<'a> {
+    slots: &'a SessionSlots,
+    anonymous: bool,
+}
+
+impl SessionSlots {
+    pub fn new(most: u32) -> SessionSlots {
+        SessionSlots { most, taken: Mutex::default() }
+    }
+
+    /// Takes a slot; `anonymous` is the limit for a client without the token. The error names the
+    /// limit.
+    pub fn take(&self, strangers: Option<u32>) -> Result<SessionSlot<'_>, String> {
+        let mut taken = self.taken.lock();
+        if taken.all >= self.most {
+            return Err(format!("{} sessions are already running; try again later", self.most));
+        }
+        if let Some(most) = strangers {
+            if taken.anonymous >= most {
+                return Err(format!(
+                    "without a token, at most {most} runs at the same time; try again later"
+                ));
+            }
+            taken.anonymous += 1;
+        }
+        taken.all += 1;
+        Ok(SessionSlot { slots: self, anonymous: strangers.is_some() })
+    }
+}
+
+impl Drop for SessionSlot<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.slots.taken.lock();
+        taken.all = taken.all.saturating_sub(1);
+        if self.anonymous {
+            taken.anonymous = taken.anonymous.saturating_sub(1);
+        }
+    }
+}
+
+/// The pause after a socket error, so that a permanent one does not keep a core busy.
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
+
+/// Reads one datagram, which may be a hello.
+fn receive_hello(service: &ServerContext<'_>, port: &ListeningPort) {
+    // One byte more than a hello, to recognise longer datagrams.
+    let mut bytes = [0; PREAMBLE_BYTES + 1];
+    match port.datagrams.recv_from(&mut bytes) {
+        Ok((count, from)) => {
+            let bytes = &bytes[..count];
+            let Some(preamble) = StreamPreamble::decode(bytes, DATAGRAM_HELLO) else {
+                let mut handlers = service.options.handlers.iter();
+                handlers.any(|handler| handler.handle_datagram(from, bytes));
+                return;
+            };
+            if let Err(why) = service.registry.claim(StreamClaim::Datagram(preamble, from)) {
+                (service.log)(ServeEvent::StreamRefused { peer: from, why });
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(_) => thread::sleep(ERROR_PAUSE),
+    }
+}
+
+/// Opens a flow's own socket: the same port, connected to its peer.
+pub fn open_flow(
+    local: SocketAddr,
+    device: Option<&str>,
+    peer: SocketAddr,
+) -> io::Result<UdpSocket> {
+    let place = ListenSocketConfig {
+        // The address that the client uses, so that answers come from it.
+        address: crate::canonical_address(local),
+        both_families: false,
+        device,
+    };
+    let socket = listening_socket::bind_shared_udp(&place)?;
+    socket.connect(crate::canonical_address(peer))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Tells the client that the flow is open. If the answer is lost, the client repeats its hello.
+fn acknowledge_hello(socket: &UdpSocket, preamble: &StreamPreamble) {
+    let _ = socket.send(&preamble.encode(DATAGRAM_ACKNOWLEDGED));
+}
+
+/// Answers hellos that were repeated because the answer was lost.
+fn answer_repeated_hellos(socket: &UdpSocket, preamble: &StreamPreamble) {
+    let mut bytes = [0; PREAMBLE_BYTES + 1];
+    while let Ok(count) = socket.recv(&mut bytes) {
+        if StreamPreamble::decode(&bytes[..count], DATAGRAM_HELLO) == Some(*preamble) {
+            acknowledge_hello(socket, preamble);
+        }
+    }
+}
+
+/// The maximum number of pending connections.
+const MAX_PENDING: usize = 64;
+/// The minimum time for each when the limit is reached: a run's own streams arrive in a burst, and
+/// each needs only a moment. Older connections are closed at once.
+const MIN_PENDING_TIME: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Default)]
+struct PendingConnections {
+    held: Mutex<PendingQueue>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct PendingQueue {
+    next: u64,
+    /// Connections in order of arrival; closed by shutting down the socket, which wakes its thread.
+    waiting: VecDeque<(u64, TcpStream, Instant)>,
+}
+
+/// A pending connection's slot; released when dropped.
+#[derive(Debug)]
+pub struct PendingSlot<'a> {
+    pending: &'a PendingConnections,
+    number: u64,
+}
+
+impl PendingQueue {
+    /// Returns the remaining minimum time of the oldest connection.
+    fn time_left(&self) -> Duration {
+        let age = |(_, _, since): &(u64, TcpStream, Instant)| since.elapsed();
+        MIN_PENDING_TIME.saturating_sub(self.waiting.front().map_or(MIN_PENDING_TIME, age))
+    }
+}
+
+impl PendingConnections {
+    /// Takes a slot for a connection, if necessary that of the oldest one.
+    pub fn register(&self, stream: &TcpStream) -> io::Result<PendingSlot<'_>> {
+        let stream = stream.try_clone()?;
+        let mut held = self.held.lock();
+        while held.waiting.len() >= MAX_PENDING {
+            let patience = held.time_left();
+            if patience.is_zero() {
+                if let Some((_, oldest, _)) = held.waiting.pop_front() {
+                    // The socket may already be closed.
+                    let _ = oldest.shutdown(Shutdown::Both);
+                }
+                break;
+            }
+            self.left.wait_for(&mut held, patience);
+        }
+        let number = held.next;
+        held.next += 1;
+        held.waiting.push_back((number, stream, Instant::now()));
+        Ok(PendingSlot { pending: self, number })
+    }
+}
+
+impl Drop for PendingSlot<'_> {
+    fn drop(&mut self) {
+        let mut held = self.pending.held.lock();
+        held.waiting.retain(|(number, ..)| *number != self.number);
+        drop(held);
+        self.pending.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_when_its_session_ends() {
+        let slots = SessionSlots::new(3);
+        let first = slots.take(Some(1)).expect("empty");
+        assert!(slots.take(Some(1)).expect_err("one stranger").contains("token"));
+        let known = slots.take(None).expect("room for those with the token");
+        let third = slots.take(None).expect("room for one more");
+        assert!(slots.take(None).expect_err("full").contains("3 sessions"));
+        drop(first);
+        drop(known);
+        drop(slots.take(Some(1)).expect("free again"));
+        drop(third);
+    }
 }

@@ -4,14 +4,11 @@
 //! path, not of any that works. The samples of both ends are returned on one time line, with a
 //! bound of its error.
 
-mod background_run;
 mod client_hooks;
-mod connect_rtt;
 mod control_connect;
 mod result_join;
 mod stream_opening;
 
-pub(crate) use background_run::BackgroundRun;
 pub(crate) use control_connect::open_control as connect_control;
 pub use control_connect::{DEAD_PEER_TIMEOUT, connect_plain, resolve_target};
 pub use result_join::payload_duration_us;
@@ -32,11 +29,13 @@ use longhaul_capture::FinishedCapture;
 use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
+use parking_lot::Mutex;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use crate::engine::LocalBind;
-pub use connect_rtt::measure_connect_rtt;
 pub use longhaul_sys::probe_socket::IpFamily;
 
 /// The server, and how to reach it.
@@ -283,5 +282,126 @@ pub(crate) fn session_error(
         SessionEnd::Finished | SessionEnd::PeerTokenMissing | SessionEnd::PeerTokenWrong => {
             lost(SessionState::Closed, closed.to_string())
         }
+    }
+}
+
+/// Number of connects; the minimum counts, because the first includes neighbour discovery and cold
+/// caches.
+const CONNECTIONS: u32 = 3;
+
+/// Returns the minimum duration of a TCP connect to the server: one round trip.
+///
+/// Blocks for at most three times the target's connect timeout.
+///
+/// # Errors
+/// The name has no address, or the server does not answer.
+pub fn measure_connect_rtt(target: &TargetHost) -> Result<Duration, ProbeError> {
+    let address = control_connect::resolve_target(target)?;
+    let mut least = Duration::MAX;
+    for _ in 0..CONNECTIONS {
+        let socket = control_connect::create_socket(target, address)?;
+        let before = Instant::now();
+        let _stream = control_connect::connect_socket(socket, target, address)?;
+        least = least.min(before.elapsed());
+    }
+    Ok(least)
+}
+
+/// A bulk run that is in progress. When it is dropped, its thread goes on until the run or the
+/// program ends.
+pub(crate) struct BackgroundRun {
+    pub plan: ThroughputPlan,
+    progress: Arc<Mutex<Option<ThroughputProgress>>>,
+    thread: JoinHandle<Result<ThroughputOutcome, ProbeError>>,
+}
+
+impl BackgroundRun {
+    pub fn start(target: &TargetHost, plan: ThroughputPlan) -> Result<BackgroundRun, ProbeError> {
+        let progress = Arc::new(Mutex::new(None));
+        let (own_target, own_plan, latest) = (target.clone(), plan.clone(), Arc::clone(&progress));
+        let run = move || {
+            run(&own_target, &own_plan, &mut |progress| {
+                *latest.lock() = Some(progress.clone());
+            })
+        };
+        let thread = thread::Builder::new()
+            .name("load".to_owned())
+            .spawn(run)
+            .map_err(|source| ProbeError::local("cannot start a thread for the load", source))?;
+        Ok(BackgroundRun { plan, progress, thread })
+    }
+
+    /// Returns the latest progress; `None` before the first.
+    pub fn progress(&self) -> Option<ThroughputProgress> {
+        self.progress.lock().clone()
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Returns the result; abandons a run that has not ended.
+    pub fn finish(self) -> Result<ThroughputOutcome, ProbeError> {
+        let ended = if self.is_finished() { self.thread.join().ok() } else { None };
+        let interrupted = "the load was interrupted before its end";
+        ended.unwrap_or_else(|| Err(ProbeError::local(interrupted, None)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, UdpSocket};
+
+    fn target(port: u16) -> TargetHost {
+        TargetHost { port, connect_timeout: Duration::from_secs(2), ..TargetHost::new("127.0.0.1") }
+    }
+
+    #[test]
+    fn a_listener_is_timed_and_nothing_is_sent_to_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let port = listener.local_addr().expect("its address").port();
+        let time = measure_connect_rtt(&target(port)).expect("a round trip");
+        assert!(time > Duration::ZERO && time < Duration::from_secs(2));
+        for _ in 0..CONNECTIONS {
+            let (mut peer, _) = listener.accept().expect("a connection");
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut peer, &mut bytes).expect("its end");
+            assert!(bytes.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_port_where_nothing_listens_says_so() {
+        // Bound by another protocol's socket and not listening: refused at once.
+        let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let port = taken.local_addr().expect("its address").port();
+        let error = measure_connect_rtt(&target(port)).expect_err("nothing listens");
+        assert!(matches!(error, ProbeError::Connect { .. }), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("nothing listens")));
+    }
+}
+
+#[cfg(test)]
+mod background_run_tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_run_that_cannot_connect_says_why() {
+        // The discard port of this host is closed.
+        let target = TargetHost {
+            port: 9,
+            connect_timeout: Duration::from_secs(2),
+            ..TargetHost::new("127.0.0.1")
+        };
+        let run = BackgroundRun::start(&target, ThroughputPlan::default()).expect("a thread");
+        let began = Instant::now();
+        while !run.is_finished() {
+            assert!(began.elapsed() < Duration::from_secs(60));
+            thread::yield_now();
+        }
+        let error = run.finish().expect_err("nothing listens there");
+        assert!(matches!(error, ProbeError::Connect { .. }), "{error}");
     }
 }

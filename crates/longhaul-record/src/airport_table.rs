@@ -3,7 +3,7 @@
 //! The table is from the package airportsdata (MIT licence, see places/LICENSE). A city may be named
 //! with the code of its airport, as in `Chicago (ORD)`.
 
-use crate::record_conclusion::record_distance::{GeoPoint, geodesic_metres};
+use crate::record_conclusion::{GeoPoint, geodesic_metres};
 
 const TABLE: &str = include_str!("../places/airports.csv");
 

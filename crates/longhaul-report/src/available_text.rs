@@ -1,17 +1,13 @@
 //! A report of kind `available` as text: one block per direction.
 
-mod available_labels;
-
 use crate::document::ReportDocument;
 use crate::number_format::{
     RateUnit, count_of, format_micros, format_percent, format_rate, join_parts, non_empty,
 };
-pub use available_labels::format_probe_bytes;
-
 use longhaul_model::report::v1::AvailableReport;
 use longhaul_model::report::v1::available::{
-    AvailableEstimate, AvailablePlan, DirectionProbing, FallbackMethod, MethodEstimate,
-    TokenBucketEstimate, TokenBucketKind,
+    AvailableEstimate, AvailablePlan, DirectionProbing, EstimateVerdict, FallbackMethod,
+    MethodEstimate, TokenBucketEstimate, TokenBucketKind,
 };
 
 /// Size of the headers of a TCP data segment: IP, TCP and timestamps.
@@ -60,10 +56,10 @@ fn write_direction(
     estimate: &AvailableEstimate,
     probing: Option<&DirectionProbing>,
 ) {
-    page.strong_fact("verdict", available_labels::describe_verdict(estimate));
+    page.strong_fact("verdict", describe_verdict(estimate));
     if let Some(bps) = estimate.capacity_bps {
         let figure = format_rate_interval(bps, estimate.capacity_interval_bps);
-        let prefix = available_labels::capacity_prefix(estimate.verdict);
+        let prefix = capacity_prefix(estimate.verdict);
         page.fact("capacity", format!("{prefix}{figure}"));
     }
     if let Some(bps) = estimate.available_bps {
@@ -76,7 +72,7 @@ fn write_direction(
     page.facts("methods", estimate.methods.iter().map(describe_method));
     page.facts("resolution", non_empty(describe_resolution(estimate, probing)));
     page.facts("token bucket", estimate.bucket.as_ref().map(describe_bucket));
-    let flags = estimate.flags.iter().map(|flag| available_labels::describe_word(flag));
+    let flags = estimate.flags.iter().map(|flag| describe_word(flag));
     page.facts("note", non_empty(flags.collect::<Vec<_>>().join("; ")));
     page.fact("cost", describe_cost(estimate, probing));
 }
@@ -105,7 +101,7 @@ fn format_payload_rate(plan: &AvailablePlan, bps: u64) -> String {
 }
 
 fn describe_method(method: &MethodEstimate) -> String {
-    let name = available_labels::describe_word(&method.name);
+    let name = describe_word(&method.name);
     let said = match method.available_bps {
         Some(bps) => format_rate_interval(bps, method.interval_bps),
         None => "no estimate".to_owned(),
@@ -118,7 +114,7 @@ fn describe_method(method: &MethodEstimate) -> String {
 
 fn describe_resolution(estimate: &AvailableEstimate, probing: Option<&DirectionProbing>) -> String {
     let clock = probing.map(|probing| probing.receive_clock.as_str());
-    let clock = clock.filter(|clock| !clock.is_empty()).map(available_labels::describe_word);
+    let clock = clock.filter(|clock| !clock.is_empty()).map(describe_word);
     let batches =
         |ns| format!("packets reach the receiver in batches, {:.0} µs apart", ns as f64 / 1e3);
     let parts = [
@@ -156,6 +152,56 @@ fn describe_cost(estimate: &AvailableEstimate, probing: Option<&DirectionProbing
         Some(format!("{} lost", format_percent(estimate.loss_ratio))),
     ];
     join_parts(", ", parts)
+}
+
+fn describe_verdict(estimate: &AvailableEstimate) -> &'static str {
+    match estimate.verdict {
+        EstimateVerdict::Estimated => "estimated",
+        EstimateVerdict::CapacityOnly => "capacity only: no estimate of available bandwidth",
+        EstimateVerdict::SenderLimited => "lower bound: the sender could not overrun the path",
+        EstimateVerdict::BeyondResolution => {
+            "no estimate: the path is too fast for the clocks of these hosts"
+        }
+        EstimateVerdict::Disturbed => "no estimate: too many packets lost or trains unusable",
+        EstimateVerdict::NoAnswer => "no estimate: nothing arrived",
+    }
+}
+
+/// Returns the text before the capacity.
+fn capacity_prefix(verdict: EstimateVerdict) -> &'static str {
+    match verdict {
+        EstimateVerdict::SenderLimited | EstimateVerdict::BeyondResolution => "≥ ",
+        _ => "",
+    }
+}
+
+/// Describes a method, a flag or a clock in a few words; an unknown word stands for itself.
+fn describe_word(word: &str) -> String {
+    let text = match word {
+        "tcp_share" => "share of one TCP connection",
+        "multi_hop" => "more than one hop is loaded",
+        "unstable" => "the methods disagree: cross traffic changed during the run",
+        "policed" => "a policer drops packets above a rate",
+        "bursty" => "cross traffic is bursty",
+        "time_slotted" => "time-slotted access link (Wi-Fi, mobile, PON)",
+        "sender_limited" => "limited by the sender",
+        "uncooperative" => "measured at one end only",
+        "capacity_at_least" => "the capacity is a lower bound",
+        "hardware" => "interface",
+        "user" => "program (no kernel timestamps)",
+        other => return other.replace('_', " "),
+    };
+    text.to_owned()
+}
+
+/// Formats the size of a probe budget, with decimal prefixes like rates.
+pub fn format_probe_bytes(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => count_of(bytes, "byte"),
+        10_000..1_000_000 => format!("{:.0} kB", bytes as f64 / 1e3),
+        1_000_000..10_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.0} MB", bytes as f64 / 1e6),
+    }
 }
 
 #[cfg(test)]

@@ -1,21 +1,23 @@
 //! Captures as text: the captures of a run, the analysis of a file, and its first packets.
-//!
-//! - [`flow_text`]: one flow, in both directions; [`packet_lines`]: the first packets
-
-mod flow_text;
-mod packet_lines;
 
 use crate::document::ReportDocument;
-use crate::number_format::{count_of, format_grouped, format_micros, format_percent, join_parts};
+use crate::number_format::{
+    count_of, format_grouped, format_micros, format_millis, format_percent, join_parts, non_empty,
+    or_absent,
+};
 use crate::style::CAVEAT;
-use longhaul_model::sanitize::sanitize_line;
-pub use packet_lines::build_packet_document;
-
+use longhaul_model::decoded_packet::{
+    DecodedPacket, PacketTransport, TcpFlags, TcpHeader, TcpHeaderOptions,
+};
 use longhaul_model::report::v1::capture::{
-    CaptureInterface, CaptureReading, CaptureResult, PayloadVariety,
+    CaptureInterface, CaptureReading, CaptureResult, CapturedFlow, CapturedRtt, FlowDirection,
+    HandshakeOffer, PayloadVariety, TcpFlowDirection, TcpHandshake,
 };
 use longhaul_model::report::v1::observation::{EndObservation, ThroughputObservation};
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_model::units::Bytes;
+use std::collections::HashMap;
+use std::net::SocketAddr;
 
 /// The maximum number of flows shown; `--json` has all.
 const MAX_FLOWS: usize = 32;
@@ -69,7 +71,7 @@ pub fn build_capture_document(name: &str, reading: &CaptureReading) -> ReportDoc
     }
     for flow in reading.flows.iter().take(MAX_FLOWS) {
         page.gap();
-        flow_text::write_flow(&mut page, flow);
+        write_flow(&mut page, flow);
     }
     let more = reading.flows.len().saturating_sub(MAX_FLOWS);
     if more > 0 {
@@ -136,4 +138,216 @@ fn describe_payload(variety: Option<PayloadVariety>) -> String {
             format_grouped(variety.most_repeated_packets)
         ),
     }
+}
+
+/// First sequence number of each direction.
+type FirstSequences = HashMap<(SocketAddr, SocketAddr), u32>;
+
+/// Renders the first packets; `None` is a packet that is not TCP or UDP over IP.
+pub fn build_packet_document(
+    packets: &[Option<DecodedPacket>],
+    started: Option<&str>,
+    damage: Option<&str>,
+) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    let count = count_of(packets.len() as u64, "packet");
+    let from = started.map(|started| format!(", times in seconds from {started}"));
+    page.paragraph(format!("{count}{}", from.unwrap_or_default()));
+    let first_ns = packets.iter().flatten().map(|packet| packet.at_ns).next();
+    let mut firsts = FirstSequences::new();
+    for packet in packets {
+        match packet {
+            Some(packet) => write_packet(&mut page, packet, first_ns.unwrap_or(0), &mut firsts),
+            None => page.paragraph("         -  not TCP or UDP over IP"),
+        }
+    }
+    if let Some(damage) = damage {
+        let text = format!("the file is damaged: {damage}");
+        page.styled_item("caveat: ", &text, CAVEAT);
+    }
+    page
+}
+
+fn write_packet(
+    page: &mut ReportDocument,
+    packet: &DecodedPacket,
+    first_ns: u64,
+    firsts: &mut FirstSequences,
+) {
+    // The packets of a file may be out of time order.
+    let (sign, since_ns) = match packet.at_ns.checked_sub(first_ns) {
+        Some(since) => ("", since),
+        None => ("-", first_ns - packet.at_ns),
+    };
+    let time = format!("{sign}{}.{:06}", since_ns / 1_000_000_000, since_ns / 1000 % 1_000_000);
+    let what = match &packet.transport {
+        PacketTransport::Udp => format!("UDP, {} B", packet.payload_bytes),
+        PacketTransport::Tcp(segment) => describe_segment(packet, segment, firsts),
+    };
+    let text = format!("{} > {} {what}", packet.from, packet.to);
+    page.item(format!("{time:>10}  "), text);
+}
+
+fn describe_segment(
+    packet: &DecodedPacket,
+    segment: &TcpHeader,
+    firsts: &mut FirstSequences,
+) -> String {
+    let there = (packet.from, packet.to);
+    let back = (packet.to, packet.from);
+    let own = *firsts.entry(there).or_insert(segment.sequence);
+    let mut parts = vec![format_flags(segment.flags)];
+    let sequence = segment.sequence.wrapping_sub(own);
+    let length = packet.payload_bytes;
+    parts.push(match length {
+        0 => format!("seq {sequence}"),
+        _ => format!("seq {sequence}:{}", sequence.wrapping_add(length)),
+    });
+    if segment.flags.has(TcpFlags::ACK) {
+        // If the other direction was not captured, its numbers start at the first acknowledged one.
+        let other = *firsts.entry(back).or_insert(segment.acknowledged);
+        parts.push(format!("ack {}", segment.acknowledged.wrapping_sub(other)));
+    }
+    parts.push(format!("win {}", segment.window));
+    parts.push(format!("len {length}"));
+    parts.extend((packet.ecn == 3).then(|| "CE".to_owned()));
+    parts.extend(list_options(&segment.options));
+    parts.join(" ")
+}
+
+/// Formats TCP flags with tcpdump's letters.
+fn format_flags(flags: TcpFlags) -> String {
+    let letters = [
+        (TcpFlags::SYN, 'S'),
+        (TcpFlags::FIN, 'F'),
+        (TcpFlags::RST, 'R'),
+        (TcpFlags::PSH, 'P'),
+        (TcpFlags::URG, 'U'),
+        (TcpFlags::ECE, 'E'),
+        (TcpFlags::CWR, 'W'),
+        (TcpFlags::ACK, '.'),
+    ];
+    let set = letters.iter().filter(|(flag, _)| flags.has(*flag));
+    format!("[{}]", set.map(|(_, letter)| letter).collect::<String>())
+}
+
+fn list_options(options: &TcpHeaderOptions) -> Vec<String> {
+    let parts = [
+        options.mss_bytes.map(|mss| format!("mss {mss}")),
+        options.sack_permitted.then(|| "sackOK".to_owned()),
+        options.window_shift.map(|shift| format!("wscale {shift}")),
+        options.timestamps.map(|(own, echoed)| format!("ts {own} ecr {echoed}")),
+        (options.sack_blocks > 0).then(|| format!("sack {}", options.sack_blocks)),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+fn write_flow(page: &mut ReportDocument, flow: &CapturedFlow) {
+    page.heading(3, format!("{} {} > {}", flow.protocol, flow.opener, flow.listener));
+    match &flow.handshake {
+        Some(handshake) => self::write_handshake(page, handshake),
+        None if flow.protocol == "tcp" => {
+            page.fact("handshake", "not captured: the window scale is unknown");
+        }
+        None => {}
+    }
+    page.fact("duration", format_micros(flow.duration_us));
+    write_flow_direction(page, "to server", &flow.forward);
+    write_flow_direction(page, "to client", &flow.reverse);
+}
+
+fn write_handshake(page: &mut ReportDocument, handshake: &TcpHandshake) {
+    page.fact("client offers", describe_offer(&handshake.opener));
+    match &handshake.listener {
+        Some(listener) => page.fact("server offers", describe_offer(listener)),
+        None => page.fact("server offers", "unknown: its SYN-ACK was not captured"),
+    }
+    if let Some(agreed) = handshake.agreed {
+        let options = [
+            (agreed.window_scaling, "window scaling"),
+            (agreed.sack, "SACK"),
+            (agreed.timestamps, "timestamps"),
+            (agreed.ecn, "ECN"),
+        ];
+        let pick = |wanted: bool| {
+            let names = options.iter().filter(|(holds, _)| *holds == wanted);
+            names.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+        };
+        let (with, without) = (pick(true), pick(false));
+        let text = match (with.as_str(), without.as_str()) {
+            (with, "") => with.to_owned(),
+            ("", without) => format!("without {without}"),
+            (with, without) => format!("{with}; without {without}"),
+        };
+        page.fact("negotiated", &text);
+    }
+    let time =
+        |us: Option<u64>, what: &str| us.map(|us| format!("{what} after {} ms", format_millis(us)));
+    let times = [time(handshake.answered_us, "SYN-ACK"), time(handshake.acknowledged_us, "ACK")];
+    page.facts("handshake", non_empty(join_parts(", ", times)));
+}
+
+fn describe_offer(offer: &HandshakeOffer) -> String {
+    let mss = offer.mss_bytes.map(|mss| format!("MSS {mss} B"));
+    let shift = offer.window_shift.map(|shift| format!("window scale {shift}"));
+    let has = |there: bool, name: &str| there.then(|| name.to_owned());
+    let parts = [
+        mss,
+        shift,
+        has(offer.sack, "SACK"),
+        has(offer.timestamps, "timestamps"),
+        has(offer.ecn, "ECN"),
+        Some(format!("window {}", Bytes(u64::from(offer.window_bytes)))),
+    ];
+    join_parts(", ", parts)
+}
+
+fn write_flow_direction(page: &mut ReportDocument, label: &str, way: &FlowDirection) {
+    let largest = u64::from(way.largest_payload_bytes);
+    let each = (largest > 0).then(|| format!(" (up to {} B each)", format_grouped(largest)));
+    let marked = way.marked_packets;
+    let parts = [
+        Some(count_of(way.packets, "packet")),
+        Some(format!("{} of payload{}", Bytes(way.payload_bytes), each.unwrap_or_default())),
+        (marked > 0).then(|| format!("{} ECN-marked", format_grouped(marked))),
+    ];
+    page.fact(label, join_parts(", ", parts));
+    if let Some(tcp) = &way.tcp {
+        page.fact("", describe_retransmits(tcp));
+        page.fact("", describe_windows(tcp));
+        page.facts("", tcp.rtt.map(|rtt| describe_rtt(&rtt)));
+    }
+}
+
+fn describe_retransmits(tcp: &TcpFlowDirection) -> String {
+    let (again, bytes) = (tcp.retransmitted_packets, Bytes(tcp.retransmitted_bytes));
+    let parts = [
+        Some(format!("{} retransmitted ({bytes})", count_of(again, "packet"))),
+        Some(format!("{} reordered", format_grouped(tcp.reordered_packets))),
+        Some(count_of(tcp.duplicate_ack_packets, "duplicate ACK")),
+        (tcp.unseen_bytes > 0).then(|| format!("{} not captured", Bytes(tcp.unseen_bytes))),
+    ];
+    join_parts(", ", parts)
+}
+
+fn describe_windows(tcp: &TcpFlowDirection) -> String {
+    let bytes = |bytes: Option<u64>| or_absent(bytes, |bytes| Bytes(bytes).to_string());
+    let (least, most) = (bytes(tcp.smallest_window_bytes), bytes(tcp.largest_window_bytes));
+    let zero = tcp.zero_window_packets;
+    let zero = (zero > 0).then(|| format!(", zero windows: {}", format_grouped(zero)));
+    format!(
+        "max in flight {}; advertised window {least} to {most}{}",
+        Bytes(tcp.most_in_flight_bytes),
+        zero.unwrap_or_default()
+    )
+}
+
+fn describe_rtt(rtt: &CapturedRtt) -> String {
+    format!(
+        "RTT {} / {} / {} ms (min, median, max; n = {})",
+        format_millis(rtt.least_us),
+        format_millis(rtt.median_us),
+        format_millis(rtt.most_us),
+        format_grouped(rtt.samples)
+    )
 }

@@ -3,8 +3,8 @@
 use crate::document::ReportDocument;
 use crate::summary_lines;
 use longhaul_history::event::{format_quantity, format_time_span};
-use longhaul_model::report::v1::event::{ChangeEvent, QuantityLevel};
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{ChangeEvent, QuantityLevel};
 
 /// Renders a list of events, each with the id that selects it.
 pub fn build_event_list(events: &[ChangeEvent]) -> ReportDocument {

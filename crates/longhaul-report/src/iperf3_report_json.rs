@@ -4,14 +4,15 @@
 //! shares, jitter and `omit` are 0 if unknown. Socket numbers are ours and only distinguish
 //! streams. docs/iperf3.md has the list.
 
-mod end_object;
-mod interval_objects;
-
 use jiff::Timestamp;
+use longhaul_analysis::throughput::last_tcp_info;
 use longhaul_model::report::v1::ThroughputReport;
-use longhaul_model::report::v1::observation::{ObservedStream, StreamEnd, ThroughputObservation};
+use longhaul_model::report::v1::observation::{
+    EndObservation, ObservedStream, StreamEnd, StreamSample, TcpReading, ThroughputObservation,
+    UdpCounts,
+};
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 
 /// iperf3 uses file descriptors as socket numbers: the control connection is about 3.
@@ -56,8 +57,8 @@ pub fn to_iperf3_json(report: &ThroughputReport, interval_us: u64) -> Value {
     let ways: Vec<DirectionView> = std::iter::once(forward).chain(reverse).collect();
     let mut json = json!({
         "start": build_start(report, &ways),
-        "intervals": interval_objects::build_intervals(&ways, interval_us),
-        "end": end_object::build_end(&ways),
+        "intervals": build_intervals(&ways, interval_us),
+        "end": build_end(&ways),
     });
     remove_nulls(&mut json);
     json
@@ -177,4 +178,234 @@ fn build_span(from_s: f64, to_s: f64, bytes: u64) -> Value {
         "bytes": bytes,
         "bits_per_second": rate,
     })
+}
+
+/// The minimum length of an incomplete interval at the end of a run.
+const MIN_LAST_INTERVAL_US: u64 = 100_000;
+
+/// Returns all intervals of all directions; a single one if `interval_us` is 0.
+fn build_intervals(ways: &[DirectionView], interval_us: u64) -> Vec<Value> {
+    let streams =
+        || ways.iter().flat_map(|way| way.observation.streams.iter().map(move |s| way.own_end(s)));
+    let begin = streams().map(|end| end.started_us).min().unwrap_or(0);
+    let lasted = streams().map(|end| end.started_us + end.duration_us).max().unwrap_or(0);
+    let lasted = lasted.saturating_sub(begin);
+    let whole = lasted.checked_div(interval_us).unwrap_or(0);
+    let mut edges: Vec<u64> = (0..=whole).map(|i| i * interval_us).collect();
+    if lasted - whole * interval_us >= MIN_LAST_INTERVAL_US || edges.len() < 2 {
+        edges.push(lasted);
+    }
+    edges.windows(2).map(|pair| build_interval(ways, begin, (pair[0], pair[1]))).collect()
+}
+
+fn build_interval(ways: &[DirectionView], begin: u64, (from, to): (u64, u64)) -> Value {
+    let mut streams = Vec::new();
+    let mut interval = Map::new();
+    for (way, name) in ways.iter().zip(["sum", "sum_bidir_reverse"]) {
+        let span = |bytes: u64, resent: Option<u64>| {
+            let one = build_span(from as f64 / MICROS, to as f64 / MICROS, bytes);
+            let resent = resent.filter(|_| way.sends());
+            let more = json!({"omitted": false, "sender": way.sends(), "retransmits": resent});
+            add_members(one, more)
+        };
+        let (mut bytes, mut resent) = (0, Some(0));
+        for stream in &way.observation.streams {
+            let part = StreamIntervalPart::between(way.own_end(stream), begin + from, begin + to);
+            bytes += part.bytes;
+            resent = resent.zip(part.resent).map(|(sum, more)| sum + more);
+            let tcp = part.tcp.filter(|_| way.sends());
+            let more = json!({
+                "socket": way.socket(stream),
+                "snd_cwnd": tcp.map(|tcp| tcp.cwnd_bytes),
+                "snd_wnd": tcp.and_then(|tcp| tcp.peer_window_bytes),
+                "rtt": tcp.map(|tcp| tcp.rtt_us),
+                "rttvar": tcp.map(|tcp| tcp.rttvar_us),
+            });
+            streams.push(add_members(span(part.bytes, part.resent), more));
+        }
+        interval.insert(name.to_owned(), span(bytes, resent));
+    }
+    interval.insert("streams".to_owned(), Value::Array(streams));
+    Value::Object(interval)
+}
+
+/// The counts of one end of a stream in one interval.
+struct StreamIntervalPart<'a> {
+    bytes: u64,
+    resent: Option<u64>,
+    tcp: Option<&'a TcpReading>,
+}
+
+impl<'a> StreamIntervalPart<'a> {
+    fn between(end: &'a StreamEnd, from: u64, to: u64) -> StreamIntervalPart<'a> {
+        let last = |until: u64| {
+            let mut before = end.samples.iter().rev().filter(move |s| s.at_us <= until);
+            before.find_map(|sample| sample.tcp.as_ref())
+        };
+        let resent = |tcp: &TcpReading| tcp.retransmitted_segments;
+        StreamIntervalPart {
+            bytes: bytes_by(end, to).saturating_sub(bytes_by(end, from)),
+            resent: last(to).map(|now| resent(now).saturating_sub(last(from).map_or(0, resent))),
+            tcp: last(to),
+        }
+    }
+}
+
+/// Returns the bytes counted by a time, interpolated between samples; after the end the last count.
+fn bytes_by(end: &StreamEnd, at_us: u64) -> u64 {
+    let stopped = end.started_us + end.duration_us;
+    if at_us >= stopped {
+        return end.bytes;
+    }
+    let point = |sample: &StreamSample| (sample.at_us, sample.bytes);
+    let before = end.samples.iter().rev().map(point).find(|p| p.0 <= at_us);
+    let after = end.samples.iter().map(point).find(|p| p.0 > at_us && p.0 <= stopped);
+    let (from, low) = before.unwrap_or((end.started_us, 0));
+    let (to, high) = after.unwrap_or((stopped, end.bytes));
+    let share = at_us.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
+    low + (high.saturating_sub(low) as f64 * share) as u64
+}
+
+/// The retransmits that an iperf3 server reports for its sender.
+const FAR_RETRANSMITS: &str = "iperf3.retransmits";
+
+fn build_end(ways: &[DirectionView]) -> Value {
+    let streams = ways.iter().flat_map(|way| {
+        let each = way.observation.streams.iter();
+        each.map(|stream| {
+            if way.is_udp() { build_udp_stream(way, stream) } else { build_tcp_stream(way, stream) }
+        })
+    });
+    let mut end = Map::from_iter([("streams".to_owned(), streams.collect())]);
+    for (way, suffix) in ways.iter().zip(["", "_bidir_reverse"]) {
+        let (sent, received) = build_sums(way);
+        if way.is_udp() {
+            // The sender's bytes with the receiver's losses, as iperf3 combines them.
+            let sum = add_members(sent.clone(), build_losses(&add_up_udp(way)));
+            end.insert(format!("sum{suffix}"), sum);
+        }
+        end.insert(format!("sum_sent{suffix}"), sent);
+        end.insert(format!("sum_received{suffix}"), received);
+    }
+    if let Some(way) = ways.first() {
+        end.insert("cpu_utilization_percent".to_owned(), build_cpu_utilization(way));
+        for (name, side) in [("sender", SENDER), ("receiver", RECEIVER)] {
+            let mut streams = way.observation.streams.iter().filter(|_| !way.is_udp());
+            let control = streams.find_map(|stream| side(stream).congestion_control.as_ref());
+            end.insert(format!("{name}_tcp_congestion"), json!(control));
+        }
+    }
+    Value::Object(end)
+}
+
+/// Selects one end of a stream.
+type EndSelector = fn(&ObservedStream) -> &StreamEnd;
+
+const SENDER: EndSelector = |stream| &stream.sender;
+const RECEIVER: EndSelector = |stream| &stream.receiver;
+
+/// Returns the time from the first byte of any stream to the last of any: a common time for all, so
+/// that rates add up.
+fn common_duration_s(way: &DirectionView, side: EndSelector) -> f64 {
+    let ends = || way.observation.streams.iter().map(side);
+    let from = ends().map(|end| end.started_us).min().unwrap_or(0);
+    let to = ends().map(|end| end.started_us + end.duration_us).max();
+    to.unwrap_or(0).saturating_sub(from) as f64 / MICROS
+}
+
+/// Returns the bytes of one end of a stream, with members that only this end has.
+fn build_stream_end(
+    way: &DirectionView,
+    stream: &ObservedStream,
+    side: EndSelector,
+    more: Value,
+) -> Value {
+    let one = build_span(0.0, common_duration_s(way, side), side(stream).bytes);
+    let one = add_members(one, json!({"socket": way.socket(stream), "sender": way.sends()}));
+    add_members(one, more)
+}
+
+fn build_tcp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
+    let tcp = || stream.sender.samples.iter().filter_map(|s| s.tcp.as_ref());
+    let trips: Vec<u64> = tcp().map(|t| t.rtt_us).filter(|us| *us > 0).collect();
+    let sent = json!({
+        "retransmits": last_tcp_info(&stream.sender).map(|t| t.retransmitted_segments),
+        "max_snd_cwnd": tcp().map(|t| t.cwnd_bytes).max(),
+        "max_snd_wnd": tcp().filter_map(|t| t.peer_window_bytes).max(),
+        "max_rtt": trips.iter().max(),
+        "min_rtt": trips.iter().min(),
+        "mean_rtt": trips.iter().sum::<u64>().checked_div(trips.len() as u64),
+    });
+    json!({
+        "sender": build_stream_end(way, stream, SENDER, sent),
+        "receiver": build_stream_end(way, stream, RECEIVER, Value::Null),
+    })
+}
+
+fn build_udp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
+    let udp = stream.receiver.udp.unwrap_or_default();
+    let late = json!({"out_of_order": udp.out_of_order});
+    let more = add_members(build_losses(&udp), late);
+    json!({"udp": build_stream_end(way, stream, SENDER, more)})
+}
+
+fn build_losses(udp: &UdpCounts) -> Value {
+    let sent = udp.datagrams + udp.lost;
+    let percent = if sent > 0 { 100.0 * udp.lost as f64 / sent as f64 } else { 0.0 };
+    json!({
+        "jitter_ms": udp.jitter_ns.map_or(0.0, |ns| ns as f64 / 1e6),
+        "lost_packets": udp.lost,
+        "packets": sent,
+        "lost_percent": percent,
+    })
+}
+
+/// Returns the totals sent and received by all streams of a direction.
+fn build_sums(way: &DirectionView) -> (Value, Value) {
+    let streams = &way.observation.streams;
+    let sum = |side: EndSelector, more: Value| {
+        let bytes = streams.iter().map(|stream| side(stream).bytes).sum();
+        let one = build_span(0.0, common_duration_s(way, side), bytes);
+        add_members(add_members(one, json!({"sender": way.sends()})), more)
+    };
+    if way.is_udp() {
+        let packets: Option<u64> = streams.iter().map(|s| s.sender.calls).sum();
+        let received = sum(RECEIVER, build_losses(&add_up_udp(way)));
+        return (sum(SENDER, json!({"packets": packets})), received);
+    }
+    let own = streams.iter().map(|s| Some(last_tcp_info(&s.sender)?.retransmitted_segments));
+    let far = &way.observation.ends.sender.protocol;
+    let resent = own.sum::<Option<u64>>().filter(|_| !streams.is_empty());
+    let resent = resent.or_else(|| far.get(FAR_RETRANSMITS).copied());
+    (sum(SENDER, json!({"retransmits": resent})), sum(RECEIVER, Value::Null))
+}
+
+/// Adds up counts; jitter is the mean of the streams that have one.
+fn add_up_udp(way: &DirectionView) -> UdpCounts {
+    let streams = way.observation.streams.iter();
+    let all: Vec<UdpCounts> = streams.filter_map(|s| s.receiver.udp).collect();
+    let jitters: Vec<u64> = all.iter().filter_map(|udp| udp.jitter_ns).collect();
+    UdpCounts {
+        datagrams: all.iter().map(|udp| udp.datagrams).sum(),
+        lost: all.iter().map(|udp| udp.lost).sum(),
+        jitter_ns: jitters.iter().sum::<u64>().checked_div(jitters.len() as u64),
+        ..UdpCounts::default()
+    }
+}
+
+/// Returns CPU shares in percent of one core; 0 for an end that did not report them.
+fn build_cpu_utilization(way: &DirectionView) -> Value {
+    let lasted = way.observation.elapsed_us.max(1) as f64;
+    let share = |us: Option<u64>| us.map_or(0.0, |us| 100.0 * us as f64 / lasted);
+    let [host, remote] = way.observation.initiator_and_responder();
+    let mut all = Map::new();
+    let mut tell = |name: &str, end: &EndObservation| {
+        let (user, system) = (share(end.cpu_user_us), share(end.cpu_system_us));
+        for (part, value) in [("total", user + system), ("user", user), ("system", system)] {
+            all.insert(format!("{name}_{part}"), json!(value));
+        }
+    };
+    tell("host", host);
+    tell("remote", remote);
+    Value::Object(all)
 }

@@ -6,7 +6,6 @@
 //! archive agree. Text fits 80 columns and is readable without colour.
 //!
 //! - [`throughput_text`]: a throughput report; [`stream_table`], [`end_table`], [`verdict_text`]: its parts
-//! - [`goodput_picture`]: goodput over time, drawn
 //! - [`routes_text`]: traces of one path over time
 //! - [`scan_text`], [`audit_text`], [`prediction_text`], [`mod@path_text`], [`available_text`], [`load_text`]: other kinds of report
 //! - [`capture_text`]: capture files; [`imported_text`]: results of other programs; [`mod@copy_text`]: copies
@@ -25,7 +24,6 @@ pub mod copy_text;
 pub mod document;
 pub mod end_table;
 pub mod event_text;
-pub mod goodput_picture;
 pub mod imported_text;
 pub mod iperf3_report_json;
 pub mod load_text;

@@ -6,7 +6,7 @@
 use crate::archive_schema;
 use crate::history_store::IncomingRun;
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::{
     AnyReport, ListColumns, Report, ReportContent, ReportKind, RunInfo,
 };

@@ -4,42 +4,261 @@
 //! not wait for it. A batch writes only its own values. Readers aggregate hours from their values;
 //! retention stores the aggregate of an hour when it deletes the values.
 //!
-//! - [`name_ids`]: ids of pairs and series
 //! - [`run_ingest`]: inserts runs and values
-//! - [`hourly_series`]: the hourly series
 //! - [`history_queries`]: queries of series, grid and runs
 //! - [`planned_table`]: planned runs
-//! - [`event_table`] stores events
 //! - [`retention`]: deletes expired data
 //! - [`outbox`]: items that the collector has not acknowledged
 
-mod event_table;
 mod history_queries;
-mod hourly_series;
-mod name_ids;
 pub mod outbox;
 mod planned_table;
 mod retention;
 mod run_ingest;
+
+/// The id that means "no pair".
+const NO_PAIR: i64 = 0;
+
+/// Returns the id of a pair and inserts the pair if it is new.
+fn find_or_insert_pair(to: &Transaction<'_>, pair: &HostPair) -> rusqlite::Result<i64> {
+    if let Some(id) = find_pair(to, pair)? {
+        return Ok(id);
+    }
+    to.prepare_cached("INSERT INTO pair (sender, receiver) VALUES (?1, ?2) RETURNING id")?
+        .query_row([&pair.from, &pair.to], |row| row.get(0))
+}
+
+/// Returns the id of a known pair.
+fn find_pair(from: &Transaction<'_>, pair: &HostPair) -> rusqlite::Result<Option<i64>> {
+    from.prepare_cached("SELECT id FROM pair WHERE sender = ?1 AND receiver = ?2")?
+        .query_row([&pair.from, &pair.to], |row| row.get(0))
+        .optional()
+}
+
+/// Returns the id of a known series.
+fn find_series(
+    from: &Transaction<'_>,
+    pair: &HostPair,
+    quantity: PathQuantity,
+) -> rusqlite::Result<Option<i64>> {
+    from.prepare_cached(
+        "SELECT series.id FROM series JOIN pair ON pair.id = series.pair \
+         WHERE sender = ?1 AND receiver = ?2 AND quantity = ?3",
+    )?
+    .query_row([&*pair.from, &*pair.to, quantity.word()], |row| row.get(0))
+    .optional()
+}
+
+/// Returns the id of a series and inserts the series if it is new.
+fn find_or_insert_series(
+    to: &Transaction<'_>,
+    pair: &HostPair,
+    quantity: PathQuantity,
+) -> rusqlite::Result<i64> {
+    if let Some(id) = find_series(to, pair, quantity)? {
+        return Ok(id);
+    }
+    let pair = find_or_insert_pair(to, pair)?;
+    to.prepare_cached("INSERT INTO series (pair, quantity) VALUES (?1, ?2) RETURNING id")?
+        .query_row((pair, quantity.word()), |row| row.get(0))
+}
+
+fn put_event(
+    to: &Transaction<'_>,
+    event: &ChangeEvent,
+    text: &str,
+    outbox: OutboxWriter,
+) -> rusqlite::Result<()> {
+    if self::read_event_json(to, &event.id)?.as_deref() == Some(text) {
+        return Ok(());
+    }
+    outbox.event(to, event, text.len())?;
+    let pair = find_or_insert_pair(to, &event.pair)?;
+    to.prepare_cached("INSERT OR REPLACE INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
+        .execute(params![
+            event.id,
+            pair,
+            event.quantity.word(),
+            event.state.word(),
+            history_store::is_event_open(event),
+            event.between_us[0],
+            event.between_us[1],
+            text
+        ])
+        .map(drop)
+}
+
+fn read_event_json(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<String>> {
+    from.prepare_cached("SELECT event FROM event WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()
+}
+
+impl Archive {
+    /// Returns events, the latest change first.
+    pub fn events(&self, filter: &EventFilter) -> Result<Vec<ChangeEvent>, StoreError> {
+        let values = params![
+            filter.range.begin_us,
+            filter.range.end_us,
+            filter.pair.as_ref().map(|pair| &pair.from),
+            filter.pair.as_ref().map(|pair| &pair.to),
+            filter.state.map(EventState::word),
+            filter.limit
+        ];
+        let texts: Vec<String> = self.read("list the events", |from| {
+            from.prepare_cached(
+                "SELECT event FROM event \
+                 WHERE end_us >= ?1 AND begin_us < ?2 AND (?3 IS NULL OR pair = \
+                     (SELECT id FROM pair WHERE sender = ?3 AND receiver = ?4)) \
+                 AND (?5 IS NULL OR state = ?5) ORDER BY end_us DESC, id DESC LIMIT ?6",
+            )?
+            .query_map(values, |row| row.get(0))?
+            .collect()
+        })?;
+        texts.iter().map(|text| parse_event(text)).collect()
+    }
+}
+
+fn parse_event(text: &str) -> Result<ChangeEvent, StoreError> {
+    serde_json::from_str(text)
+        .map_err(|source| StoreError::Report { id: "of an event".to_owned(), source })
+}
+
+/// The number of hours before the latest one that define the usual value.
+const USUAL_HOURS: i64 = 168;
+
+/// The interval for updating the usual value, in hours.
+const USUAL_INTERVAL_HOURS: i64 = 6;
+
+/// The requested part of a series, which may be empty.
+struct SeriesSlice<'a> {
+    pub from: &'a Transaction<'a>,
+    pub series: i64,
+    pub range: TimeRange,
+}
+
+impl SeriesSlice<'_> {
+    /// Returns the closed hours. A closed hour belongs to the part that contains its start.
+    pub fn closed_hours(&self) -> rusqlite::Result<Vec<SeriesBucket>> {
+        let TimeRange { begin_us, end_us } = self.range;
+        self.from
+            .prepare_cached(
+                "SELECT hour, samples, min, median, max FROM hour \
+                 WHERE series = ?1 AND hour >= ?2 AND hour < ?3 AND state = 2 ORDER BY hour",
+            )?
+            .query_map(
+                (self.series, round_up_to_hour(begin_us), round_up_to_hour(end_us)),
+                |row| {
+                    Ok(SeriesBucket {
+                        at_us: row.get::<_, i64>(0)? * HOUR_US,
+                        duration_us: HOUR_US as u64,
+                        samples: row.get(1)?,
+                        min: row.get(2)?,
+                        median: row.get(3)?,
+                        max: row.get(4)?,
+                    })
+                },
+            )?
+            .collect()
+    }
+
+    /// Adds the buckets of the stored values to those of the closed hours, in time order.
+    pub fn add_value_buckets(
+        &self,
+        mut closed: Vec<SeriesBucket>,
+        span_us: i64,
+    ) -> rusqlite::Result<Vec<SeriesBucket>> {
+        let mut gather = BucketBuilder::new(span_us);
+        self.for_each_point(|point| gather.push(point))?;
+        closed.extend(gather.finish());
+        closed.sort_by_key(|bucket| bucket.at_us);
+        Ok(closed)
+    }
+
+    /// Passes on the stored values one by one, because there may be too many for memory.
+    pub fn for_each_point(&self, mut take: impl FnMut(SeriesPoint)) -> rusqlite::Result<()> {
+        let mut statement = self.from.prepare_cached(
+            "SELECT at_us, value FROM value \
+             WHERE series = ?1 AND at_us >= ?2 AND at_us < ?3 ORDER BY at_us",
+        )?;
+        let mut rows = statement.query((self.series, self.range.begin_us, self.range.end_us))?;
+        while let Some(row) = rows.next()? {
+            take(SeriesPoint { at_us: row.get(0)?, value: row.get(1)? });
+        }
+        Ok(())
+    }
+}
+
+/// Returns the first hour that starts at or after this time.
+fn round_up_to_hour(us: i64) -> i64 {
+    us.saturating_add(HOUR_US - 1).div_euclid(HOUR_US)
+}
+
+/// Returns whether the hour of a time is closed.
+fn is_hour_closed(to: &Transaction<'_>, series: i64, at_us: i64) -> rusqlite::Result<bool> {
+    to.prepare_cached("SELECT 1 FROM hour WHERE series = ?1 AND hour = ?2 AND state = 2")?
+        .exists((series, at_us.div_euclid(HOUR_US)))
+}
+
+/// Replaces the values of one hour by their bucket and returns their number.
+fn close_hour(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<u64> {
+    let range = TimeRange { begin_us: hour * HOUR_US, end_us: (hour + 1) * HOUR_US };
+    let part = SeriesSlice { from: to, series, range };
+    let mut close =
+        to.prepare_cached("INSERT OR REPLACE INTO hour VALUES (?1, ?2, 2, ?3, ?4, ?5, ?6)")?;
+    for it in part.add_value_buckets(Vec::new(), HOUR_US)? {
+        close.execute((series, hour, it.samples, it.min, it.median, it.max))?;
+    }
+    let values = to
+        .prepare_cached("DELETE FROM value WHERE series = ?1 AND at_us >= ?2 AND at_us < ?3")?
+        .execute((series, range.begin_us, range.end_us))?;
+    Ok(values as u64)
+}
+
+/// Updates the usual value of a series if it is older than [`USUAL_INTERVAL_HOURS`].
+fn update_weekly_median(to: &Transaction<'_>, series: i64) -> rusqlite::Result<()> {
+    let (newest_us, last): (i64, Option<i64>) = to
+        .prepare_cached("SELECT newest_at_us, usual_hour FROM series WHERE id = ?1")?
+        .query_row([series], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let hour = newest_us.div_euclid(HOUR_US);
+    if last.is_some_and(|last| hour - last < USUAL_INTERVAL_HOURS) {
+        return Ok(());
+    }
+    let range = TimeRange { begin_us: (hour - USUAL_HOURS) * HOUR_US, end_us: hour * HOUR_US };
+    let part = SeriesSlice { from: to, series, range };
+    let hours = part.add_value_buckets(part.closed_hours()?, HOUR_US)?;
+    let mut medians: Vec<f64> = hours.iter().map(|bucket| bucket.median).collect();
+    let Some(usual) = history_store::bucket_from_values(0, HOUR_US, &mut medians) else {
+        return Ok(());
+    };
+    to.prepare_cached("UPDATE series SET usual = ?2, usual_hour = ?3 WHERE id = ?1")?
+        .execute((series, usual.median, hour))
+        .map(drop)
+}
+
 #[cfg(test)]
 mod tests;
 
 use crate::archive::Archive;
 use crate::archived_report;
 use crate::history_store::{
-    AgentDelivery, IncomingRun, IngestResult, PlannedOutcome, PlannedRun, ingest_limits,
+    self, AgentDelivery, BucketBuilder, EventFilter, HOUR_US, IncomingRun, IngestResult,
+    PlannedOutcome, PlannedRun, TimeRange,
 };
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::AnyReport;
-use longhaul_model::report::v1::event::ChangeEvent;
-use rusqlite::{Transaction, TransactionBehavior};
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{
+    AnyReport, ChangeEvent, EventState, HostPair, SeriesBucket, SeriesPoint,
+};
+use outbox::OutboxWriter;
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
 impl Archive {
     /// Stores finished runs with their values, all or none. A run that is already watched is not
     /// changed. A run that was stored by another command becomes watched: its report stays, and its
     /// pairs, values and planned run are added.
     pub fn append_runs(&mut self, runs: &[IncomingRun]) -> Result<IngestResult, StoreError> {
-        ingest_limits::check_runs(runs)?;
+        history_store::check_runs(runs)?;
         let outbox = self.outbox_writer();
         self.write("store the runs", |to| run_ingest::ingest_runs(to, runs, outbox))
     }
@@ -47,7 +266,7 @@ impl Archive {
     /// Stores planned runs without outcomes and returns the number of new ones. A known id is not
     /// changed.
     pub fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
-        ingest_limits::check_planned(due)?;
+        history_store::check_planned(due)?;
         let outbox = self.outbox_writer();
         self.write("store planned runs", |to| planned_table::insert_planned(to, due, outbox))
     }
@@ -61,7 +280,7 @@ impl Archive {
         planned_id: &str,
         outcome: &PlannedOutcome,
     ) -> Result<(), StoreError> {
-        ingest_limits::check_outcome(outcome)?;
+        history_store::check_outcome(outcome)?;
         let outbox = self.outbox_writer();
         let known = self.write("store the outcome of the planned run", |to| {
             planned_table::record_outcome(to, planned_id, outcome, outbox)
@@ -71,7 +290,7 @@ impl Archive {
         }
         // The error repeats only the start of the id, which may be arbitrarily long.
         Err(StoreError::NoSuchPlanned {
-            id: planned_id.chars().take(ingest_limits::MAX_ID_BYTES).collect(),
+            id: planned_id.chars().take(history_store::MAX_ID_BYTES).collect(),
         })
     }
 
@@ -88,7 +307,7 @@ impl Archive {
                 }
             }
             for (event, text) in delivery.events.iter().zip(&texts) {
-                event_table::put_event(to, event, text, outbox)?;
+                put_event(to, event, text, outbox)?;
             }
             Ok(landed)
         })
@@ -104,13 +323,13 @@ impl Archive {
     pub fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError> {
         let text = serialize_event(event)?;
         let outbox = self.outbox_writer();
-        self.write("store the event", |to| event_table::put_event(to, event, &text, outbox))
+        self.write("store the event", |to| put_event(to, event, &text, outbox))
     }
 
     /// Returns the event with exactly this id.
     pub fn event(&self, id: &str) -> Result<Option<ChangeEvent>, StoreError> {
-        let text = self.read("read the event", |from| event_table::read_event_json(from, id))?;
-        text.map(|text| event_table::parse_event(&text)).transpose()
+        let text = self.read("read the event", |from| read_event_json(from, id))?;
+        text.map(|text| parse_event(&text)).transpose()
     }
 
     /// Returns the size of the archive on disk.
@@ -128,8 +347,8 @@ impl Archive {
 impl AgentDelivery {
     /// Checks all limits and returns the JSON of the events.
     pub fn validate(&self) -> Result<Vec<String>, StoreError> {
-        ingest_limits::check_runs(&self.runs)?;
-        ingest_limits::check_planned(&self.planned)?;
+        history_store::check_runs(&self.runs)?;
+        history_store::check_planned(&self.planned)?;
         self.events.iter().map(serialize_event).collect()
     }
 }
@@ -138,7 +357,7 @@ impl AgentDelivery {
 fn serialize_event(event: &ChangeEvent) -> Result<String, StoreError> {
     let text = serde_json::to_string(event)
         .map_err(|source| StoreError::Report { id: event.id.clone(), source })?;
-    ingest_limits::check_event(event, &text)?;
+    history_store::check_event(event, &text)?;
     Ok(text)
 }
 

@@ -5,11 +5,11 @@
 //! stored, and closes old hours now and then. It never ends by itself.
 
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, PathReport};
+use longhaul_model::report::v1::{HostPair, SeriesPoint};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{
-    IncomingRun, PlannedRun, RetentionPolicy, RunFilter, SeriesReading, TimeRange, time_buckets,
+    self, IncomingRun, PlannedRun, RetentionPolicy, RunFilter, SeriesReading, TimeRange,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -139,7 +139,7 @@ fn holds_batches_up_to(file: &Path, next: u64) {
         archive.series(&pair(), PathQuantity::RttFloor, TimeRange::ALL, 100_000).expect("series");
     let hours: u64 = series.buckets.iter().map(|it| u64::from(it.samples)).sum();
     assert_eq!(hours + series.points.len() as u64, runs, "each run has its value");
-    let hour = time_buckets::HOUR_US;
+    let hour = history_store::HOUR_US;
     let closed = series.buckets.last().map_or(0, |it| it.at_us + hour);
     assert!(series.points.iter().all(|point| point.at_us >= closed));
     let database = rusqlite::Connection::open(file).expect("open");

@@ -6,7 +6,7 @@
 //! packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
 
 use crate::memory_region::map_pages;
-use crate::netlink::netlink_query::read_u32;
+use crate::netlink::read_u32;
 use crate::packet_socket::{bind_packet_socket, take_drops};
 use crate::poll;
 use crate::sockopt::set_option;

@@ -14,12 +14,12 @@
 //! 4884.
 
 mod probe_socket_message;
-mod raw_socket_filter;
 
 pub use probe_socket_message::{ErrorQueueEntry, ProbeArrival, QueuedIcmpInfo};
 
-use crate::{sockopt, udp_batch};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use crate::sockopt::{self, set_option};
+use crate::udp_batch;
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -125,7 +125,7 @@ impl ProbeSocket {
     /// `PermissionDenied` without `CAP_NET_RAW`.
     pub fn all_icmp(family: IpFamily) -> io::Result<ProbeSocket> {
         let it = ProbeSocket::open(family, Type::RAW, family.icmp())?.with_receive_options()?;
-        raw_socket_filter::filter_icmp_answers(&it.socket, family)?;
+        filter_icmp_answers(&it.socket, family)?;
         Ok(it)
     }
 
@@ -137,7 +137,7 @@ impl ProbeSocket {
     pub fn all_tcp(family: IpFamily, ports: RangeInclusive<u16>) -> io::Result<ProbeSocket> {
         let it = ProbeSocket::open(family, Type::RAW, Protocol::TCP)?;
         // Attach the filter first, so that no segments of other ports are queued.
-        raw_socket_filter::filter_tcp_ports(&it.socket, family, &ports)?;
+        filter_tcp_ports(&it.socket, family, &ports)?;
         it.with_receive_options()
     }
 
@@ -212,6 +212,59 @@ impl ProbeSocket {
     fn set(&self, level: i32, option: i32, value: i32) -> io::Result<()> {
         sockopt::set_option(&self.socket, level, option, value)
     }
+}
+
+/// `linux/icmp.h`.
+const ICMP_FILTER: i32 = 1;
+/// `linux/icmpv6.h`.
+const ICMPV6_FILTER: i32 = 1;
+/// Echo reply, destination unreachable, time exceeded, parameter problem.
+const ANSWERS_V4: [u8; 4] = [0, 3, 11, 12];
+/// Destination unreachable, packet too big, time exceeded, parameter problem, echo reply.
+const ANSWERS_V6: [u8; 5] = [1, 2, 3, 4, 129];
+
+/// Passes only ICMP messages that answer a probe.
+fn filter_icmp_answers(socket: &Socket, family: IpFamily) -> io::Result<()> {
+    // A set bit blocks the type.
+    match family {
+        IpFamily::V4 => {
+            let passed = ANSWERS_V4.iter().fold(0_u32, |bits, kind| bits | 1 << kind);
+            set_option(socket, libc::SOL_RAW, ICMP_FILTER, !passed)
+        }
+        IpFamily::V6 => {
+            let mut blocked = [u32::MAX; 8];
+            for kind in ANSWERS_V6 {
+                blocked[usize::from(kind / 32)] &= !(1 << (kind % 32));
+            }
+            set_option(socket, libc::IPPROTO_ICMPV6, ICMPV6_FILTER, blocked)
+        }
+    }
+}
+
+/// Passes only TCP segments to these ports, with a classic BPF program: a raw IPv4 socket gets
+/// packets from the IP header on, an IPv6 one from the TCP header on.
+fn filter_tcp_ports(
+    socket: &Socket,
+    family: IpFamily,
+    ports: &RangeInclusive<u16>,
+) -> io::Result<()> {
+    // BPF_LDX|BPF_B|BPF_MSH: X = 4 * (packet[0] & 15); BPF_LD|BPF_H|BPF_IND and |BPF_ABS;
+    // BPF_JMP|BPF_JGE|BPF_K and |BPF_JGT; BPF_RET|BPF_K (linux/filter.h).
+    let mut program = match family {
+        IpFamily::V4 => vec![bpf_step(0xb1, 0, 0, 0), bpf_step(0x48, 0, 0, 2)],
+        IpFamily::V6 => vec![bpf_step(0x28, 0, 0, 2)],
+    };
+    program.extend([
+        bpf_step(0x35, 0, 2, u32::from(*ports.start())),
+        bpf_step(0x25, 1, 0, u32::from(*ports.end())),
+        bpf_step(0x06, 0, 0, u32::MAX),
+        bpf_step(0x06, 0, 0, 0),
+    ]);
+    socket.attach_filter(&program)
+}
+
+const fn bpf_step(code: u16, jt: u8, jf: u8, k: u32) -> SockFilter {
+    SockFilter::new(code, jt, jf, k)
 }
 
 #[cfg(test)]

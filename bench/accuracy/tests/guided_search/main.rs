@@ -16,7 +16,7 @@ mod rival_strategies;
 mod tuning_path;
 
 use longhaul_analysis::scan::conclude_scan;
-use longhaul_analysis::stats::quantile::{quantile, sort_finite};
+use longhaul_analysis::stats::{quantile, sort_finite};
 use longhaul_analysis::tune::{ProbeTrial, SearchSpent, SearchStart, SearchStep, SettingSearch};
 use longhaul_model::report::v1::plan;
 use longhaul_model::report::v1::scan::{

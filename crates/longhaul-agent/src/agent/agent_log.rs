@@ -3,7 +3,7 @@
 use crate::watch::measure_jobs::JobKey;
 use jiff::Timestamp;
 use longhaul_model::report::v1::AnyReport;
-use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_report::summary_lines;
 use serde_json::{Value, json};
 use std::io::Write;

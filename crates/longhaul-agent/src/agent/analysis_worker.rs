@@ -4,39 +4,39 @@
 //! A thread with its own archive connection, so that neither the event loop nor the archive writer
 //! waits for it.
 //!
-//! - [`mod@detector_series`]: the values that the detector reads
 //! - [`event_evidence`]: the evidence in the archive around an event
 //! - [`other_paths`]: paths that changed at the same time, and paths that did not
-//! - [`route_changes`]: the rate of route changes of a pair
-//! - [`tuning_evidence`]: evidence from a search for better settings
 
-mod detector_series;
 mod event_evidence;
 mod other_paths;
-mod route_changes;
-mod tuning_evidence;
 
 use super::agent_log::AgentLog;
 use super::clocks;
 use super::run_tasks::StoredRun;
 use super::shared_state::SharedState;
+use crate::path_traces::{self, parse_time_us};
 use crate::watch::watch_file::{DetectSection, WatchFile};
-use event_evidence::EventEvidence;
-use longhaul_history::change_detection::DetectionOptions;
+use event_evidence::{DatedReport, EventEvidence};
 use longhaul_history::change_detection::event_tracking::EventTracker;
+use longhaul_history::change_detection::{self, DetectionOptions, build_samples};
 use longhaul_history::event::{
-    EventExplanation, FollowUpMeasurement, explain_event, format_operator_report, plan_follow_ups,
+    EventExplanation, FollowUpMeasurement, RouteChangeBaseRate, explain_event,
+    format_operator_report, plan_follow_ups,
 };
-use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
-use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::{EventFilter, TimeRange, is_event_open};
+use longhaul_model::report::v1::scan::{SettingChoice, TransferSetting};
+use longhaul_model::report::v1::{
+    AnyReport, ChangeEvent, EventState, FindingAdvice, HostPair, QuantitySeries, ReportFinding,
+    SeriesPoint,
+};
+use longhaul_model::units::Bytes;
+use longhaul_report::number_format::{count_of, format_rate};
+use longhaul_store::history_store::{self, EventFilter, TimeRange, is_event_open};
 use longhaul_store::{Archive, StoreError};
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::{io, thread};
 use tokio::sync::mpsc;
 
 /// The maximum number of queued tasks, enough for a thousand paths per minute.
@@ -166,8 +166,7 @@ impl AnalysisThread {
     ) -> Result<(), StoreError> {
         let options = build_detector_options(&self.state.file().detect, quantity);
         let now_us = clocks::read_wall_us();
-        let points =
-            detector_series::read_detector_points(&self.archive, pair, quantity, &options, now_us)?;
+        let points = read_detector_points(&self.archive, pair, quantity, &options, now_us)?;
         let begin_us = points.first().map_or(now_us, |point| point.at_us);
         let filter = EventFilter {
             range: TimeRange { begin_us, end_us: i64::MAX },
@@ -227,10 +226,10 @@ impl AnalysisThread {
         let file = self.state.file();
         let time_factor = file.detect.time_factor.unwrap_or(1);
         let mut gathered = EventEvidence::collect(&self.archive, &event, &file)?;
-        gathered.base_rate = route_changes::count_route_changes(&self.archive, &file, &event.pair)?;
+        gathered.base_rate = count_route_changes(&self.archive, &file, &event.pair)?;
         let evidence = gathered.as_evidence(&event, time_factor);
         let mut explained = explain_event(&event, &evidence);
-        tuning_evidence::add_tuning_cause(&event, &gathered.reports, &mut explained);
+        add_tuning_cause(&event, &gathered.reports, &mut explained);
         let case = format_operator_report(&event, &explained, &evidence);
         let wanted = plan_follow_ups(&event, &explained, &evidence);
         let found = first_cause_changed(&event, &explained);
@@ -283,5 +282,233 @@ fn build_detector_options(detect: &DetectSection, quantity: PathQuantity) -> Det
         season: detect.season.unwrap_or(plain.season),
         least,
         ..plain.with_time_factor(detect.time_factor.unwrap_or(1))
+    }
+}
+
+/// The ranges that are tried, in slots: a little more than a week, two months, more than a year.
+const RANGES_SLOTS: [i64; 3] = [1_100, 10_000, 60_000];
+/// The number of samples that is enough for the detector.
+const ENOUGH_SAMPLES: usize = change_detection::MAX_SERIES_SAMPLES * 9 / 10;
+
+/// Returns the values of the shortest range with enough samples, or of the longest range.
+fn read_detector_points(
+    archive: &Archive,
+    pair: &HostPair,
+    quantity: PathQuantity,
+    options: &DetectionOptions,
+    now_us: i64,
+) -> Result<Vec<SeriesPoint>, StoreError> {
+    let slot_us = i64::try_from(options.slot_us).unwrap_or(i64::MAX);
+    let mut points = Vec::new();
+    for slots in RANGES_SLOTS {
+        let begin_us = now_us.saturating_sub(slots.saturating_mul(slot_us));
+        let range = TimeRange { begin_us, end_us: i64::MAX };
+        let found = archive.series(pair, quantity, range, history_store::MAX_SERIES_POINTS)?;
+        points = flatten_series(found);
+        if build_samples(&points, options.slot_us).len() >= ENOUGH_SAMPLES {
+            break;
+        }
+    }
+    Ok(points)
+}
+
+/// Uses the medians of the buckets if the archive has aggregated the values.
+fn flatten_series(series: QuantitySeries) -> Vec<SeriesPoint> {
+    let middle = |bucket: &longhaul_model::report::v1::SeriesBucket| SeriesPoint {
+        at_us: bucket.at_us + i64::try_from(bucket.duration_us / 2).unwrap_or(0),
+        value: bucket.median,
+    };
+    let mut points: Vec<SeriesPoint> = series.buckets.iter().map(middle).collect();
+    points.extend(series.points);
+    points
+}
+
+const MONTH_US: i64 = 30 * 86_400_000_000;
+/// A throughput change within this time of a route change counts as its effect.
+const EFFECT_WINDOW_US: i64 = 3_600_000_000;
+const EVENTS_MAX: u32 = 500;
+
+/// Returns `None` if the traces of the last month show no change.
+fn count_route_changes(
+    archive: &Archive,
+    file: &WatchFile,
+    pair: &HostPair,
+) -> Result<Option<RouteChangeBaseRate>, StoreError> {
+    let range = TimeRange { begin_us: clocks::read_wall_us() - MONTH_US, end_us: i64::MAX };
+    let traces = path_traces::read_traces(archive, file, pair, range)?;
+    let changes = traces.windows(2).filter(|two| {
+        let [before, after] = [0, 1].map(|index| two[index].observation.route.as_ref());
+        before.zip(after).is_some_and(|(before, after)| path_traces::is_other_route(after, before))
+    });
+    let times: Vec<i64> = changes.filter_map(|two| parse_time_us(&two[1].run.started_at)).collect();
+    if times.is_empty() {
+        return Ok(None);
+    }
+    let mut events = archive.events(&EventFilter {
+        range,
+        pair: Some(pair.clone()),
+        state: None,
+        limit: EVENTS_MAX,
+    })?;
+    events.retain(|event| {
+        let sure = matches!(event.state, EventState::Confirmed | EventState::Recovered);
+        sure && event.quantity == PathQuantity::Goodput
+    });
+    let felt = times.iter().filter(|at| {
+        let near = |[begin, end]: [i64; 2]| {
+            **at > begin - EFFECT_WINDOW_US && **at < end + EFFECT_WINDOW_US
+        };
+        events.iter().any(|event| near(event.between_us))
+    });
+    Ok(Some(RouteChangeBaseRate {
+        with_effect: felt.count() as u32,
+        route_changes: times.len() as u32,
+    }))
+}
+
+/// The minimum ratio of the found setting's goodput to that of the runs since the event.
+const MIN_GAIN: f64 = 1.1;
+/// The confidence of a cause that a measured better setting confirms.
+const CONFIRMED_CONFIDENCE_RATIO: f64 = 0.95;
+
+/// Adds the newest search since the event to the causes.
+fn add_tuning_cause(
+    event: &ChangeEvent,
+    reports: &[DatedReport],
+    explained: &mut EventExplanation,
+) {
+    let better =
+        |choice: &&SettingChoice| choice.goodput_bps as f64 > event.after.median * MIN_GAIN;
+    let scans = reports.iter().filter(|it| matches!(it.report, AnyReport::Scan(_)));
+    let newest = scans.max_by_key(|it| it.at_us);
+    let found = newest.and_then(find_recommendation).filter(better);
+    let Some(found) = found.filter(|_| event.quantity == PathQuantity::Goodput) else {
+        return;
+    };
+    let text = format!(
+        "a scan after the event found {}, which reached {} instead of {}",
+        describe_setting(&found.setting),
+        format_rate(found.goodput_bps),
+        format_rate(event.after.median as u64)
+    );
+    let advice = FindingAdvice {
+        place: "initiator".to_owned(),
+        text: format!("Use {}.", describe_setting(&found.setting)),
+        command: None,
+        expected_bps: Some(found.goodput_bps),
+    };
+    let causes = &mut explained.causes;
+    if causes.is_empty() {
+        causes.push(build_finding(event));
+    }
+    // With another cause, a better setting may have existed before the event too.
+    let Some(finding) = causes.iter_mut().find(|it| it.cause == "retune") else {
+        return;
+    };
+    finding.confidence_ratio = CONFIRMED_CONFIDENCE_RATIO;
+    finding.supports.insert(0, text);
+    finding.advice.insert(0, advice);
+    causes.sort_by(|a, b| b.confidence_ratio.total_cmp(&a.confidence_ratio));
+}
+
+/// Returns the recommended setting in the direction of the event.
+fn find_recommendation(dated: &DatedReport) -> Option<&SettingChoice> {
+    let AnyReport::Scan(scan) = &dated.report else {
+        return None;
+    };
+    let mut directions = scan.analysis.directions.iter();
+    let same = directions.find(|it| it.forward == dated.forward)?;
+    same.recommended.as_ref()
+}
+
+fn build_finding(event: &ChangeEvent) -> ReportFinding {
+    ReportFinding {
+        cause: "retune".to_owned(),
+        summary: format!(
+            "The setting no longer fits the path: another one is faster than the {} of the runs",
+            format_rate(event.after.median as u64)
+        ),
+        confidence_ratio: CONFIRMED_CONFIDENCE_RATIO,
+        supports: Vec::new(),
+        contradicts: Vec::new(),
+        advice: Vec::new(),
+    }
+}
+
+fn describe_setting(setting: &TransferSetting) -> String {
+    let window = setting.window_bytes.map_or_else(
+        || "autotuned windows".to_owned(),
+        |bytes| format!("windows of {}", Bytes(bytes)),
+    );
+    let control = setting.congestion_control.as_ref();
+    let control = control.map_or_else(String::new, |name| format!(", {name}"));
+    format!("{} with {window}{control}", count_of(u64::from(setting.streams), "stream"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::HostPair;
+    use longhaul_model::report::v1::{EventState, QuantityLevel};
+
+    const SCAN: &str = include_str!("../../../../fixtures/reports/scan-guided.json");
+
+    fn event(after: f64) -> ChangeEvent {
+        let level = |median| QuantityLevel { median, deviation: 0.0, samples: 10 };
+        ChangeEvent {
+            id: "goodput-1".to_owned(),
+            pair: HostPair { from: "a".to_owned(), to: "b".to_owned() },
+            quantity: PathQuantity::Goodput,
+            state: EventState::Confirmed,
+            between_us: [0, 10],
+            before: level(2.0 * after),
+            after: level(after),
+            change_ratio: Some(0.5),
+            score: 2.0,
+            autocorrelation: 0.0,
+            announced_at_us: 10,
+            recovered_by: None,
+            causes: Vec::new(),
+            unchanged: Vec::new(),
+            scope: None,
+            follow_ups: Vec::new(),
+        }
+    }
+
+    fn scan() -> DatedReport {
+        let scan = serde_json::from_str(SCAN).expect("a report");
+        DatedReport { at_us: 20, forward: true, report: AnyReport::Scan(Box::new(scan)) }
+    }
+
+    #[test]
+    fn a_setting_that_gives_more_is_the_first_cause_with_its_proof() {
+        let found = find_recommendation(&scan()).expect("a choice").goodput_bps;
+        let mut explained = EventExplanation::default();
+        add_tuning_cause(&event(found as f64 / 2.0), &[scan()], &mut explained);
+        let first = &explained.causes[0];
+        assert_eq!(first.cause, "retune");
+        assert_eq!(first.advice[0].expected_bps, Some(found));
+        assert!(first.supports[0].contains("stream"), "{first:?}");
+    }
+
+    #[test]
+    fn beside_another_cause_a_better_setting_is_no_cause() {
+        let found = find_recommendation(&scan()).expect("a choice").goodput_bps;
+        let mut explained = EventExplanation::default();
+        explained.causes.push(ReportFinding {
+            cause: "shaper_appeared".to_owned(),
+            ..build_finding(&event(1.0))
+        });
+        let before = explained.clone();
+        add_tuning_cause(&event(found as f64 / 2.0), &[scan()], &mut explained);
+        assert_eq!(explained, before);
+    }
+
+    #[test]
+    fn a_setting_that_gives_no_more_proves_nothing() {
+        let found = find_recommendation(&scan()).expect("a choice").goodput_bps;
+        let mut explained = EventExplanation::default();
+        add_tuning_cause(&event(found as f64), &[scan()], &mut explained);
+        assert_eq!(explained, EventExplanation::default());
     }
 }

@@ -5,6 +5,7 @@ use super::agent_log::AgentLog;
 use super::analysis_worker::{AnalysisResult, AnalysisWorker};
 use super::archive_writer::PlanUpdate;
 use super::clocks::read_clock_times;
+use super::finished_run;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
 use super::process_runner::SpoolFiles;
@@ -12,7 +13,6 @@ use super::run_tasks::{RunFinished, RunLauncher, RunOutcome, StoredRun};
 use super::schedule_records;
 use super::service_manager::ServiceManager;
 use super::shared_state::{JobRequest, LiveUpdate, SharedState};
-use super::spool_recovery;
 use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::{AttemptOutcome, MissedReason, RunId, RunSchedule};
 use longhaul_store::history_store;
@@ -129,7 +129,7 @@ impl EventLoop {
                 self.log.warn(&format!("cannot archive run {id}, which stays in the spool: {why}"));
                 let files = SpoolFiles::new(&self.launcher.runner.spool, id);
                 let left = vec![(files, ran.owner.clone())];
-                tokio::spawn(spool_recovery::recover_spool(self.launcher.clone(), left));
+                tokio::spawn(finished_run::recover_spool(self.launcher.clone(), left));
             }
             RunOutcome::Refused(why) => self.log.run_refused(key, id, why),
             RunOutcome::Failed(why) => {

@@ -40,7 +40,7 @@ async fn run_event_loop(origin: &AgentOptions, mut running: RunningAgent) {
             biased;
             _ = stop.recv() => break,
             _ = interrupt.recv() => break,
-            _ = reload.recv() => super::watch_file_reload::reload_watch_file(origin, &mut running.event_loop),
+            _ = reload.recv() => super::startup::reload_watch_file(origin, &mut running.event_loop),
             () = running.event_loop.handle_next_event(&mut running.channels) => {}
         }
         running.event_loop.start_due_runs();

@@ -5,20 +5,25 @@
 //! measurements. A file in the agent's folder records deliveries, so that a restart does not repeat
 //! them.
 //!
-//! - [`delivery_log`]: the record of deliveries
-//! - [`webhook_channel`]: requests to a webhook
-
-mod delivery_log;
-mod webhook_channel;
+//! The record of deliveries, so that a restart does not repeat a notice.
+//!
+//! An attempt is recorded before it is made. One that a kill interrupted may have arrived, so it is
+//! not repeated. One that failed and waits for a retry is repeated.
 
 use super::agent_folder::AgentFolder;
 use super::agent_log::AgentLog;
 use super::shared_state::SharedState;
-use crate::watch::watch_file::NotifySection;
-use delivery_log::{DeliveryLog, DeliveryState};
-use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use crate::agent::export::format_error_chain;
+use crate::agent::{agent_folder, clocks};
+use crate::secret_file;
+use crate::watch::watch_file::{NotifySection, WebhookConfig};
+use longhaul_model::report::v1::{ChangeEvent, EventState};
 use parking_lot::Mutex;
+use reqwest::redirect::Policy;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -199,7 +204,7 @@ async fn attempt_delivery(
         let command = file.notify.command.as_deref().and_then(<[_]>::split_first);
         match (channel, &file.notify.webhook, command) {
             (NotifyChannel::Webhook, Some(webhook), _) => {
-                webhook_channel::post_notice(webhook, &shared.state.folder, body).await
+                post_notice(webhook, &shared.state.folder, body).await
             }
             (NotifyChannel::Command, _, Some((program, arguments))) => {
                 run_notify_command(program, arguments, body).await
@@ -229,4 +234,131 @@ async fn run_notify_command(program: &str, arguments: &[String], body: &str) -> 
     }
     let status = child.wait().await.map_err(|e| format!("{program}: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}")) }
+}
+
+async fn post_notice(to: &WebhookConfig, folder: &Path, body: &str) -> Result<(), String> {
+    // Fails if the process has installed a provider before, which does not matter.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let web = reqwest::Client::builder()
+        .timeout(ATTEMPT_TIMEOUT)
+        // The token must not reach another address than the configured one.
+        .redirect(Policy::none())
+        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| format_error_chain(&error))?;
+    let mut request =
+        web.post(&to.url).header("content-type", "application/json").body(body.to_owned());
+    if let Some(token) = &to.token_file {
+        let path = folder.join(token);
+        let secret = secret_file::read_secret(&path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        request = request.bearer_auth(secret);
+    }
+    // The URL may contain a secret, so errors omit it.
+    let answer = request.send().await.map_err(|error| format_error_chain(&error.without_url()))?;
+    let status = answer.status();
+    if status.is_success() { Ok(()) } else { Err(format!("the server answered {status}")) }
+}
+
+/// The maximum number of remembered notices.
+const MAX_NOTICES: usize = 10_000;
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DeliveryState {
+    Waiting,
+    /// Delivered, given up, or being delivered when the agent was killed.
+    #[serde(alias = "trying", alias = "given_up")]
+    Done,
+}
+
+/// The file of the log.
+#[derive(Debug, Serialize, Deserialize)]
+struct DeliveryLogFile {
+    /// Older events are not notified.
+    since_us: i64,
+    /// Notices, the oldest first.
+    told: Vec<(String, DeliveryState)>,
+}
+
+#[derive(Debug)]
+struct DeliveryLog {
+    path: PathBuf,
+    file: DeliveryLogFile,
+    /// Notices that this process has delivered or queued.
+    claimed: HashSet<String>,
+}
+
+impl DeliveryLog {
+    pub fn load(path: PathBuf) -> DeliveryLog {
+        let stored = agent_folder::load_json(&path, FILE_BYTES_MAX);
+        let is_new = stored.is_none();
+        let new = || DeliveryLogFile { since_us: clocks::read_wall_us(), told: Vec::new() };
+        let file = stored.unwrap_or_else(new);
+        let log = DeliveryLog { path, file, claimed: HashSet::new() };
+        if is_new {
+            log.save();
+        }
+        log
+    }
+
+    /// Returns whether an event that was announced at this time is notified.
+    pub fn covers(&self, announced_at_us: i64) -> bool {
+        announced_at_us >= self.file.since_us
+    }
+
+    /// Returns whether the notice is pending, including after a failed attempt.
+    pub fn is_pending(&self, key: &str) -> bool {
+        let told = self.file.told.iter().find(|(known, _)| known == key);
+        !self.claimed.contains(key) && told.is_none_or(|(_, told)| *told == DeliveryState::Waiting)
+    }
+
+    /// Claims the notice. Returns false if it is not pending.
+    pub fn claim(&mut self, key: &str) -> bool {
+        let may = self.is_pending(key);
+        if may {
+            self.claimed.insert(key.to_owned());
+            self.set_state(key, DeliveryState::Waiting);
+        }
+        may
+    }
+
+    pub fn set_state(&mut self, key: &str, told: DeliveryState) {
+        match self.file.told.iter_mut().find(|(known, _)| known == key) {
+            Some((_, state)) => *state = told,
+            None => self.file.told.push((key.to_owned(), told)),
+        }
+        let excess = self.file.told.len().saturating_sub(MAX_NOTICES);
+        for (oldest, _) in self.file.told.drain(..excess) {
+            self.claimed.remove(&oldest);
+        }
+        self.save();
+    }
+
+    fn save(&self) {
+        agent_folder::save_json(&self.path, &self.file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_tells_what_waits_and_nothing_twice() {
+        let path = std::env::temp_dir().join(format!("longhaul-told-{}.json", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let mut first = DeliveryLog::load(path.clone());
+        for (key, told) in [("done", DeliveryState::Done), ("failed", DeliveryState::Waiting)] {
+            assert!(first.claim(key) && !first.claim(key));
+            first.set_state(key, told);
+        }
+        let mut second = DeliveryLog::load(path.clone());
+        assert_eq!(second.file.since_us, first.file.since_us);
+        for (key, again) in [("done", false), ("failed", true), ("new", true)] {
+            assert_eq!(second.claim(key), again, "{key}");
+        }
+        std::fs::remove_file(&path).expect("it was written");
+    }
 }

@@ -3,14 +3,14 @@
 
 use super::archive_writer::ArchiveWriter;
 use super::finished_run::{FinishedRun, RunOwner, count_sent_bytes};
+use super::process_runner;
 use super::process_runner::{ProcessRunner, SpoolFiles};
-use super::run_command;
 use crate::watch::measure_jobs::MeasureJob;
 use crate::watch::run_schedule::{AttemptOutcome, MissedReason, ScheduledRun};
 use crate::watch::watch_file::WatchFile;
 use longhaul_model::report::v1::AnyReport;
+use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::RunEntry;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl RunLauncher {
             return RunOutcome::DiskFull;
         }
         let Some(command) =
-            run_command::build_run_command(&run.job, file, &self.folder, &self.archive)
+            process_runner::build_run_command(&run.job, file, &self.folder, &self.archive)
         else {
             return RunOutcome::Failed("the watch file no longer has the peer".to_owned());
         };

@@ -5,7 +5,7 @@ use super::archive_writer::{ArchiveWriter, PlanUpdate};
 use super::shared_state::{LiveUpdate, SharedState};
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{MissedReason, ScheduleNote, ScheduledRun};
-use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::HostPair;
 use longhaul_store::history_store::{PlannedOutcome, PlannedRun};
 use std::collections::BTreeMap;
 use std::sync::Arc;

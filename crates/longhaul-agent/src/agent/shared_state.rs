@@ -8,7 +8,7 @@
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::WatchFile;
-use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_store::history_store::PlannedRun;
 use longhaul_store::{Archive, RunEntry, StoreError};
 use parking_lot::RwLock;

@@ -3,25 +3,29 @@
 use super::agent_folder::{self, AgentFolder};
 use super::agent_log::AgentLog;
 use super::analysis_worker::AnalysisWorker;
-use super::archive_writer::ArchiveWriter;
+use super::archive_writer::{self, ArchiveWriter};
 use super::clocks::{read_clock_times, read_wall_us};
-use super::daily_retention;
 use super::event_loop::{EventLoop, LoopChannels};
-use super::export;
+use super::export::{self, format_error_chain};
+use super::finished_run;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
 use super::process_runner::ProcessRunner;
 use super::run_tasks::RunLauncher;
 use super::service_manager::ServiceManager;
 use super::shared_state::{ArchiveOpener, JobRequest, SharedState};
-use super::spool_recovery;
 use crate::agent_error::AgentError;
 use crate::api::api_tls;
 use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::RunSchedule;
 use crate::watch::watch_file::WatchFile;
+use crate::watch_file_reading::read_watch_file;
+use jiff::Timestamp;
+use longhaul_report::document::ReportDocument;
+use longhaul_report::number_format::count_of;
 use longhaul_store::Archive;
 use longhaul_store::history_store::{EventFilter, TimeRange};
+use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
@@ -103,9 +107,9 @@ pub async fn start_agent(
     let (end, ending) = watch::channel(false);
     let open_archive = make_archive_opener(&path, export::has_export_destination(&file));
     let mut archive = open_archive()?;
-    let spooled = spool_recovery::list_spooled_runs(&folder.spool_path());
+    let spooled = finished_run::list_spooled_runs(&folder.spool_path());
     let ids: HashSet<String> = spooled.iter().map(|(_, it)| it.planned_id.clone()).collect();
-    let missed = spool_recovery::settle_abandoned_runs(&mut archive, &ids)?;
+    let missed = finished_run::settle_abandoned_runs(&mut archive, &ids)?;
     let (state, requests) =
         SharedState::new(open_archive, file.into(), origin.folder.clone(), read_wall_us());
     let runner = ProcessRunner {
@@ -116,9 +120,9 @@ pub async fn start_agent(
     let (mut agent, channels, archive_thread) =
         build_event_loop(state, requests, archive, &folder, runner, &path, log)?;
     announce_startup(&agent, &path, listener.local_addr(), spooled.len(), missed);
-    let left = tokio::spawn(spool_recovery::recover_spool(agent.launcher.clone(), spooled));
+    let left = tokio::spawn(finished_run::recover_spool(agent.launcher.clone(), spooled));
     let state = Arc::clone(&agent.state);
-    tokio::spawn(daily_retention::run_retention(Arc::clone(&state), log));
+    tokio::spawn(archive_writer::run_retention(Arc::clone(&state), log));
     let (stop, stopped) = watch::channel(false);
     if export::has_export_destination(&state.file()) {
         export::spawn_export(Arc::clone(&state), log, stopped.clone());
@@ -214,7 +218,7 @@ fn announce_startup(
     let file = agent.state.file();
     let scheme = if file.api.tls_files().is_some() { "https" } else { "http" };
     let page = format!("{scheme}://{}/", page.unwrap_or(file.agent.listen));
-    let begun = super::startup_message::StartupMessage {
+    let begun = StartupMessage {
         agent: &file.agent.name,
         page: &page,
         archive,
@@ -252,4 +256,109 @@ fn make_archive_opener(path: &Path, sends_on: bool) -> ArchiveOpener {
 async fn bind_page_listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(|source| AgentError::Listen { address, source })
+}
+
+pub struct StartupMessage<'a> {
+    pub agent: &'a str,
+    /// Address of the web page.
+    pub page: &'a str,
+    pub archive: &'a Path,
+    /// Planned runs of an earlier agent that can no longer finish.
+    pub missed: u64,
+    /// Runs recovered from the spool.
+    pub spooled: usize,
+    /// Due times and names, earliest first.
+    pub next: Vec<(i64, String)>,
+    pub jobs: usize,
+}
+
+impl StartupMessage<'_> {
+    pub fn text(&self) -> String {
+        let mut page = ReportDocument::default();
+        let version = env!("CARGO_PKG_VERSION");
+        page.heading(3, format!("longhaul {version} watching as {}", self.agent));
+        page.fact("page", self.page);
+        page.fact("archive", self.archive.display().to_string());
+        page.fact("jobs", self.jobs.to_string());
+        let next = self.next.iter();
+        page.facts("next", next.map(|(due_us, who)| format!("{}  {who}", format_moment(*due_us))));
+        if self.missed > 0 {
+            let runs = count_of(self.missed, "run");
+            page.fact(
+                "earlier",
+                format!("{runs} planned by an earlier agent that stopped before them: skipped"),
+            );
+        }
+        if self.spooled > 0 {
+            let runs = count_of(self.spooled as u64, "run");
+            page.fact("spool", format!("{runs} recovered from an earlier agent"));
+        }
+        page.text()
+    }
+
+    pub fn json(&self) -> Value {
+        let next = self.next.iter();
+        let next: Vec<Value> =
+            next.map(|(due_us, who)| json!({ "due_us": due_us, "run": who })).collect();
+        json!({
+            "event": "watching", "longhaul": env!("CARGO_PKG_VERSION"), "agent": self.agent,
+            "page": self.page, "archive": self.archive,
+            "jobs": self.jobs, "next": next, "missed": self.missed, "spool": self.spooled,
+        })
+    }
+}
+
+/// Formats a time: `2026-11-22 12:05:00Z`.
+fn format_moment(at_us: i64) -> String {
+    let moment = Timestamp::from_microsecond(at_us).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// Reads the file again. An invalid file changes nothing.
+pub fn reload_watch_file(origin: &AgentOptions, agent: &mut EventLoop) {
+    ServiceManager::reloading();
+    let name = origin.agent.as_deref();
+    match read_watch_file(&origin.path, name) {
+        Ok(Ok(file)) => apply_watch_file(agent, file),
+        Ok(Err(problems)) => reject_watch_file(agent, &problems.to_string()),
+        Err(error) => reject_watch_file(agent, &format_error_chain(&error)),
+    }
+    ServiceManager::ready("watching");
+}
+
+fn reject_watch_file(agent: &EventLoop, why: &str) {
+    for line in why.lines() {
+        agent.log.warn(line);
+    }
+    agent.log.warn("watch file invalid, keeping the previous one");
+    let mut figures = agent.state.counters.write();
+    figures.reloads_refused += 1;
+}
+
+fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
+    let before = agent.state.file();
+    for (what, differs) in [
+        ("archive", before.agent.archive != file.agent.archive),
+        ("listen", before.agent.listen != file.agent.listen),
+        ("name", before.agent.name != file.agent.name),
+        ("collector", before.collector != file.collector),
+        ("database", before.database != file.database),
+    ] {
+        if differs {
+            agent.log.warn(&format!(
+                "`{what}` has changed in the watch file; restart the agent to apply it"
+            ));
+        }
+    }
+    let file = Arc::new(file);
+    agent.schedule.reload(&file, read_clock_times());
+    {
+        let mut held = agent.state.file.write();
+        *held = Arc::clone(&file);
+    }
+    let mut figures = agent.state.counters.write();
+    figures.reloads += 1;
+    drop(figures);
+    let jobs = agent.schedule.jobs().count();
+    agent.log.info(&format!("watch file reloaded: {jobs} jobs"));
 }

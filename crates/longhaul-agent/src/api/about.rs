@@ -3,7 +3,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::QueryParams;
-use super::shape::agent_rows::{About, AgentAbout, ArchiveAbout};
+use super::shape::{About, AgentAbout, ArchiveAbout};
 use crate::agent::export::read_wall_us;
 use crate::watch::{DAY_US, measure_jobs};
 use axum::Json;

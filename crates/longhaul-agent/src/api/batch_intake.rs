@@ -4,29 +4,277 @@
 //! Every item is checked against the limits of the archive. Rejected items are listed with the
 //! reason; all others are stored in one transaction before the response is sent. A repeated batch
 //! is harmless. docs/collector.md describes the protocol.
-//!
-//! - [`sender_auth`]: authentication; [`batch_body`]: reading the body; [`batch_checks`]: checking the items
 
-mod batch_body;
-mod batch_checks;
-mod sender_auth;
+/// The maximum announced size of the body on the wire.
+const MAX_ANNOUNCED_BYTES: u64 = 32 << 20;
+/// The maximum decompressed size: the largest report of the archive, with its quotes escaped.
+const MAX_BODY_BYTES: usize = 80 << 20;
+/// The timeout for the body, long enough for slow links.
+const BODY_TIMEOUT: Duration = Duration::from_secs(150);
+
+fn reject_too_large() -> ApiError {
+    let text = format!("a batch may have at most {MAX_ANNOUNCED_BYTES} bytes");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text).hint("send fewer items at once")
+}
+
+/// Reads the decompressed body of a request.
+async fn read_body(request: Request) -> Result<Vec<u8>, ApiError> {
+    let announced = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|it| it.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|bytes| bytes > MAX_ANNOUNCED_BYTES) {
+        return Err(reject_too_large());
+    }
+    let arriving = to_bytes(request.into_body(), MAX_BODY_BYTES);
+    match tokio::time::timeout(BODY_TIMEOUT, arriving).await {
+        Ok(Ok(bytes)) => Ok(bytes.into()),
+        Ok(Err(error)) => {
+            let why = format_error_chain(&error);
+            if why.contains("length limit") {
+                return Err(reject_too_large());
+            }
+            Err(ApiError::bad_request(format!("cannot decompress the batch: {why}")))
+        }
+        Err(_late) => Err(ApiError::unavailable("too_slow", "the batch took too long to arrive")),
+    }
+}
+
+/// The tokens of one watch file.
+#[derive(Debug, Default)]
+struct AgentTokens {
+    by_digest: HashMap<SecretDigest, SenderConfig>,
+    /// Agents with an unreadable token file.
+    unreadable: Vec<String>,
+}
+
+struct SenderAuth {
+    state: Arc<SharedState>,
+    cache: Mutex<Option<(Arc<WatchFile>, Arc<AgentTokens>)>>,
+}
+
+impl SenderAuth {
+    pub fn new(state: Arc<SharedState>) -> SenderAuth {
+        SenderAuth { state, cache: Mutex::new(None) }
+    }
+
+    /// Returns the agent that sent these headers.
+    pub fn authenticate(&self, headers: &HeaderMap) -> Result<SenderConfig, ApiError> {
+        let tokens = self.current_tokens();
+        if tokens.by_digest.is_empty() && tokens.unreadable.is_empty() {
+            let text = "this agent is not a collector: it accepts no results of other agents";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "no_collector", text)
+                .hint("add the sending agents to [[api.agent]] of its watch file"));
+        }
+        let token = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let known =
+            token.and_then(|token| tokens.by_digest.get(&hash_secret(token.trim().as_bytes())));
+        match known {
+            Some(known) => Ok(known.clone()),
+            None if tokens.unreadable.is_empty() => {
+                let text = "the batch has no token, or an unknown one";
+                Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text).hint(
+                    "set it in [[api.agent]] of the collector and in [collector] of the agent",
+                ))
+            }
+            None => {
+                let names = tokens.unreadable.join(", ");
+                let text = format!("cannot read the token files of these agents: {names}");
+                Err(ApiError::unavailable("token_unreadable", text)
+                    .hint("correct the files that [[api.agent]] names, then reload the collector"))
+            }
+        }
+    }
+
+    /// Returns the tokens of the current watch file, and reads them again after a reload.
+    fn current_tokens(&self) -> Arc<AgentTokens> {
+        let file = self.state.file();
+        let mut held = self.cache.lock();
+        match held.as_ref() {
+            Some((known, tokens)) if Arc::ptr_eq(known, &file) && tokens.unreadable.is_empty() => {
+                Arc::clone(tokens)
+            }
+            _ => {
+                let tokens = Arc::new(read_tokens(&file, &self.state.folder));
+                *held = Some((file, Arc::clone(&tokens)));
+                tokens
+            }
+        }
+    }
+}
+
+fn read_tokens(file: &WatchFile, folder: &Path) -> AgentTokens {
+    let mut tokens = AgentTokens::default();
+    for sender in &file.api.senders {
+        match secret_file::read_secret(&folder.join(&sender.token_file)) {
+            Ok(token) => {
+                tokens.by_digest.entry(hash_secret(token.as_bytes())).or_insert(sender.clone());
+            }
+            Err(_) => tokens.unreadable.push(sender.name.clone()),
+        }
+    }
+    tokens
+}
+
+/// The maximum time in the future. Beyond it the sender's clock was wrong, and the value would stay
+/// the newest one for a long time.
+const MAX_FUTURE_US: i64 = 600_000_000;
+
+impl CheckedBatch {
+    /// Accepts or rejects an item. Returns an error only if the archive fails.
+    pub fn check_item(
+        &mut self,
+        came: BatchItem,
+        sender: &SenderConfig,
+        now_us: i64,
+        archive: &Archive,
+    ) -> Result<(), StoreError> {
+        let place = came.place;
+        let checked = match came.item {
+            Ok(OutboxItem::Run(came)) => {
+                check_run(came, sender, now_us).map(|run| self.add_run(place, run))
+            }
+            Ok(OutboxItem::Planned(row)) => {
+                check_planned(&row, sender).map(|()| self.delivery.planned.push(row))
+            }
+            Ok(OutboxItem::Event(event)) => match check_event(&event, sender, now_us) {
+                Ok(()) => self.add_event(*event, archive)?,
+                Err(why) => Err(why),
+            },
+            Err(why) => Err(why),
+        };
+        if let Err(why) = checked {
+            self.reject(place, &why);
+        }
+        Ok(())
+    }
+
+    /// Ignores an event whose stored state is more certain, because the batch came late.
+    fn add_event(
+        &mut self,
+        event: ChangeEvent,
+        archive: &Archive,
+    ) -> Result<Result<(), String>, StoreError> {
+        let same = |it: &ChangeEvent| it.pair == event.pair && it.quantity == event.quantity;
+        let held = archive.event(&event.id)?;
+        Ok(match held {
+            Some(held) if !same(&held) => {
+                Err("its id belongs to an event of another pair or quantity".to_owned())
+            }
+            Some(held) if rank_state(held.state) > rank_state(event.state) => Ok(()),
+            _ => {
+                self.delivery.events.push(event);
+                Ok(())
+            }
+        })
+    }
+}
+
+const fn rank_state(state: EventState) -> u8 {
+    match state {
+        EventState::Suspected => 0,
+        EventState::Confirmed | EventState::Withdrawn => 1,
+        EventState::Recovered => 2,
+    }
+}
+
+fn check_run(came: OutgoingRun, sender: &SenderConfig, now_us: i64) -> Result<IncomingRun, String> {
+    let near = match &came.near {
+        Some(near) if sender.relay => near.clone(),
+        Some(near) if *near != sender.name => {
+            return Err(format!(
+                "the run was started by {:?}, whose results this agent may not send",
+                sanitize_reason(near)
+            ));
+        }
+        _ => sender.name.clone(),
+    };
+    let run = run_from_report::build_run(came, &near)?;
+    check_not_future(run.at_us, now_us)?;
+    Ok(run)
+}
+
+fn check_planned(row: &PlannedRun, sender: &SenderConfig) -> Result<(), String> {
+    history_store::check_planned(std::slice::from_ref(row))
+        .map_err(|error| format_error_chain(&error))?;
+    if sender.relay {
+        return Ok(());
+    }
+    if !is_id_of_agent(&row.id, &sender.name) {
+        return Err("its id does not belong to this agent".to_owned());
+    }
+    row.pair.as_ref().map_or(Ok(()), |pair| check_pair_end(pair, sender))
+}
+
+/// Returns whether the agent's schedule made this id: name, start time, sequence number.
+fn is_id_of_agent(id: &str, agent: &str) -> bool {
+    let rest = id.strip_prefix(agent).and_then(|it| it.strip_prefix('-'));
+    let parts = rest.and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(begun, number)| {
+        !begun.is_empty()
+            && !number.is_empty()
+            && begun.bytes().all(|it| it.is_ascii_hexdigit())
+            && number.bytes().all(|it| it.is_ascii_digit())
+    })
+}
+
+fn check_event(event: &ChangeEvent, sender: &SenderConfig, now_us: i64) -> Result<(), String> {
+    let text = serde_json::to_string(event).map_err(|error| error.to_string())?;
+    history_store::check_event(event, &text).map_err(|error| format_error_chain(&error))?;
+    for at_us in event.between_us.into_iter().chain([event.announced_at_us]) {
+        if at_us < 0 {
+            return Err("one of its times is before 1970".to_owned());
+        }
+        check_not_future(at_us, now_us)?;
+    }
+    if sender.relay {
+        return Ok(());
+    }
+    check_pair_end(&event.pair, sender)
+}
+
+fn check_pair_end(pair: &HostPair, sender: &SenderConfig) -> Result<(), String> {
+    run_from_report::find_other_end(pair, &sender.name).map(drop)
+}
+
+fn check_not_future(at_us: i64, now_us: i64) -> Result<(), String> {
+    let ahead_us = at_us.saturating_sub(now_us);
+    if ahead_us > MAX_FUTURE_US {
+        let seconds = ahead_us / 1_000_000;
+        return Err(format!("its time is {seconds} s in the future: the sender's clock was wrong"));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests;
 
 use super::api_error::ApiError;
-use crate::agent::export::batch_wire::{self, BatchResponse, CheckedBatch, ResultBatch};
-use crate::agent::export::read_wall_us;
+use crate::agent::export::batch_wire::{
+    self, BatchItem, BatchResponse, CheckedBatch, ResultBatch, sanitize_reason,
+};
+use crate::agent::export::{format_error_chain, read_wall_us, run_from_report};
 use crate::agent::shared_state::{LiveUpdate, SharedState};
-use crate::watch::watch_file::SenderConfig;
+use crate::secret_file::{self, SecretDigest, hash_secret};
+use crate::watch::watch_file::{SenderConfig, WatchFile};
 use axum::Router;
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::header::{self, AUTHORIZATION};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use longhaul_store::history_store::AgentDelivery;
+use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair};
+use longhaul_store::history_store::{self, AgentDelivery, IncomingRun, PlannedRun};
+use longhaul_store::sqlite::outbox::{OutboxItem, OutgoingRun};
 use longhaul_store::{Archive, RunEntry, StoreError};
-use sender_auth::SenderAuth;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tower_http::decompression::RequestDecompressionLayer;
 
@@ -64,7 +312,7 @@ async fn receive_batch(
     let place = Arc::clone(&intake.permits)
         .try_acquire_owned()
         .map_err(|_| ApiError::unavailable("busy", "other agents are sending; try again soon"))?;
-    let bytes = batch_body::read_body(request).await?;
+    let bytes = read_body(request).await?;
     let stored = tokio::task::spawn_blocking(move || {
         let answer = intake.accept(&sender, &bytes);
         drop(place);

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use longhaul_model::report::v1::{ChangeEvent, EventState};
 use longhaul_store::history_store::EventFilter;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::QueryParams;
-use super::shape::agent_rows::HostRow;
+use super::shape::HostRow;
 use crate::watch::watch_file::WatchFile;
 use axum::Json;
 use axum::extract::State;

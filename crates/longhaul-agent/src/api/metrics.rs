@@ -12,7 +12,7 @@ use super::query_params::QueryParams;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use longhaul_model::report::v1::event;
+use longhaul_model::report::v1;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::history_store::{EventFilter, GridPair, TimeRange};
 use longhaul_store::{Archive, StoreError};
@@ -54,12 +54,12 @@ fn read_snapshot(archive: &Archive) -> Result<MetricsSnapshot, StoreError> {
     Ok(MetricsSnapshot {
         bytes: archive.disk_bytes()?,
         grids: PathQuantity::ALL.into_iter().map(grid).collect::<Result<_, StoreError>>()?,
-        suspected: count_open_events(archive, event::EventState::Suspected)?,
-        confirmed: count_open_events(archive, event::EventState::Confirmed)?,
+        suspected: count_open_events(archive, v1::EventState::Suspected)?,
+        confirmed: count_open_events(archive, v1::EventState::Confirmed)?,
     })
 }
 
-fn count_open_events(archive: &Archive, state: event::EventState) -> Result<u64, StoreError> {
+fn count_open_events(archive: &Archive, state: v1::EventState) -> Result<u64, StoreError> {
     let events = archive.events(&EventFilter {
         range: TimeRange::ALL,
         pair: None,

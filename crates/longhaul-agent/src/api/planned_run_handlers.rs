@@ -3,7 +3,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{QueryParams, QueryRange};
-use super::shape::run_rows::PlannedRuns;
+use super::shape::PlannedRuns;
 use axum::Json;
 use axum::extract::State;
 use longhaul_store::history_store::{PlannedRunFilter, PlannedRunState};

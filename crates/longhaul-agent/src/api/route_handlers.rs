@@ -3,14 +3,14 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{QueryParams, QueryRange};
-use super::shape::series_rows::{RouteHop, RouteRow};
+use super::shape::{RouteHop, RouteRow};
 use crate::path_traces::{self, parse_time_us};
 use crate::watch::watch_file::WatchFile;
 use axum::Json;
 use axum::extract::State;
 use longhaul_analysis::path::trace_table::{self, TraceEntry};
+use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::PathReport;
-use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::TimeRange;
 use longhaul_store::{Archive, StoreError};
 use std::collections::HashMap;

@@ -3,18 +3,14 @@
 //! The conventions are those of the report: an absent field was not measured and is never null;
 //! times are microseconds since 1970-01-01T00:00:00Z; `_bps` is bit/s, `_ratio` 0 to 1. Besides
 //! report v1, these are the only types whose derives are a public interface (docs/decisions/0018).
-//!
-//! - [`series_rows`]: grid, routes
-//! - [`run_rows`]: runs, planned runs, requested runs
-//! - [`agent_rows`]: the agent and its hosts
 
-pub mod agent_rows;
-pub mod run_rows;
-pub mod series_rows;
-
-use serde::Serialize;
+use longhaul_model::report::v1::path::{ObservedHop, RouteDifference};
+use longhaul_store::history_store::{PlannedRun, PlannedRunCounts};
+use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -31,4 +27,168 @@ pub struct ErrorText {
     pub text: String,
     /// A hint for the user.
     pub hint: Option<String>,
+}
+
+/// A stretch of time in which all traces have the same route.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct RouteRow {
+    /// Start of the first run with this route.
+    pub at_us: i64,
+    /// Start of the last run with this route.
+    pub until_us: i64,
+    /// The number of traces that were read; not all are read for a long range.
+    pub traces: u32,
+    /// The number of this route among those of its pair.
+    pub number: u32,
+    /// The first run with this route.
+    pub run_id: String,
+    pub hops: Vec<RouteHop>,
+    /// The difference from the previous route; absent for the first one.
+    pub change: Option<RouteDifference>,
+}
+
+/// One hop; a silent hop has no address.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct RouteHop {
+    pub ttl: u8,
+    pub address: Option<String>,
+    pub name: Option<String>,
+    /// Minimum RTT of the answers, us.
+    pub rtt_us: Option<f64>,
+}
+
+impl From<&ObservedHop> for RouteHop {
+    fn from(hop: &ObservedHop) -> Self {
+        let answer = hop.answers.first();
+        let least = answer.and_then(|answer| answer.rtts_ns.iter().min());
+        RouteHop {
+            ttl: hop.ttl,
+            address: answer.map(|answer| answer.address.clone()),
+            name: answer.and_then(|answer| answer.name.clone()),
+            rtt_us: least.map(|ns| *ns as f64 / 1e3),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct About {
+    /// Version of the program.
+    pub longhaul: String,
+    /// UTC, RFC 3339.
+    pub started_at: String,
+    pub archive: ArchiveAbout,
+    pub agent: AgentAbout,
+}
+
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ArchiveAbout {
+    /// The name of the database.
+    pub kind: String,
+    /// Size on disk, if known.
+    pub bytes: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AgentAbout {
+    /// The agent's own host.
+    pub name: String,
+    /// The number of hosts that the agent measures.
+    pub targets: u64,
+    /// Runs due since midnight, UTC.
+    pub planned_today: u64,
+    pub missed_today: u64,
+    /// The requesting client may start runs (`POST /api/v1/runs`).
+    pub takes_orders: bool,
+}
+
+/// A host of the watch file, or one with an audit in the archive.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
+pub struct HostRow {
+    pub host: String,
+    /// Its newest audit.
+    pub audit_run_id: Option<String>,
+    pub audit_at_us: Option<i64>,
+    /// The number of settings that limit a path, according to the audit.
+    pub limits: Option<u32>,
+    /// The number of settings that could be better.
+    pub advice: Option<u32>,
+    /// City.
+    pub place: Option<String>,
+    /// Degrees north.
+    pub latitude: Option<f64>,
+    /// Degrees east.
+    pub longitude: Option<f64>,
+}
+
+/// Counts of a range, and its newest runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PlannedRuns {
+    pub counts: PlannedRunCounts,
+    /// By due time, newest first.
+    pub rows: Vec<PlannedRun>,
+    /// True: there are more rows than requested, or than one request scans.
+    pub more: bool,
+}
+
+/// A run of the watch file that can be requested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Job)]
+pub struct RequestableRun {
+    /// Name of the measurement in the watch file.
+    pub measure: String,
+    pub from: String,
+    pub to: String,
+    /// `path`, `available`, `throughput`, `tune`, `load`, `host`.
+    pub kind: String,
+    /// The run fills the path, so it waits until hosts, interfaces and links are free.
+    pub heavy: bool,
+    /// The maximum duration of a run.
+    pub lasts_us: i64,
+    /// The maximum number of bytes that a run sends.
+    pub bytes: u64,
+}
+
+/// A requested run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunOrder {
+    /// Name of the measurement in the watch file.
+    #[schema(min_length = 1, max_length = 255)]
+    pub measure: String,
+    /// The sender; the agent if the measurement covers both directions.
+    #[schema(min_length = 1, max_length = 255)]
+    pub from: String,
+    #[schema(min_length = 1, max_length = 255)]
+    pub to: String,
+}
+
+/// A requested run that was queued.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RunTaken {
+    /// The id of the planned run.
+    pub planned_id: String,
+}
+
+/// A stored report of report v1. Declares the schema only; never constructed.
+pub enum StoredReport {}
+
+impl PartialSchema for StoredReport {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .description(Some(
+                "A report in the format of report v1; docs/report-v1.md describes its fields.",
+            ))
+            .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(true)))
+            .into()
+    }
+}
+
+impl ToSchema for StoredReport {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Report".into()
+    }
 }

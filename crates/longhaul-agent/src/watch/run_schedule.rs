@@ -5,33 +5,263 @@
 //! links, and go first. Within each class the run that has waited longest goes first. A waiting
 //! heavy run reserves its resources against younger runs, which prevents starvation.
 //!
-//! - [`schedule_clock`]: wall clock and steady clock
 //! - [`run_queue`]: waiting runs, and the decision to start them
-//! - [`running_runs`]: running runs and their end
 //! - [`schedule_notes`]: changes for the archive
-//! - [`schedule_requests`]: reload, requested runs, shutdown
 
 mod run_queue;
-mod running_runs;
-mod schedule_clock;
 mod schedule_notes;
-mod schedule_requests;
+
+/// The minimum difference between both clocks that counts as a step.
+const MIN_STEP_US: i64 = 2 * SECOND_US;
+/// A run that starts later than this after its due time is late.
+const LATE_US: i64 = 5 * SECOND_US;
+/// The maximum time value, which prevents overflow with hostile clocks.
+const MAX_TIME_US: i64 = 1 << 60;
+
+/// A time on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockTimes {
+    /// Since 1970, UTC; may step.
+    pub wall_us: i64,
+    /// Since an arbitrary moment; never steps, and includes suspend.
+    pub steady_us: i64,
+}
+
+impl ClockTimes {
+    fn clamped(self) -> Self {
+        ClockTimes {
+            wall_us: self.wall_us.clamp(0, MAX_TIME_US),
+            steady_us: self.steady_us.clamp(0, MAX_TIME_US),
+        }
+    }
+
+    /// Returns the wall-clock time that corresponds to a steady time.
+    fn wall_at_steady(self, steady_us: i64) -> i64 {
+        self.wall_us.saturating_add(steady_us.saturating_sub(self.steady_us))
+    }
+
+    fn step_since(self, last: ClockTimes) -> ClockStep {
+        let steady = (self.steady_us - last.steady_us).max(0);
+        match self.wall_us - last.wall_us - steady {
+            ahead if ahead > MIN_STEP_US => ClockStep::Forward,
+            ahead if ahead < -MIN_STEP_US => ClockStep::Back,
+            _ => ClockStep::None,
+        }
+    }
+}
+
+/// A step of the wall clock between two calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClockStep {
+    None,
+    Forward,
+    Back,
+}
+
+/// A run without a result after twice its maximum duration and this margin is given up.
+const LOST_MARGIN_US: i64 = 60 * SECOND_US;
+
+/// The outcome of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptOutcome {
+    /// The result is in the archive already.
+    Done {
+        sent_bytes: u64,
+    },
+    Failed {
+        sent_bytes: u64,
+    },
+    /// The server is busy; nothing was sent.
+    Refused,
+    /// The run did not start; nothing was sent.
+    NotStarted(MissedReason),
+}
+
+#[derive(Debug, Clone)]
+struct RunInProgress {
+    pub run: WaitingRun,
+    pub reserved: BudgetReservation,
+    /// The time on the steady clock at which the run is given up.
+    pub lost_us: i64,
+}
+
+impl RunSchedule {
+    /// Records the end of a run. Returns false if no such run is running.
+    pub fn finish_run(&mut self, id: &str, outcome: AttemptOutcome, now: ClockTimes) -> bool {
+        let now = now.clamped();
+        self.budget.advance_to(now.wall_us);
+        let Some(RunInProgress { run, reserved, .. }) = self.running.remove(id) else {
+            return false;
+        };
+        self.locks.release(&run.planned.job);
+        let sent = match outcome {
+            AttemptOutcome::Done { sent_bytes } | AttemptOutcome::Failed { sent_bytes } => {
+                sent_bytes
+            }
+            AttemptOutcome::Refused | AttemptOutcome::NotStarted(_) => 0,
+        };
+        self.budget.settle(&run.planned.job.key.measure, reserved, sent);
+        match outcome {
+            AttemptOutcome::Done { .. } => {
+                self.counts.done += 1;
+                self.notes.push(ScheduleNote::Done(run.planned.id));
+                if let Some(far) = &run.planned.job.target {
+                    self.target_backoffs.remove(far);
+                }
+            }
+            AttemptOutcome::Failed { .. } => self.record_failure(&run, now),
+            AttemptOutcome::Refused => self.handle_refusal(run, now),
+            AttemptOutcome::NotStarted(reason) => self.miss_run(&run.planned, reason),
+        }
+        true
+    }
+
+    fn record_failure(&mut self, run: &WaitingRun, now: ClockTimes) {
+        self.counts.failed += 1;
+        self.notes.push(ScheduleNote::Failed(run.planned.clone()));
+        if let Some(far) = &run.planned.job.target {
+            self.target_backoffs.entry(Arc::clone(far)).or_default().record_failure(now);
+        }
+    }
+
+    fn handle_refusal(&mut self, run: WaitingRun, now: ClockTimes) {
+        let key = &run.planned.job.key;
+        let replaced =
+            !run.planned.requested && self.waiting.iter().any(|next| next.is_scheduled_run_of(key));
+        if self.stopping {
+            self.miss_run(&run.planned, MissedReason::Stopping);
+        } else if replaced {
+            self.miss_run(&run.planned, MissedReason::FarEndBusy);
+        } else {
+            self.notes.push(ScheduleNote::Refused(Arc::clone(&run.planned.id)));
+            self.requeue_refused(run, now);
+        }
+    }
+
+    /// Gives up runs that the runner lost, although it enforces deadlines itself.
+    fn expire_lost_runs(&mut self, now: ClockTimes) {
+        let lost = self.running.iter();
+        let lost = lost.filter(|(_, it)| it.lost_us <= now.steady_us);
+        let mut ids: Vec<RunId> = lost.map(|(id, _)| Arc::clone(id)).collect();
+        ids.sort();
+        for id in ids {
+            self.finish_run(&id, AttemptOutcome::Failed { sent_bytes: 0 }, now);
+        }
+    }
+}
+
+/// The maximum time that a requested run waits.
+const REQUEST_TIMEOUT_US: i64 = 3600 * SECOND_US;
+/// The maximum number of waiting requested runs.
+const MAX_REQUESTED_RUNS: usize = 100;
+
+/// The id of a requested run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestedRun {
+    Queued(RunId),
+    /// A requested run of this job is waiting already.
+    AlreadyQueued(RunId),
+}
+
+/// The reason why a run request is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RunRequestError {
+    #[error("the watch file has no such measurement for this path")]
+    Unknown,
+    #[error("too many requested runs are already queued")]
+    Full,
+    #[error("the agent is stopping")]
+    Stopping,
+}
+
+impl RunSchedule {
+    /// Requests a run now, through the same queue as all others. A failing target does not prevent
+    /// it; budgets and locks apply.
+    pub fn request_run(
+        &mut self,
+        key: &JobKey,
+        now: ClockTimes,
+    ) -> Result<RequestedRun, RunRequestError> {
+        let slot = self.slots.iter().find(|slot| slot.job.key == *key);
+        let job = Arc::clone(&slot.ok_or(RunRequestError::Unknown)?.job);
+        self.request_job(&job, now)
+    }
+
+    /// Like [`RunSchedule::request_run`], for a job that the file does not contain.
+    pub fn request_job(
+        &mut self,
+        job: &Arc<MeasureJob>,
+        now: ClockTimes,
+    ) -> Result<RequestedRun, RunRequestError> {
+        let now = now.clamped();
+        self.advance_clock(now);
+        if self.stopping {
+            return Err(RunRequestError::Stopping);
+        }
+        let requested: Vec<&ScheduledRun> =
+            self.waiting.iter().map(|it| &it.planned).filter(|it| it.requested).collect();
+        if let Some(waits) = requested.iter().find(|it| it.job.key == job.key) {
+            return Ok(RequestedRun::AlreadyQueued(Arc::clone(&waits.id)));
+        }
+        if requested.len() >= MAX_REQUESTED_RUNS {
+            return Err(RunRequestError::Full);
+        }
+        let planned = self.plan_run(job, now.wall_us, true);
+        let id = Arc::clone(&planned.id);
+        // In a mesh it waits for the turn of its pair.
+        let turn = job.window.map_or(0, |gate| 2 * gate.cycle_us);
+        let expires_us = Some(now.steady_us + turn.max(REQUEST_TIMEOUT_US));
+        self.waiting.push(WaitingRun { expires_us, ..WaitingRun::new(planned, now.steady_us) });
+        Ok(RequestedRun::Queued(id))
+    }
+
+    /// Applies a new file. Running and waiting runs continue as planned, even if their job is gone.
+    pub fn reload(&mut self, file: &WatchFile, now: ClockTimes) {
+        let now = now.clamped();
+        // Runs that came due under the old file are planned under it.
+        self.advance_clock(now);
+        self.agent = file.agent.name.as_str().into();
+        self.catch_up = file.agent.catch_up;
+        self.light_at_once = file.agent.light_at_once;
+        self.budget.apply_file(file);
+        let turns = MeshTurns::from_file(file);
+        let jobs = measure_jobs::build_jobs(file, turns.as_ref(), self.seed);
+        self.slots = jobs.into_iter().map(JobSlot::new).collect();
+        self.reset_intervals(now.wall_us);
+        let keys: HashSet<&JobKey> = self.slots.iter().map(|slot| &slot.job.key).collect();
+        for run in &mut self.waiting {
+            // No later run replaces it.
+            if !run.planned.requested && !keys.contains(&run.planned.job.key) {
+                run.expires_us = Some(now.steady_us + run.planned.job.every_us);
+            }
+        }
+    }
+
+    /// Stops starting runs; waiting runs are missed, running ones may finish.
+    pub fn stop(&mut self, now: ClockTimes) {
+        let now = now.clamped();
+        self.advance_clock(now);
+        self.stopping = true;
+        for run in std::mem::take(&mut self.waiting) {
+            self.miss_run(&run.planned, MissedReason::Stopping);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
 
-pub use running_runs::AttemptOutcome;
-pub use schedule_clock::ClockTimes;
 pub use schedule_notes::{MissedReason, RunId, ScheduleCounts, ScheduleNote, ScheduledRun};
-pub use schedule_requests::{RequestedRun, RunRequestError};
 
 use super::daily_budget::{BudgetUsage, DailyBudget};
 use super::measure_jobs::{self, MeasureJob, MeshTurns};
-use super::resource_locks::ResourceLocks;
+use super::path_resources::ResourceLocks;
 use super::watch_file::{CatchUpPolicy, WatchFile};
+use crate::watch::SECOND_US;
+use crate::watch::daily_budget::BudgetReservation;
+use crate::watch::measure_jobs::JobKey;
 use run_queue::{TargetBackoff, WaitingRun};
-use running_runs::RunInProgress;
-use schedule_clock::{ClockStep, LATE_US};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// After a long gap, only the latest runs of each job are recorded one by one.

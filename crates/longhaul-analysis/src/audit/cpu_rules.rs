@@ -5,9 +5,9 @@
 //! Wrong when: another program (irqbalance, tuned) changes these settings with the load.
 
 use super::AuditRule;
-use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
-use super::host_readings::{HostReadings, ReadingResult};
-use super::rule_judgement::{
+use super::{AuditCase, FAST_BPS, VERY_FAST_BPS};
+use super::{HostReadings, ReadingResult};
+use super::{
     RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command, remedy_by_hand,
 };
 use longhaul_model::report::v1::host::AuditRemedy;

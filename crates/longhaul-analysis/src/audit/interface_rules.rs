@@ -13,9 +13,9 @@
 //! Wrong when: the slot is shared behind a switch.
 
 use super::AuditRule;
-use super::audit_case::{AuditCase, FAST_BPS};
-use super::host_readings::{HostReadings, ReadingResult};
-use super::rule_judgement::{
+use super::{AuditCase, FAST_BPS};
+use super::{HostReadings, ReadingResult};
+use super::{
     RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_command,
     remedy_by_hand, remedy_by_sysctl,
 };

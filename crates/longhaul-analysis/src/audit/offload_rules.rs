@@ -5,11 +5,9 @@
 //! Wrong when: the device is virtual and the underlying device does the work.
 
 use super::AuditRule;
-use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
-use super::host_readings::ReadingResult;
-use super::rule_judgement::{
-    RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command,
-};
+use super::ReadingResult;
+use super::{AuditCase, FAST_BPS, VERY_FAST_BPS};
+use super::{RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command};
 
 /// Readings, the feature names of ethtool, and whether the reading must be known.
 const FEATURES: [(&str, &str, bool); 6] = [

@@ -5,9 +5,9 @@
 //! Wrong when: a queue on the path paces or drops first.
 
 use super::AuditRule;
-use super::audit_case::{AuditCase, FAST_BPS, VERY_FAST_BPS};
-use super::host_readings::ReadingResult;
-use super::rule_judgement::{
+use super::ReadingResult;
+use super::{AuditCase, FAST_BPS, VERY_FAST_BPS};
+use super::{
     RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_command,
     remedy_by_sysctl,
 };

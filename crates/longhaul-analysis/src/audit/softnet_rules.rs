@@ -12,9 +12,9 @@
 //! Error: the count is of one moment. Wrong when: the table fills in bursts.
 
 use super::AuditRule;
-use super::audit_case::{AuditCase, FAST_BPS};
-use super::host_readings::ReadingResult;
-use super::rule_judgement::{
+use super::ReadingResult;
+use super::{AuditCase, FAST_BPS};
+use super::{
     RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command, remedy_by_hand,
 };
 

@@ -12,10 +12,10 @@
 //! Units: segments, round trips. Error: segments are assumed to be 1448 bytes.
 //! Wrong when: programs choose their own congestion control.
 
+use super::AuditCase;
 use super::AuditRule;
-use super::audit_case::AuditCase;
-use super::host_readings::ReadingResult;
-use super::rule_judgement::{
+use super::ReadingResult;
+use super::{
     RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_hand,
     remedy_by_sysctl,
 };

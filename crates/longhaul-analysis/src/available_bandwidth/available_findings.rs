@@ -6,7 +6,7 @@
 use super::direction_estimate::EstimatedDirection;
 use super::empty_queue;
 use super::fusion::MethodAgreement;
-use crate::throughput::limiter_text::{format_whole_percent, to_rate};
+use crate::throughput::{format_whole_percent, to_rate};
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailableMode, AvailablePlan, EstimateVerdict, TokenBucketKind,
 };

@@ -11,9 +11,8 @@
 //! faster than a loaded link, which the sweep corrects.
 //! Wrong when: a later link bunches packets, or the sender is slower than the link.
 
-use super::timing_resolution;
 use super::train_reading::{ReceivedPacket, TrainReading};
-use crate::stats::quantile::{median, quantile, sort_finite};
+use crate::stats::{median, quantile, sort_finite};
 use longhaul_model::report::v1::available::TrainPurpose;
 
 /// The parameters of the capacity estimate.
@@ -132,8 +131,7 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
 impl TrainDispersion {
     /// Returns the minimum duration of a burst, given receiver batches and timestamp errors.
     pub fn min_burst_s(&self) -> f64 {
-        timing_resolution::min_burst_span_s(self.batching_s)
-            .max(CapacityTuning::STRETCH_NOISES * self.noise_s)
+        super::min_burst_span_s(self.batching_s).max(CapacityTuning::STRETCH_NOISES * self.noise_s)
     }
 }
 

@@ -3,12 +3,11 @@
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP. Error: the intervals.
 //! Wrong when: the verdict or a flag says so.
 
+use super::TrainEvidence;
 use super::bucket_detection;
 use super::capacity::TrainDispersion;
 use super::fusion::{FusedEstimate, MethodAgreement, fuse_methods};
 use super::rate_sweep::BoundedValue;
-use super::timing_resolution;
-use super::train_evidence::TrainEvidence;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailablePlan, DirectionProbing, EstimateVerdict, MethodEstimate,
     TokenBucketEstimate, TokenBucketKind, TrainPurpose,
@@ -108,7 +107,7 @@ fn judge_direction(
         let came = evidence.readings.iter().any(|r| r.lost < r.packets);
         return if came { EstimateVerdict::BeyondResolution } else { EstimateVerdict::Disturbed };
     };
-    let most = timing_resolution::max_resolvable_bps(dispersion.batching_s, plan);
+    let most = super::max_resolvable_bps(dispersion.batching_s, plan);
     let own = probing.interface_bps.is_some_and(|bps| {
         dispersion.capacity_bps > DirectionEstimateTuning::OF_INTERFACE * bps as f64
             && !is_slower_than_sender(evidence)
@@ -142,7 +141,7 @@ fn add_resolution(
     plan: &AvailablePlan,
     dispersion: TrainDispersion,
 ) {
-    let most = timing_resolution::max_resolvable_bps(dispersion.batching_s, plan);
+    let most = super::max_resolvable_bps(dispersion.batching_s, plan);
     estimate.resolution_bps = Some(most as u64);
     if dispersion.batching_s > 0.0 {
         estimate.batching_ns = Some((dispersion.batching_s * 1e9) as u64);

@@ -10,8 +10,8 @@
 //! than the noise.
 
 use super::train_reading::{ReceivedPacket, TrainReading};
-use crate::stats::quantile::median;
-use crate::stats::robust_scale::mean_and_deviation;
+use crate::stats::mean_and_deviation;
+use crate::stats::median;
 use longhaul_model::report::v1::available::TrainPurpose;
 
 /// The parameters of the empty-queue method.

@@ -7,10 +7,10 @@
 //! Source: docs/decisions/0013-two-methods-fused.md. Units: bit/s of IP. Error: measured coverage
 //! in docs/methods/available-bandwidth.md. Wrong when: both methods err the same way.
 
+use super::TrainEvidence;
 use super::empty_queue::EmptyQueueShare;
 use super::rate_sweep::{self, BoundedValue, SweepPosterior, SweepPrior};
-use super::train_evidence::TrainEvidence;
-use crate::stats::quantile::median;
+use crate::stats::median;
 
 /// The parameters of the fusion of the two methods.
 struct FusionTuning;

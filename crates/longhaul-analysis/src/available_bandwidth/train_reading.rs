@@ -9,7 +9,7 @@
 //! Error: a kept packet waited at most one gap between packets.
 //! Wrong when: the receiver releases batches at moments that depend on the queue.
 
-use crate::stats::quantile::median;
+use crate::stats::median;
 use longhaul_model::report::v1::available::{ProbeTrain, TrainPurpose};
 
 /// The parameters of the checks of a train.

@@ -15,9 +15,8 @@
 //! Source: RFC 9293. Units: us. Error: none.
 //! Wrong when: neither end's first packet was captured; then the first sender counts as the opener.
 
-use super::capture_rtt::{AckRtt, is_later_timestamp};
-use super::sequence_coverage::{SegmentCoverage, SequenceCoverage};
-use super::tcp_handshake;
+use super::{AckRtt, is_later_timestamp};
+use super::{SegmentCoverage, SequenceCoverage};
 use longhaul_model::decoded_packet::{DecodedPacket, PacketTransport, TcpFlags, TcpHeader};
 use longhaul_model::report::v1::capture::{CapturedFlow, FlowDirection, TcpFlowDirection};
 use std::net::SocketAddr;
@@ -181,7 +180,7 @@ pub(super) struct TrackedFlow {
     capture_began_ns: u64,
     began_ns: u64,
     last_ns: u64,
-    handshake: tcp_handshake::ObservedHandshake,
+    handshake: super::ObservedHandshake,
     forward: TrackedDirection,
     reverse: TrackedDirection,
 }
@@ -203,7 +202,7 @@ impl TrackedFlow {
             capture_began_ns,
             began_ns: packet.at_ns,
             last_ns: packet.at_ns,
-            handshake: tcp_handshake::ObservedHandshake::default(),
+            handshake: super::ObservedHandshake::default(),
             forward: TrackedDirection::default(),
             reverse: TrackedDirection::default(),
         }

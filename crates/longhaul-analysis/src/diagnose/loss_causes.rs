@@ -46,8 +46,8 @@ use super::{
     read_protocol_counter, repeat_command, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
-use crate::limit::run_view::is_drop_counter;
-use crate::throughput::run_totals;
+use crate::limit::run_reading::is_drop_counter;
+use crate::throughput;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{EndObservation, ObservedStream, TcpReading};
@@ -110,9 +110,9 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
         streams.iter().filter_map(of).fold(0, u64::saturating_add)
     };
     let sender =
-        |of: fn(&TcpReading) -> Option<u64>| sum(&|s| of(run_totals::last_tcp_info(&s.sender)?));
+        |of: fn(&TcpReading) -> Option<u64>| sum(&|s| of(throughput::last_tcp_info(&s.sender)?));
     let receiver =
-        |of: fn(&TcpReading) -> Option<u64>| sum(&|s| of(run_totals::last_tcp_info(&s.receiver)?));
+        |of: fn(&TcpReading) -> Option<u64>| sum(&|s| of(throughput::last_tcp_info(&s.receiver)?));
     let duplicates = sender(|t| t.dsack_duplicates);
     let again = case.scene.retransmitted_segments;
     let disordered = receiver(|t| t.out_of_order_segments);
@@ -152,7 +152,7 @@ const MIN_TIMEOUT_RATIO: f64 = 0.05;
 pub fn diagnose_timeouts(case: &DiagnosisCase) -> Option<ReportFinding> {
     let streams = &case.scene.observation.streams;
     let readings = streams.iter().filter_map(|s| {
-        let tcp = run_totals::last_tcp_info(&s.sender)?;
+        let tcp = throughput::last_tcp_info(&s.sender)?;
         Some((
             tcp.timeout_us? as f64 / s.sender.duration_us.max(1) as f64,
             tcp.timeouts.unwrap_or(0),

@@ -11,9 +11,9 @@
 //! not match; they are never wrong.
 
 use super::interval_state::IntervalState;
-use super::run_view::RunView;
+use super::run_reading::RunView;
 use super::stream_intervals::SampleInterval;
-use super::stream_traits::{
+use super::stream_intervals::{
     BELOW_WINDOW_RATIO, HALF, StreamTraits, compute_window_room, is_send_buffer_dry,
 };
 use longhaul_model::report::v1::observation::ObservedStream;

@@ -9,10 +9,10 @@
 
 use super::interval_state::IntervalState;
 use super::limiter_verdict::RunVerdict;
-use super::loss_response::loss_bound_bps;
-use super::run_view::RunView;
-use crate::stats::quantile::median;
-use crate::throughput::limiter_text::format_whole_percent;
+use super::run_reading::RunView;
+use super::run_reading::loss_bound_bps;
+use crate::stats::median;
+use crate::throughput::format_whole_percent;
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::observation::{
     EndObservation, ObservedStream, SocketBuffer, StreamEnd, TcpReading,

@@ -8,10 +8,10 @@
 //! Wrong when: the run is nearly all `unknown`; then the verdict is unknown.
 
 use super::interval_state::IntervalState;
-use super::loss_response::loss_bound_bps;
-use super::run_view::RunView;
-use super::state_shares::{StateShares, attribute_bytes};
-use crate::throughput::ramp_detection;
+use super::interval_state::{StateShares, attribute_bytes};
+use super::run_reading::RunView;
+use super::run_reading::loss_bound_bps;
+use crate::throughput;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::RunTransport;
 
@@ -89,7 +89,7 @@ fn rate_ramp_confidence(
     }
     let ramping = shares.limiter(Limiter::Ramp);
     let unexplained = shares.limiter(Limiter::Unknown) >= PRIMARY_RATIO;
-    let climbs = ramp_detection::is_still_climbing(&run.arrivals);
+    let climbs = throughput::is_still_climbing(&run.arrivals);
     let overshot = first == Limiter::Loss && is_self_inflicted_loss(run);
     (ramping >= VerdictTuning::RAMP_RATIO || (climbs && unexplained) || overshot)
         .then_some(ramping.max(0.5))

@@ -5,14 +5,27 @@
 //!
 //! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
 //! Wrong when: streams take different routes (one idle RTT for all).
+//!
+//! [`super::run_reading`] computes it; all judgements read it.
+//!
+//! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
+//! Wrong when: streams take different routes (one idle RTT for all).
+//!
+//! Source: Mathis 1997; RFC 9438 section 5.1 (C = 0.4, β = 0.7). Units: bit/s of payload.
+//! Error: a factor of two is usual. Wrong when: losses are not independent of the rate.
+//!
+//! Source: RFC 7323 section 2.3 (a window is below 2^30 bytes); below 64 KiB no scaling is needed,
+//! so a smaller request gains nothing. Units: bytes. Error: rounding up at most doubles.
+//! Wrong when: a kernel counts its overhead within the buffer; the granted size shows it.
 
-use super::run_view::{ClippedBuffer, RunView, is_drop_counter};
-use super::{policer_fit, shaper_fit, stream_intervals};
-use crate::stats::quantile::{median, quantile, sort_finite};
-use crate::stats::robust_scale::mad_scale;
+use super::policer_fit::{self, PolicerFit, ShaperFit};
+use super::shaper_fit;
+use super::stream_intervals::{self, SampleInterval};
+use crate::stats::mad_scale;
+use crate::stats::{median, quantile, sort_finite};
+use crate::throughput;
 use crate::throughput::arrival_timeline::{ArrivalBin, RunArrivals};
-use crate::throughput::{ramp_detection, run_totals};
-use longhaul_model::report::v1::analysis::SteadySpan;
+use longhaul_model::report::v1::analysis::{LoadedRtt, RunTotals, SteadySpan};
 use longhaul_model::report::v1::observation::{
     ObservedStream, SocketBuffer, ThroughputObservation,
 };
@@ -33,7 +46,7 @@ pub fn read_run<'a>(
     observation: &'a ThroughputObservation,
 ) -> RunView<'a> {
     let arrivals = RunArrivals::of(observation);
-    let idle_rtt_us = run_totals::find_idle_rtt_us(observation);
+    let idle_rtt_us = throughput::find_idle_rtt_us(observation);
     let observed = observation.streams.iter();
     let streams: Vec<_> = observed
         .clone()
@@ -46,19 +59,19 @@ pub fn read_run<'a>(
     let mut run = RunView {
         plan,
         observation,
-        steady: ramp_detection::find_steady_span(&arrivals, plan.warm_up_us),
+        steady: throughput::find_steady_span(&arrivals, plan.warm_up_us),
         level_bps: quantile(&rates, LEVEL_QUANTILE).unwrap_or(0.0),
         scatter_ratio: None,
         flat: false,
         bucket: shaper_fit::find_shaper(&arrivals),
         policer: None,
         loaded_rtt: None,
-        totals: run_totals::compute_totals(observation),
+        totals: throughput::compute_totals(observation),
         retransmitted_segments,
         loss_ratio: compute_loss_ratio(observation, retransmitted_segments),
         mss_bytes: observed
             .clone()
-            .filter_map(|s| Some(run_totals::last_tcp_info(&s.sender)?.mss_bytes))
+            .filter_map(|s| Some(throughput::last_tcp_info(&s.sender)?.mss_bytes))
             .max(),
         host_drops: count_host_drops(observation),
         refused_retransmits: count_refused_retransmits(observation, retransmitted_segments),
@@ -80,7 +93,7 @@ pub fn read_run<'a>(
     settle_bucket(&mut run);
     run.scatter_ratio = compute_scatter(&run);
     run.flat = run.scatter_ratio.is_some_and(|r| r < FLAT_RATIO);
-    run.loaded_rtt = run_totals::compute_loaded_rtt(&run);
+    run.loaded_rtt = throughput::compute_loaded_rtt(&run);
     run
 }
 
@@ -98,7 +111,7 @@ fn find_buffer_clip(buffer: SocketBuffer) -> Option<ClippedBuffer> {
 /// Divides by the payload segments sent, from counters or from bytes over segment size.
 fn compute_loss_ratio(observation: &ThroughputObservation, retransmitted: u64) -> Option<f64> {
     let counts = observation.streams.iter().map(|s| {
-        let tcp = run_totals::last_tcp_info(&s.sender)?;
+        let tcp = throughput::last_tcp_info(&s.sender)?;
         tcp.data_segments_out.or_else(|| s.sender.bytes.checked_div(tcp.mss_bytes))
     });
     let counts: Option<Vec<u64>> = counts.collect();
@@ -157,4 +170,140 @@ fn compute_scatter(run: &RunView) -> Option<f64> {
     let level = median(rates.iter().copied()).unwrap_or(0.0);
     let told = rates.len() >= MIN_FLAT_INTERVALS && level > 0.0;
     mad_scale(&rates).filter(|_| told).map(|scatter| scatter / level)
+}
+
+/// A standing queue exceeds the idle RTT by this time and this share of it.
+const QUEUE_US: f64 = 2000.0;
+const QUEUE_RATIO: f64 = 0.1;
+/// The minimum ratio of host drops to retransmitted segments for the drops to explain them.
+const HOST_DROP_RATIO: f64 = 0.2;
+
+/// A socket buffer that the kernel granted smaller than the user requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClippedBuffer {
+    pub requested_bytes: u64,
+    pub granted_bytes: u64,
+}
+
+/// One direction of a run, with what is derived from it once.
+pub struct RunView<'a> {
+    pub plan: &'a ThroughputPlan,
+    pub observation: &'a ThroughputObservation,
+    pub arrivals: RunArrivals,
+    /// One list per stream of the observation, in its order.
+    pub streams: Vec<Vec<SampleInterval<'a>>>,
+    pub steady: Option<SteadySpan>,
+    /// The minimum RTT known.
+    pub idle_rtt_us: Option<u64>,
+    /// RTTs of the judged part.
+    pub loaded_rtt: Option<LoadedRtt>,
+    pub totals: RunTotals,
+    /// Segments that were retransmitted within the intervals.
+    pub retransmitted_segments: u64,
+    /// The share of the sent segments that were retransmitted.
+    pub loss_ratio: Option<f64>,
+    /// The largest MSS of a stream.
+    pub mss_bytes: Option<u64>,
+    /// Packets that the two hosts themselves dropped, by their own counters.
+    pub host_drops: u64,
+    /// Retransmissions that the kernel deferred because of the send buffer; 0 if too few to matter.
+    pub refused_retransmits: u64,
+    pub bbr: bool,
+    pub receive_clip: Option<ClippedBuffer>,
+    pub send_clip: Option<ClippedBuffer>,
+    /// The rate that all streams together reached and kept.
+    pub level_bps: f64,
+    /// Scatter of the interval rates of the steady part, as a share of their median.
+    pub scatter_ratio: Option<f64>,
+    /// The steady part scatters less than `FLAT_RATIO`.
+    pub flat: bool,
+    pub bucket: Option<ShaperFit>,
+    pub policer: Option<PolicerFit>,
+}
+
+impl<'a> RunView<'a> {
+    /// Returns true if this RTT includes a queue.
+    pub fn is_rtt_inflated(&self, rtt_us: f64) -> bool {
+        self.idle_rtt_us.is_some_and(|idle| rtt_us - idle as f64 >= self.queue_threshold_us())
+    }
+
+    pub fn queue_threshold_us(&self) -> f64 {
+        QUEUE_US.max(QUEUE_RATIO * self.idle_rtt_us.unwrap_or(0) as f64)
+    }
+
+    /// Returns the intervals of all streams in the steady part (or in the whole run).
+    pub fn judged_intervals(&self) -> impl Iterator<Item = &SampleInterval<'a>> {
+        self.streams.iter().flatten().filter(|i| self.is_judged(i))
+    }
+
+    pub fn is_judged(&self, interval: &SampleInterval) -> bool {
+        !interval.draining && self.steady.is_none_or(|span| interval.to_us > span.from_us)
+    }
+
+    /// Returns true if the hosts' own drops explain the retransmissions.
+    pub fn is_dropped_by_hosts(&self) -> bool {
+        let lost = self.retransmitted_segments as f64;
+        let dropped = self.host_drops as f64;
+        dropped > 0.0 && dropped >= HOST_DROP_RATIO * lost
+    }
+}
+
+/// Matches the names that drivers give to counters of received but dropped packets.
+pub fn is_drop_counter(name: &str) -> bool {
+    const WORDS: [&str; 6] = ["drop", "missed", "no_buffer", "discards", "fifo", "over_errors"];
+    WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Mathis: √(3/2), for one acknowledgement per segment.
+const MATHIS_FACTOR: f64 = 1.22;
+/// RFC 9438, equation 6, with C = 0.4 and β = 0.7.
+const CUBIC_FACTOR: f64 = 1.054;
+
+/// Returns the rate of one stream at this loss ratio (lost over sent segments); `None` without
+/// loss.
+pub fn loss_bound_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    let mathis = mathis_bps(mss_bytes, rtt_s, loss_ratio)?;
+    Some(mathis.max(cubic_bps(mss_bytes, rtt_s, loss_ratio)?))
+}
+
+/// Returns the rate of Reno at this loss by Mathis; `None` without loss.
+pub fn mathis_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
+    known.then(|| MATHIS_FACTOR * 8.0 * mss_bytes / (rtt_s * loss_ratio.sqrt()))
+}
+
+/// Returns CUBIC's own response to this loss by RFC 9438; `None` without loss.
+pub fn cubic_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
+    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
+    known.then(|| CUBIC_FACTOR * 8.0 * mss_bytes / (loss_ratio.powf(0.75) * rtt_s.powf(0.25)))
+}
+
+/// The minimum window that is advised or tried.
+pub const MIN_WINDOW: u64 = 1 << 16;
+/// The maximum window that TCP can advertise.
+pub const MAX_WINDOW: u64 = 1 << 30;
+
+/// Returns the next power of two within both limits.
+pub fn round_window(bytes: u64) -> u64 {
+    bytes.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_bounds_follow_mathis_at_home_and_cubic_far_away() {
+        // (mss, rtt s, loss, expected Mbit/s, which)
+        let table = [
+            (1460.0, 0.040, 0.00136, 9.66, "Mathis, as measured at 40 ms"),
+            (1460.0, 0.172, 0.001, 3.40, "CUBIC"),
+            (8960.0, 0.172, 0.000_001, 3711.0, "CUBIC"),
+        ];
+        for (mss, rtt, loss, expected, which) in table {
+            let got = loss_bound_bps(mss, rtt, loss).unwrap() / 1e6;
+            assert!((got / expected - 1.0).abs() < 0.02, "{which}: {got} not {expected}");
+        }
+        assert_eq!(loss_bound_bps(1460.0, 0.04, 0.0), None);
+    }
 }

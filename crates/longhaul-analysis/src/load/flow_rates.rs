@@ -10,8 +10,8 @@
 //! correlated means ([`crate::stats::mean_interval`]). Units: bit/s; shares.
 //! Error: the interval given. Wrong when: the competitor was not limited by the path alone.
 
+use crate::stats::mean_and_deviation;
 use crate::stats::mean_interval::mean_half_width;
-use crate::stats::robust_scale::mean_and_deviation;
 use crate::throughput::arrival_timeline::interpolate_count;
 use longhaul_model::report::v1::load::{LoadFlow, LoadObservation, LoadPhase, LoadPlan, LoadPoint};
 

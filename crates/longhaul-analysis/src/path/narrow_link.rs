@@ -5,7 +5,6 @@
 //!
 //! - [`hop_rise`]: rise and noise of each hop, and of both directions to a remote host that reports
 //!   its times
-//! - [`queue_position`]: the hops around the rise; [`narrow_link_verdict`]: the verdict; [`narrow_link_text`]: the sentence
 //!
 //! Source: BFind (Akella, Seshan and Shaikh 2003) for the idea, and a design of our own; the
 //! numbers are explained at each constant. Units: ns, TTL, ratios.
@@ -15,9 +14,7 @@
 //! load took another route than the probes.
 
 pub(super) mod hop_rise;
-mod narrow_link_text;
 mod narrow_link_verdict;
-pub(super) mod queue_position;
 #[cfg(test)]
 mod tests;
 

@@ -3,7 +3,7 @@
 use super::route_difference::compare_routes;
 use super::{
     KnownRoute, PathCapacityEstimate, hop_delays, known_routes, narrow_link, path_caveats,
-    path_findings, route_difference, route_symmetry,
+    path_findings, route_difference,
 };
 use crate::RunConclusion;
 use longhaul_model::report::v1::path::{
@@ -23,7 +23,7 @@ pub fn conclude_path(
     let route = seen.route.as_ref();
     let floor = rtt.map(|rtt| rtt.min_ns);
     let both = route.zip(seen.route_reverse.as_ref());
-    let symmetry = both.and_then(|(there, back)| route_symmetry::compare_symmetry(there, back));
+    let symmetry = both.and_then(|(there, back)| known_routes::compare_symmetry(there, back));
     let asymmetric = symmetry.as_ref().is_some_and(|found| found.asymmetric);
     let watch = seen.hop_load.as_ref();
     let analysis = PathAnalysis {

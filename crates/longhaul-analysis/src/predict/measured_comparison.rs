@@ -2,11 +2,11 @@
 //!
 //! Each limiter's formula is solved for the parameter that the model did not know.
 //!
-//! Source: the bounds of [`super::closed_forms`]; Spearman 1904 for the agreement of the ranks. Units:
+//! Source: the bounds of [`super`]; Spearman 1904 for the agreement of the ranks. Units:
 //! ratios of the prediction. Error: differences within [`AGREES_RATIO`] are not explained, since
 //! the model is no more accurate. Wrong when: the path changed during the scan.
 
-use crate::stats::quantile::median;
+use crate::stats::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::predict::{
     MeasuredSetting, PredictionAgreement, PredictionAnalysis, PredictionCell,

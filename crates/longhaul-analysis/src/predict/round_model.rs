@@ -12,12 +12,12 @@
 //! hit some of the streams. Units: segments and seconds inside, bit/s and bytes outside.
 //! Error: see docs/methods/prediction.md. Wrong when: streams of other kinds share the queue.
 
-use super::closed_forms::{link_bps, window_bytes};
-use super::cubic_model::AckTrain;
+use super::AckTrain;
 use super::stream_model::{StreamModel, StreamRound};
+use super::{link_bps, window_bytes};
+use crate::throughput;
 use crate::throughput::arrival_timeline::RunArrivals;
-use crate::throughput::goodput::measure_goodput;
-use crate::throughput::ramp_detection;
+use crate::throughput::measure_goodput;
 use longhaul_model::report::v1::predict::PredictionPlan;
 use longhaul_model::report::v1::scan::TransferSetting;
 
@@ -269,7 +269,7 @@ impl<'a> RoundSimulation<'a> {
         let rates: Vec<f64> = self.bins.iter().map(|b| b.taken * bits / self.bin_s).collect();
         let bin_us = ((self.bin_s * 1e6) as u64).max(1);
         let arrivals = RunArrivals::from_rates(&rates, bin_us);
-        let steady = ramp_detection::find_steady_span(&arrivals, None);
+        let steady = throughput::find_steady_span(&arrivals, None);
         let from = steady.map_or(3 * self.bins.len() / 4, |span| (span.from_us / bin_us) as usize);
         let part = &self.bins[from.min(self.bins.len() - 1)..];
         let sum = |of: fn(&SimulationBin) -> f64| part.iter().map(of).sum::<f64>();
@@ -280,7 +280,7 @@ impl<'a> RoundSimulation<'a> {
                 * self.path.segment_bytes,
             made_loss_ratio: dropped / (taken + dropped).max(1.0),
             excess_losses: sum(|b| b.excess_losses),
-            climbing: steady.is_none() && ramp_detection::is_still_climbing(&arrivals),
+            climbing: steady.is_none() && throughput::is_still_climbing(&arrivals),
         }
     }
 }

@@ -8,8 +8,8 @@
 //! Error: the capacity's is that of the goodput; a mean RTT shows less than the whole queue.
 //! Wrong when: no cell filled the path: then the capacity is a lower bound, and `origin` says so.
 
-use super::closed_forms::link_bps;
-use crate::stats::quantile::{median, quantile, sort_finite};
+use super::link_bps;
+use crate::stats::{median, quantile, sort_finite};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::StopCondition;
 use longhaul_model::report::v1::predict::{

@@ -5,8 +5,8 @@
 //! Error: see docs/methods/prediction.md.
 //! Wrong when: the losses of one round trip take more than one to repair.
 
-use super::bbr_model::BbrModel;
-use super::cubic_model::{AckTrain, CubicModel, ends_slow_start};
+use super::BbrModel;
+use super::{AckTrain, CubicModel, ends_slow_start};
 use longhaul_model::splitmix::SplitMix64;
 
 /// The initial window (RFC 6928).

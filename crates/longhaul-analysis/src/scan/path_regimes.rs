@@ -12,9 +12,9 @@
 mod goodput_step;
 
 use super::scan_cells::{cell_goodput, compute_median};
-use super::scan_setting_text::format_setting_phrase;
-use crate::stats::quantile::median;
-use crate::throughput::limiter_text::{format_whole_percent, to_rate};
+use super::scan_conclusion::format_setting_phrase;
+use crate::stats::median;
+use crate::throughput::{format_whole_percent, to_rate};
 use longhaul_model::report::v1::scan::{PathRegime, ScanCell, TransferSetting};
 use longhaul_model::units::format_duration;
 use std::time::Duration;
@@ -113,7 +113,7 @@ fn describe_change(
     if let (Some((what, forward)), Some(was), Some(is)) =
         (common, before.sentinel_bps, after.sentinel_bps)
     {
-        let way = super::scan_setting_text::name_direction(forward);
+        let way = super::scan_conclusion::name_direction(forward);
         let ratio = is as f64 / was.max(1) as f64 - 1.0;
         let sign = if ratio < 0.0 { "-" } else { "+" };
         parts.push(format!(

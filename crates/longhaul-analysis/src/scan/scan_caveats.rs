@@ -2,8 +2,8 @@
 
 use super::order_cells;
 use super::scan_cells::{estimate_noise, group_by_setting, list_failed_cells};
-use super::scan_setting_text::name_direction;
-use crate::throughput::limiter_text::format_whole_percent;
+use super::scan_conclusion::name_direction;
+use crate::throughput::format_whole_percent;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::scan::{ScanCell, ScanObservation, ScanPlan, SearchMode};
 use std::collections::BTreeMap;

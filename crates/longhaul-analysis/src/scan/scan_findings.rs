@@ -9,9 +9,9 @@
 
 use super::kernel_needs::ClippedWindow;
 use super::scan_cells::{SettingGroup, estimate_noise, group_by_setting};
-use super::scan_setting_text::{format_setting_phrase, name_direction};
-use crate::stats::robust_scale::mean_and_deviation;
-use crate::throughput::limiter_text::{name_limiter, to_rate};
+use super::scan_conclusion::{format_setting_phrase, name_direction};
+use crate::stats::mean_and_deviation;
+use crate::throughput::{name_limiter, to_rate};
 use longhaul_model::report::v1::scan::{PathRegime, ScanCell, ScanConclusion};
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use longhaul_model::units::{Bytes, capitalize_first, count_of, format_duration};

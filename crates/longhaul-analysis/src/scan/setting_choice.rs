@@ -11,10 +11,8 @@
 use super::scan_cells::{
     ProbeNoise, SettingGroup, compute_interval_bps, estimate_noise, group_by_setting,
 };
-use crate::tune::expected_goodput::{SettingMeasurement, estimate_expected_bps};
-use crate::tune::setting_aggregate::{
-    AS_GOOD_RATIO, MIN_ERROR_RATIO, NORMAL_QUANTILE, USUAL_ERROR_RATIO,
-};
+use crate::tune::{AS_GOOD_RATIO, MIN_ERROR_RATIO, NORMAL_QUANTILE, USUAL_ERROR_RATIO};
+use crate::tune::{SettingMeasurement, estimate_expected_bps};
 use longhaul_model::report::v1::scan::{
     ScanCell, ScanConclusion, ScanPlan, SearchMode, SettingChoice, TransferSetting,
 };

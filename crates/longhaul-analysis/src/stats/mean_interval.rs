@@ -18,7 +18,7 @@
 //! Error: covers the truth in 92 to 98 of 100 cases.
 //! Wrong when: the cases are clustered, as losses are: then it is too narrow.
 
-use super::robust_scale::mean_and_deviation;
+use super::mean_and_deviation;
 
 /// The minimum number of values to estimate their scatter.
 pub const MIN_VALUES: usize = 5;

@@ -18,7 +18,7 @@
 //! Error: from three values against eight on, up to 0.005 too large near 0.01.
 //! Wrong when: neighbouring values are correlated: they count as independent.
 
-use super::mid_ranks::MidRanks;
+use super::MidRanks;
 use super::student_distribution::upper_tail;
 
 /// The error probability of the interval.

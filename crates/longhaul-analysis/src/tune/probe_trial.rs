@@ -11,9 +11,9 @@
 //! one stream. Error: the kernel's overhead for each packet varies, so half is a round number.
 //! Wrong when: `tcp_adv_win_scale` or the memory of all sockets together limits earlier.
 
-use crate::limit::window_range;
+use crate::limit::run_reading;
 use crate::scan::find_min_granted;
-use crate::throughput::run_totals;
+use crate::throughput;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::observation::HostFacts;
@@ -75,7 +75,7 @@ impl ProbeTrial {
             limiter: analysis.limited_by,
             next_limit: analysis.next_limit.clone(),
             bucket_bps: analysis.bounds.iter().find(bucket).map(|b| b.rate_bps),
-            idle_rtt: run_totals::find_idle_rtt_us(seen).map(Duration::from_micros),
+            idle_rtt: throughput::find_idle_rtt_us(seen).map(Duration::from_micros),
             loaded_rtt: analysis.rtt_us.map(|rtt| Duration::from_micros(rtt.mean)),
             loss_ratio: lost.and_then(|(lost, sent)| (sent > 0).then(|| lost as f64 / sent as f64)),
             granted_send_bytes: find_min_granted(seen.streams.iter().map(|s| s.sender.send_buffer)),
@@ -147,9 +147,9 @@ pub fn find_window_limits(trials: &[ProbeTrial]) -> WindowLimits {
     });
     WindowLimits {
         explicit_bytes: explicit
-            .chain([window_range::MAX_WINDOW])
+            .chain([run_reading::MAX_WINDOW])
             .min()
-            .unwrap_or(window_range::MAX_WINDOW),
+            .unwrap_or(run_reading::MAX_WINDOW),
         automatic_bytes: automatic.min(),
     }
 }

@@ -7,13 +7,13 @@
 //! optimum on more than nine paths of ten (`accuracy::tuning`).
 //! Wrong when: the path changes during the search; then its trials are not of one path.
 
-use super::allowed_settings::AllowedSettings;
+use super::AllowedSettings;
 use super::next_setting::{NextSetting, SearchView};
-use super::setting_aggregate::{aggregate_trials, choose_smallest};
 use super::{
     ProbeTrial, RememberedSetting, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop,
-    choice_refinement, next_setting, probe_trial, setting_aggregate,
+    next_setting, probe_trial,
 };
+use super::{aggregate_trials, choose_smallest};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{ScanPlan, TransferSetting};
 use longhaul_model::units::count_of;
@@ -94,9 +94,7 @@ impl SettingSearch {
             return Ok(next);
         }
         match find_stop_reason(&view, choice) {
-            SearchStop::Settled => {
-                choice_refinement::refine_choice(&view).ok_or(SearchStop::Settled)
-            }
+            SearchStop::Settled => super::refine_choice(&view).ok_or(SearchStop::Settled),
             stop => Err(stop),
         }
     }
@@ -135,7 +133,7 @@ impl SettingSearch {
             return false;
         };
         let only_opened = self.trials.len() <= 2;
-        let best = now as f64 >= setting_aggregate::AS_GOOD_RATIO * self.best_bps();
+        let best = now as f64 >= super::AS_GOOD_RATIO * self.best_bps();
         let fine = matches!(
             trial.limiter,
             Limiter::PathCapacity | Limiter::Pacing | Limiter::Policer | Limiter::Shaper
@@ -204,7 +202,7 @@ impl SettingSearch {
 }
 
 /// Returns the limit that no network setting changes and that more streams did not exceed.
-fn find_stop_reason(view: &SearchView, choice: &setting_aggregate::SettingAggregate) -> SearchStop {
+fn find_stop_reason(view: &SearchView, choice: &super::SettingAggregate) -> SearchStop {
     let verdict = choice.limiter();
     let paced = choice.setting.pacing_bps.is_some();
     let shaped = view.trials.iter().any(|t| t.limiter == Limiter::Shaper);

@@ -2,7 +2,7 @@
 
 use crate::history_cases::{MIDNIGHT_US, geneva};
 use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink};
-use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_store::history_store::{AgentDelivery, IncomingRun, PlannedOutcome, PlannedRun};
 
 pub fn planned(id: &str, outcome: Option<PlannedOutcome>) -> PlannedRun {

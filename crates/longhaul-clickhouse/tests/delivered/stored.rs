@@ -3,7 +3,7 @@
 use crate::delivery_cases::{missed, of_event, of_plan, of_runs, open, planned};
 use crate::embedded::{self, ask};
 use crate::history_cases::{HOUR_US, MIDNIGHT_US, event, geneva, pair, run, runs};
-use longhaul_model::report::v1::event::EventState;
+use longhaul_model::report::v1::EventState;
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{AgentDelivery, IngestResult, PlannedOutcome};
 

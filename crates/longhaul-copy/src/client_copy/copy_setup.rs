@@ -1,6 +1,6 @@
 //! Setup of a copy: data connections, list of files, and blocks that the target already has.
 
-use super::local_paths::open_local_folder;
+use super::open_local_folder;
 use super::{ClientCopy, CopyError, LocalLocation};
 use crate::block_digest::BlockDigest;
 use crate::block_header::BlockKey;

@@ -8,8 +8,8 @@
 //! Error: a tenth of the noise, more with few weeks. Wrong when: the busy hours are not those of
 //! UTC days (slots remain valid, but the weekend begins a few hours off), or holidays.
 
-use super::series_sample::{SeriesSample, median_spacing_us};
-use longhaul_analysis::stats::quantile::median;
+use super::{SeriesSample, median_spacing_us};
+use longhaul_analysis::stats::median;
 
 /// The minimum number of days for a season.
 const MIN_DAYS: f64 = 6.9;

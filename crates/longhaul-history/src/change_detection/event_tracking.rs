@@ -7,13 +7,11 @@
 //! Source: our own (docs/methods/detection.md). Units: samples, us. Error: none of its own.
 //! Wrong when: earlier events of the series are not passed in: then they are reported again.
 
-use super::{
-    DetectionOptions, LevelChange, SeriesLevels, analyse_series, quantity_scale, sudden_change,
-};
-use longhaul_analysis::stats::quantile::median;
-use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use super::{DetectionOptions, LevelChange, SeriesLevels, analyse_series};
+use longhaul_analysis::stats::median;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{ChangeEvent, EventState};
+use longhaul_model::report::v1::{HostPair, SeriesPoint};
 
 /// A change within this many samples of an earlier one in the same direction is the same change.
 const MAX_SAME_CHANGE_SAMPLES: usize = 3;
@@ -170,8 +168,7 @@ impl EventRound<'_> {
     }
 
     fn suspect(&mut self) {
-        let Some(change) = sudden_change::find_sudden_change(&self.course, self.watcher.quantity)
-        else {
+        let Some(change) = super::find_sudden_change(&self.course, self.watcher.quantity) else {
             return;
         };
         let id = self.watcher.id(change.between_us[1]);
@@ -201,7 +198,7 @@ impl EventRound<'_> {
     fn came_back(&self, event: &ChangeEvent, begin: usize) -> bool {
         let since = self.course.samples[begin..].iter().map(|it| it.value);
         let now = median(since).unwrap_or(event.before.median);
-        let even = |value: f64| quantity_scale::scale_value(value, self.watcher.quantity.scale());
+        let even = |value: f64| super::scale_value(value, self.watcher.quantity.scale());
         let half = f64::midpoint(even(event.before.median), even(event.after.median));
         (even(now) > half) != is_rise(event)
     }
@@ -238,8 +235,8 @@ impl EventRound<'_> {
             return false;
         }
         let quantity = self.watcher.quantity;
-        let even = |value: f64| quantity_scale::scale_value(value, quantity.scale());
-        let noise = quantity_scale::min_lasting_difference(quantity).max(self.course.levels.sigma);
+        let even = |value: f64| super::scale_value(value, quantity.scale());
+        let noise = super::min_lasting_difference(quantity).max(self.course.levels.sigma);
         let mut missing = even(event.before.median) - even(later.after.median);
         if is_rise(event) {
             missing = -missing;

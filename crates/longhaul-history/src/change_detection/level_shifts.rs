@@ -9,8 +9,8 @@
 //! Units: those of the scale. Error: a position is off by 0 in the median and 2 samples in 9 of 10.
 //! Wrong when: a level lasts fewer than [`MARGIN`] samples, or the series drifts: it gets steps.
 
-use super::rank_split::{compute_max_z, compute_split_z, find_best_split};
-use longhaul_analysis::stats::quantile::median;
+use super::{compute_max_z, compute_split_z, find_best_split};
+use longhaul_analysis::stats::median;
 use std::ops::Range;
 
 /// The minimum number of values in a level.

@@ -4,9 +4,9 @@ mod followed;
 #[path = "../../tests/detection/synthetic_series.rs"]
 mod synthetic_series;
 
-use super::{DetectionOptions, LevelChange, find_level_changes, quantity_scale};
+use super::{DetectionOptions, LevelChange, find_level_changes};
+use longhaul_model::report::v1::SeriesPoint;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::SeriesPoint;
 use longhaul_model::splitmix::SplitMix64;
 use proptest::prelude::*;
 use synthetic_series::{CADENCES, draw_series_set};
@@ -198,6 +198,6 @@ proptest! {
                 prop_assert!(change.between_us[0] <= change.between_us[1]);
             }
         }
-        prop_assert!(quantity_scale::min_lasting_difference(PathQuantity::Goodput) > 0.0);
+        prop_assert!(super::min_lasting_difference(PathQuantity::Goodput) > 0.0);
     }
 }

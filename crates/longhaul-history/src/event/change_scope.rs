@@ -11,8 +11,8 @@
 use super::change_evidence::OtherPathChange;
 use super::event_case::EventCase;
 use super::event_format;
+use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::path::ObservedRoute;
-use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::units::count_of;
 use std::collections::BTreeSet;
 
@@ -167,7 +167,7 @@ mod tests {
     use super::super::change_evidence::UnchangedPath;
     use super::super::event_test_builder::{self, HOUR, build_pair, build_route_to};
     use super::*;
-    use longhaul_model::report::v1::event::ChangeEvent;
+    use longhaul_model::report::v1::ChangeEvent;
 
     /// Returns the scope of slac-cesnet, given the other paths that changed and those that did not.
     fn scope_of(

@@ -6,13 +6,13 @@ use super::change_evidence::{ChangeEvidence, EvidenceReport, HostRole};
 use super::event_format;
 use super::state_change::{self, LevelStep, StateChange, StateReading};
 use longhaul_analysis::path::compare_routes;
-use longhaul_analysis::stats::quantile::median;
-use longhaul_analysis::stats::sample_mode::find_mode;
+use longhaul_analysis::stats::find_mode;
+use longhaul_analysis::stats::median;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, TokenBucketEstimate, TokenBucketKind,
 };
-use longhaul_model::report::v1::event::ChangeEvent;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind, RouteDifference};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{AvailableReport, PathReport, ReportFinding, ThroughputReport};

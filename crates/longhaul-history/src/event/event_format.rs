@@ -3,7 +3,7 @@
 //! Names and readings come from other hosts. They are reduced to one line and to characters that no
 //! terminal or mail reader interprets.
 
-use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_analysis::throughput::name_limiter;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::path::HopReply;
 use longhaul_model::report::v1::quantity::PathQuantity;

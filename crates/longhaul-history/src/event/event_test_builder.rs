@@ -7,16 +7,16 @@ use longhaul_model::report::v1::analysis::{self, Limiter};
 use longhaul_model::report::v1::available::{
     self, AvailableEstimate, AvailableMode, EstimateVerdict, TokenBucketEstimate, TokenBucketKind,
 };
-use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_model::report::v1::observation::{self, BothEnds, EndObservation};
 use longhaul_model::report::v1::path::{ObservedRoute, PathMtu, PathRtt};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{
     AvailableReport, HostReport, PathReport, ReportFinding, ReportKind, RunInfo, RunParty, SCHEMA,
     ThroughputReport, host,
 };
+use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::report::v1::{HostPair, SeriesPoint};
 
 pub const MINUTE: i64 = 60_000_000;
 pub const HOUR: i64 = 60 * MINUTE;

@@ -9,8 +9,8 @@
 use super::EventExplanation;
 use super::change_evidence::ChangeEvidence;
 use super::event_case::EventCase;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_model::report::v1::available::AvailableMode;
-use longhaul_model::report::v1::event::ChangeEvent;
 
 /// A kind of follow-up measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

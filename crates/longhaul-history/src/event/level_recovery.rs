@@ -12,7 +12,7 @@ use super::event_case::EventCase;
 use super::event_format;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::available::TokenBucketKind;
-use longhaul_model::report::v1::event::{ChangeEvent, QuantityLevel};
+use longhaul_model::report::v1::{ChangeEvent, QuantityLevel};
 
 /// Levels are equal within this ratio, or within twice their scatter.
 const SAME_RATIO: f64 = 0.15;

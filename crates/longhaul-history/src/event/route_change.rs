@@ -14,7 +14,7 @@ use super::cause_selection::weight;
 use super::change_evidence::RouteChangeBaseRate;
 use super::event_case::{EventCase, RouteTransition};
 use super::event_format;
-use longhaul_analysis::path::path_format::format_hop_change;
+use longhaul_analysis::path::trace_table::format_hop_change;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::available::TokenBucketKind;
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind};

@@ -8,7 +8,7 @@
 use super::event_case::{EventCase, is_same_route};
 use super::event_format;
 use super::host_facts;
-use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_analysis::throughput::name_limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::count_of;
 

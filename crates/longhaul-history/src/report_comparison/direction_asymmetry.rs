@@ -8,12 +8,12 @@
 use super::archived_path::ArchivedPath;
 use super::asymmetry_causes;
 use longhaul_analysis::scan::build_histogram;
-use longhaul_analysis::stats::quantile::{median, sort_finite};
+use longhaul_analysis::stats::{median, sort_finite};
 use longhaul_analysis::stats::{sample_change, sign_test};
-use longhaul_model::report::v1::asymmetry::{AsymmetryVerdict, MatchedRuns, PathAsymmetry};
-use longhaul_model::report::v1::comparison::TimePeriod;
+use longhaul_model::report::v1::SeriesPoint;
+use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::SeriesPoint;
+use longhaul_model::report::v1::{AsymmetryVerdict, MatchedRuns, PathAsymmetry};
 
 /// The maximum number of points of each direction that are matched.
 const MAX_MATCHED_POINTS: usize = 5_000;

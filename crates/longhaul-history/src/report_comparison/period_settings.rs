@@ -1,16 +1,16 @@
 //! Compares the settings of bulk runs.
 
 use super::archived_path::{ArchivedBulkRun, ArchivedPath};
-use longhaul_analysis::stats::quantile::median;
-use longhaul_analysis::stats::sample_mode::find_mode;
+use longhaul_analysis::stats::find_mode;
+use longhaul_analysis::stats::median;
 use longhaul_model::report::v1::AnyReport;
+use longhaul_model::report::v1::BestSetting;
+use longhaul_model::report::v1::HostPair;
+use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::case::SettingCase;
-use longhaul_model::report::v1::comparison::TimePeriod;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::scan::{SettingChoice, TransferSetting};
-use longhaul_model::report::v1::series::HostPair;
-use longhaul_model::report::v1::site::BestSetting;
 use std::collections::BTreeMap;
 
 /// Returns the setting that a plan requests.

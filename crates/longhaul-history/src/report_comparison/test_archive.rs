@@ -2,13 +2,13 @@
 
 use super::{ArchivedPath, ArchivedRun};
 use crate::path_test_builder::build_route;
+use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::analysis::{self, Limiter, RunTotals};
 use longhaul_model::report::v1::observation::{
     BothEnds, EndObservation, ObservedStream, StreamEnd, ThroughputObservation,
 };
 use longhaul_model::report::v1::path::{self, ProbeProtocol};
 use longhaul_model::report::v1::plan::{RunDirection, ThroughputPlan};
-use longhaul_model::report::v1::series::HostPair;
 use longhaul_model::report::v1::{
     AnyReport, Report, ReportKind, RunInfo, RunParty, SCHEMA, ThroughputReport,
 };

@@ -7,7 +7,7 @@
 //! Units: bit/s, us. Error: none: the truth is known.
 //! Wrong when: real series differ; they have drift and changing noise, these do not.
 
-use longhaul_model::report::v1::series::SeriesPoint;
+use longhaul_model::report::v1::SeriesPoint;
 use longhaul_model::splitmix::SplitMix64;
 
 const DAY_US: i64 = 86_400_000_000;

@@ -1,7 +1,7 @@
 //! Runs the client's protocol on a real control connection, together with the engines.
 
+use super::ClientTestEnd;
 use super::client_protocol::{ClientAction, ClientInput, ClientProtocol, ClientStep};
-use super::client_test_end::ClientTestEnd;
 use super::client_transfer::ClientTransfer;
 use crate::iperf3_messages::{TestCookie, TestResults};
 use longhaul_probe::engine::is_socket_timeout;

@@ -6,7 +6,7 @@
 //!
 //! Every step that waits for something has a deadline. Whatever the server sends, the test ends.
 
-use super::client_test_end::ClientTestEnd;
+use super::ClientTestEnd;
 use crate::iperf3_messages::{
     FrameSplitter, MAX_CLIENT_RESULT_BYTES, MAX_PARAMETER_BYTES, MAX_SERVER_RESULT_BYTES,
     REFUSAL_BYTES, ServerRefusal, TestCookie, TestParameters, TestResults, TestState, decode_body,

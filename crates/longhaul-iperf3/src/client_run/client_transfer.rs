@@ -1,7 +1,6 @@
 //! The client's tasks outside the protocol: streams, engines, and progress reports.
 
 use super::client_protocol::ClientInput;
-use super::client_streams;
 use super::{joined_results, plan_to_parameters};
 use crate::iperf3_messages::{CounterWidth, TestCookie, TestResults};
 use longhaul_model::report::v1::plan::{
@@ -80,7 +79,7 @@ impl<'a> ClientTransfer<'a> {
     pub fn open_streams(&mut self, cookie: TestCookie) -> Result<(), EngineError> {
         self.report_progress(SessionState::Opening);
         self.capture = RunCapture::begin_client(self.plan, self.ends.0, self.ends.1);
-        self.sockets = client_streams::open_streams(self.target, self.plan, self.ends.1, cookie)?;
+        self.sockets = super::open_streams(self.target, self.plan, self.ends.1, cookie)?;
         let tails = self.sockets.forward.iter().filter_map(|socket| match socket {
             DataSocket::Tcp(stream) => stream.try_clone().ok(),
             DataSocket::Udp(_) => None,

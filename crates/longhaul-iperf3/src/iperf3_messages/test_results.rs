@@ -1,6 +1,6 @@
 //! The result object that each end sends after a test.
 
-use super::lenient_numbers::{whole, whole_if};
+use super::{whole, whole_if};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 

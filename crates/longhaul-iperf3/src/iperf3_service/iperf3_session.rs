@@ -1,26 +1,28 @@
 //! One test of an iperf3 client on its control connection: moves bytes between the connection and
 //! the state machine, and carries out its actions.
 
-mod test_admission;
-mod test_ending;
-
+use super::TestRegistry;
 use super::iperf3_streams::{AwaitedStreams, RunningStreams};
-use super::test_registry::TestRegistry;
 use crate::AuthorizedUsers;
-use crate::iperf3_messages::{RequestedTest, TestCookie, TestParameters};
+use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestCookie, TestParameters, TestResults};
 use crate::server_protocol::{
-    ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd,
+    ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd, TestFault,
 };
+use crate::server_results::build_server_results;
+use crate::server_results::format_server_output;
+use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::engine::is_socket_timeout;
 use longhaul_probe::measurement_server::{
     AnonymousLimits, NewConnection, PendingSlot, ServeEvent, ServerContext, SessionSlot,
+    describe_plan,
 };
-use longhaul_probe::plan_limits::MAX_RUN_US;
+use longhaul_probe::plan_limits::{LimitError, MAX_RUN_US, check_anonymous};
 use longhaul_probe::session_driver::TRANSFER_POLL;
 use longhaul_probe::throughput::DEAD_PEER_TIMEOUT;
 use longhaul_sys::{listening_socket, tcp_info};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The poll intervals of the streams while they open, and while their bytes are counted for a limit
@@ -230,4 +232,143 @@ fn prepare_control(stream: &TcpStream) -> io::Result<SocketAddr> {
     listening_socket::set_dead_peer_timeout(stream, DEAD_PEER_TIMEOUT)?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     stream.local_addr()
+}
+
+/// The time that the client has to read our last message before the connection is closed.
+const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
+
+impl Iperf3Session<'_> {
+    /// Ends the streams and returns this end's results.
+    fn results(&mut self) -> TestResults {
+        let (Some(flowing), Some(granted)) = (self.flowing.take(), &self.granted) else {
+            return TestResults::default();
+        };
+        let ended = flowing.collect();
+        self.moved = ended.span.end.total_bytes();
+        let test = &granted.test;
+        let mut results = build_server_results(test, &ended.collected, &ended.span);
+        self.service.log(ServeEvent::ResultsReady {
+            peer: self.peer,
+            bytes: self.moved,
+            streams: test.all_streams() as u32,
+            capture_bytes: None,
+        });
+        if test.server_output {
+            let idle_rtt = Some(self.idle_rtt).filter(|rtt| !rtt.is_zero());
+            let text = format_server_output(test, &ended.collected, &ended.span, idle_rtt);
+            results.server_output_text = Some(text);
+        }
+        results
+    }
+
+    /// Lets the client read our last message, and releases all resources.
+    fn close(mut self) {
+        // The streams are closed first: the next test may need their slot.
+        self.flowing = None;
+        self.granted = None;
+        let closed = self.closed.take();
+        if !matches!(closed, Some(ServerTestEnd::Gone(..))) {
+            self.linger();
+        }
+        let reason = closed.map_or_else(String::new, |closed| closed.to_string());
+        self.service.log(ServeEvent::SessionClosed {
+            peer: self.peer,
+            reason: sanitize_line(&reason, 200),
+            elapsed: self.epoch.elapsed(),
+            bytes: self.moved,
+        });
+    }
+
+    fn linger(&mut self) {
+        let deadline = Instant::now() + LINGER_TIMEOUT;
+        let mut bytes = [0; 1024];
+        let mut open = self.stream.shutdown(Shutdown::Write).is_ok();
+        while open && Instant::now() < deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timed = self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))));
+            open = timed.is_ok() && self.stream.read(&mut bytes).is_ok_and(|count| count > 0);
+        }
+    }
+}
+
+const MAX_VERSION: usize = 16;
+
+impl Iperf3Session<'_> {
+    /// Admits or rejects the test, or waits for its turn.
+    fn admit(&mut self, asked: Box<(TestParameters, RequestedTest)>) {
+        let mut turn = None;
+        if asked.1.is_udp() {
+            turn = self.tests.reserve_udp_turn(self.peer.ip(), asked.1.all_streams());
+            if turn.is_none() {
+                self.waiting = Some(asked);
+                return;
+            }
+        }
+        let (asked, test) = *asked;
+        if let Err((trouble, why)) = self.check_permission(&asked, &test.plan) {
+            return self.feed(ServerInput::Failed(trouble, why));
+        }
+        let slot = match self.service.take_slot(self.limits.map(|most| most.concurrent)) {
+            Ok(slot) => slot,
+            Err(why) => return self.feed(ServerInput::Busy(why)),
+        };
+        let Some(entry) = self.tests.register(self.cookie, test.all_streams()) else {
+            return self.feed(ServerInput::Busy("its cookie is already in use".to_owned()));
+        };
+        self.announce(&asked, &test.plan);
+        let device = self.service.options.device.as_deref();
+        self.granted = Some(AdmittedTest {
+            awaited: Some(AwaitedStreams {
+                entry,
+                turn,
+                local: self.local,
+                device,
+                arrived: Vec::new(),
+            }),
+            test,
+            _slot: slot,
+        });
+        self.pending = None;
+        self.feed(ServerInput::Admitted);
+    }
+
+    fn announce(&self, asked: &TestParameters, plan: &ThroughputPlan) {
+        let version = asked.client_version.as_deref().unwrap_or("before 3.1");
+        self.service.log(ServeEvent::SessionOpened {
+            peer: self.peer,
+            host: format!("iperf3 {}", sanitize_line(version, MAX_VERSION)),
+            anonymous: self.users.is_none(),
+            what: describe_plan(plan),
+        });
+    }
+
+    /// Checks whether this client may run this test.
+    fn check_permission(
+        &self,
+        asked: &TestParameters,
+        plan: &ThroughputPlan,
+    ) -> Result<(), TestFault> {
+        if plan.streams > self.service.options.max_streams {
+            let most = self.service.options.max_streams;
+            return Err((Iperf3Error::Streams, format!("at most {most} streams")));
+        }
+        if let Some(users) = self.users {
+            users.check(asked.authtoken.as_deref())
+        } else if let Some(strangers) = self.limits {
+            let refused = |error| (map_anonymous_limit(&error), error.to_string());
+            check_anonymous(plan, &strangers).map_err(refused)
+        } else {
+            let why = "anonymous clients are refused, and iperf3 does not support tokens";
+            Err((Iperf3Error::Authentication, why.to_owned()))
+        }
+    }
+}
+
+/// Maps a violated limit for anonymous clients to an iperf3 error. iperf3 has none for bytes.
+fn map_anonymous_limit(error: &LimitError) -> Iperf3Error {
+    match error.option {
+        "streams" => Iperf3Error::Streams,
+        "rate" => Iperf3Error::TotalRate,
+        _ => Iperf3Error::Duration,
+    }
 }

@@ -1,6 +1,6 @@
 //! The data streams of one test, from their arrival to their engines.
 
-use super::test_registry::{TestEntry, UdpTurn};
+use super::{TestEntry, UdpTurn};
 use crate::counter_readings::{CountedSpan, CounterReading};
 use crate::iperf3_messages::{Iperf3Error, RequestedTest};
 use crate::server_protocol::TestFault;

@@ -6,17 +6,25 @@
 //! rate rescales that chunk only.
 //!
 //! Units: wire bytes, that is IP bytes plus `overhead` per segment.
+//!
+//! Cross traffic in the queue of a link.
+//!
+//! It creates no events: cross packets since the last update are processed in time order when the
+//! next real packet arrives or leaves.
+//!
+//! Changes to a link in the middle of traffic.
+//!
+//! Queued packets have no departure time yet and simply leave at the new rate. Of the chunk on the
+//! wire, the unsent bytes are sent at the new rate. Packets that have left keep their times.
 
-mod cross_queueing;
-mod link_change;
 mod propagation;
 
 use super::Nanos;
 use super::cross_source::{CrossContext, CrossSource};
 use super::exact_token_bucket::ExactTokenBucket;
 use super::ground_truth::{CrossTruth, DropCounts, LinkTruth, PacketTally};
-use super::packet_pool::PacketPool;
-use super::packet_unit::{PacketUnit, SegmentSizes};
+use super::pooled_packet::PacketPool;
+use super::pooled_packet::{PacketUnit, SegmentSizes};
 use super::seeded_random::{RandomMarks, SeededRandom};
 use super::transmitter::{LinkTransmitter, TransmitLoad, TransmitSlot};
 use crate::path_spec::LinkSpec;
@@ -339,4 +347,114 @@ impl EmulatedLink {
 pub(super) struct MtuRefusal {
     pub mtu: u32,
     pub is_told: bool,
+}
+
+impl EmulatedLink {
+    /// Processes the cross traffic that has arrived by `now`.
+    fn process_cross_traffic(&mut self, now: Nanos, outlet: &mut LinkOutput) {
+        while let Some(at) = self.cross.as_ref().map(|it| it.next).filter(|at| *at <= now) {
+            self.finish_cross_packets(at, outlet);
+            self.add_cross_packet(at, outlet);
+        }
+        self.finish_cross_packets(now, outlet);
+        self.updated_at = self.updated_at.max(now);
+    }
+
+    fn add_cross_packet(&mut self, at: Nanos, outlet: &mut LinkOutput) {
+        let backlog = self.backlog_at(at);
+        let room = self.queue_limit().saturating_sub(backlog);
+        let Some(source) = &mut self.cross else {
+            return;
+        };
+        let wire_bytes = source.packet_bytes;
+        let fits = backlog == 0 || wire_bytes <= room;
+        let wait = self.transmitter.as_ref().map_or(0, |transmitter| transmitter.time_for(backlog));
+        source.advance(fits.then_some(wait));
+        let truth = self.cross_truth_mut();
+        truth.offered_bytes += wire_bytes;
+        if !fits {
+            truth.dropped_bytes += wire_bytes;
+        } else if self.transmitter.is_some() {
+            self.append(QueueEntry { unit: None, wire_bytes, arrived: at }, outlet);
+        } else {
+            self.cross_truth_mut().carried_bytes += wire_bytes;
+        }
+    }
+
+    fn cross_truth_mut(&mut self) -> &mut CrossTruth {
+        self.counted.cross.get_or_insert_default()
+    }
+
+    /// Completes cross packets that are sent by `now`; real packets wait for their own event.
+    fn finish_cross_packets(&mut self, now: Nanos, outlet: &mut LinkOutput) {
+        let is_out =
+            |serving: &EntryOnWire| serving.entry.unit.is_none() && serving.slot.finish <= now;
+        while self.on_wire.as_ref().is_some_and(is_out) {
+            self.finish(outlet);
+        }
+    }
+}
+
+impl EmulatedLink {
+    /// Replaces all parameters of this link at `now`.
+    pub fn change(&mut self, spec: &LinkSpec, now: Nanos, outlet: &mut LinkOutput) {
+        self.process_cross_traffic(now, outlet);
+        self.apply_spec(spec, now);
+        match (&mut self.transmitter, &mut self.on_wire) {
+            (Some(transmitter), Some(serving)) => {
+                let (slot, rest) = transmitter.resume_slot(&serving.slot, serving.bytes, now);
+                self.backlog -= serving.bytes - rest;
+                serving.slot = slot;
+                serving.bytes = rest;
+            }
+            (None, _) => self.flush(now, outlet),
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Takes over the parameters; unchanged parts keep their state (tokens, cross traffic).
+    fn apply_spec(&mut self, spec: &LinkSpec, now: Nanos) {
+        let old = std::mem::replace(&mut self.spec, spec.clone());
+        self.overhead = u64::from(spec.overhead);
+        self.delay = to_virtual_nanos(spec.delay);
+        if spec.policer != old.policer {
+            self.policer = spec.policer.map(|it| {
+                ExactTokenBucket::new(it.rate.as_bps(), it.burst.0.saturating_mul(8), now)
+            });
+        }
+        let mut transmitter = LinkTransmitter::new(spec, now);
+        if let (Some(new), Some(last)) = (&mut transmitter, &self.transmitter)
+            && spec.shaper == old.shaper
+        {
+            new.tokens.clone_from(&last.tokens);
+        }
+        self.transmitter = transmitter;
+        self.loss = RandomMarks::new(spec.loss, &mut self.random);
+        self.reorder = spec.reorder.and_then(|it| RandomMarks::new(it.share, &mut self.random));
+        if spec.cross != old.cross {
+            let random = self.random.branch();
+            let context = self.cross_context;
+            self.cross = CrossSource::new(spec, context, random, now);
+            if self.cross.is_some() {
+                self.counted.cross.get_or_insert_default();
+            }
+        }
+    }
+
+    /// Empties the queue at once: the link no longer has a rate.
+    fn flush(&mut self, now: Nanos, outlet: &mut LinkOutput) {
+        let on_wire = self.on_wire.take().map(|serving| serving.entry);
+        let waiting = std::mem::take(&mut self.waiting);
+        self.backlog = 0;
+        self.units = 0;
+        for what in on_wire.into_iter().chain(waiting) {
+            match what.unit {
+                None => self.cross_truth_mut().carried_bytes += what.wire_bytes,
+                Some(unit) => {
+                    let shape = outlet.packets.get(unit.packet).shape;
+                    self.leave(PacketUnit { from: now, until: now, ..unit }, &shape, outlet);
+                }
+            }
+        }
+    }
 }

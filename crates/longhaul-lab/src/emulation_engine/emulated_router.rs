@@ -2,11 +2,10 @@
 
 use super::emulated_link::{MtuRefusal, to_virtual_nanos};
 use super::exact_token_bucket::ExactTokenBucket;
-use super::flow_hash;
 use super::forged_icmp;
 use super::ground_truth::RouterTruth;
 use super::lab_addresses::NodeAddress;
-use super::packet_unit::PacketUnit;
+use super::pooled_packet::PacketUnit;
 use super::pooled_packet::{self, ICMP, ICMP6, PooledPacket, TCP, UDP, VNET_BYTES};
 use super::router_icmp::{self, IcmpErrorCause, IcmpErrorKind};
 use super::seeded_random::SeededRandom;
@@ -62,7 +61,7 @@ impl EmulatedRouter {
 
     /// Returns the address of the parallel router that forwards the packet.
     fn address_for(&self, packet: &PooledPacket, ip: &[u8]) -> IpAddr {
-        let way = flow_hash::select_way(packet, ip, self.salt, self.parallel_routers);
+        let way = super::select_way(packet, ip, self.salt, self.parallel_routers);
         self.address.parallel(way).of_family(packet.source)
     }
 

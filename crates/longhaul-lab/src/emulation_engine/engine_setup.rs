@@ -1,18 +1,18 @@
 //! Builds the engine's stations and chains from the description of a path.
 
+use super::InterruptBatch;
 use super::cross_source::CrossContext;
 use super::emulated_link::{EmulatedLink, to_virtual_nanos};
 use super::emulated_router::EmulatedRouter;
 use super::event_queue::EventQueue;
 use super::ground_truth::PathTotals;
-use super::interrupt_batch::InterruptBatch;
 use super::lab_addresses::{assign_router_addresses, list_routes};
 use super::link_chain::{LinkChain, PlainLinkCounts, TransitTime};
 use super::middlebox;
-use super::packet_pool::PacketPool;
+use super::pooled_packet::PacketPool;
 use super::seeded_random::SeededRandom;
 use super::{EmulationEngine, LabHost, Nanos, PlannedEvent, QueueStation, ResolvedChange};
-use crate::path_limits;
+use crate::path_spec;
 use crate::path_spec::{ChangeSpec, HopSpec, LinkPlace, LinkSpec, OptionRewrite, PathSpec};
 use longhaul_model::units::Rate;
 use std::collections::{BTreeMap, VecDeque};
@@ -87,7 +87,7 @@ impl EngineBuilder<'_> {
         let is_forward = from == LabHost::Near;
         let directed = list_directed_hops(hops, from).into_iter();
         let specs: Vec<LinkSpec> =
-            directed.map(|hop| path_limits::link_in_direction(hop, is_forward).clone()).collect();
+            directed.map(|hop| path_spec::link_in_direction(hop, is_forward).clone()).collect();
         let mut travel = vec![TransitTime::default()];
         let mut at_station = vec![];
         let mut pace = None;

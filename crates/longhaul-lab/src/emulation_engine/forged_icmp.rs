@@ -3,7 +3,6 @@
 //! The IP header and the ICMP checksum stay valid, so that kernels deliver the message; what it
 //! says about the quoted packet is wrong, in a different way each time.
 
-use super::checksum;
 use super::router_icmp;
 use super::seeded_random::SeededRandom;
 use crate::path_spec::IcmpValidity;
@@ -75,6 +74,6 @@ fn forge_quote(quote: &mut [u8], random: &mut SeededRandom) {
         *byte ^= FORGED;
     }
     if is_v4 && quote.len() >= V4 {
-        checksum::write_ipv4_checksum(&mut quote[..V4]);
+        super::write_ipv4_checksum(&mut quote[..V4]);
     }
 }

@@ -11,7 +11,7 @@
 
 use super::emulated_link::to_virtual_nanos;
 use super::ground_truth::PacketTally;
-use super::packet_unit::{PacketUnit, SegmentSizes};
+use super::pooled_packet::{PacketUnit, SegmentSizes};
 use super::{LabHost, Nanos};
 use crate::path_spec::{LinkSpec, OptionRewrite};
 

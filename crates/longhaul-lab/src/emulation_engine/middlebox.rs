@@ -4,7 +4,6 @@
 //! as many NOPs, so that no length changes, and the checksum is corrected. Packets without SYN pass
 //! unchanged: options that the handshake did not negotiate are not used.
 
-use super::checksum;
 use super::pooled_packet::{PooledPacket, TCP};
 use crate::path_spec::OptionRewrite;
 
@@ -60,8 +59,8 @@ pub(super) fn rewrite_options(
     tcp[CHECKSUM..CHECKSUM + 2].fill(0);
     let length = tcp.len();
     let addresses = if packet.source.is_ipv4() { 12..20 } else { 8..40 };
-    let pseudo = checksum::sum_pseudo_header(&ip[addresses], TCP, length);
-    let value = !checksum::fold_sum(checksum::add_words(pseudo, &ip[network..]));
+    let pseudo = super::sum_pseudo_header(&ip[addresses], TCP, length);
+    let value = !super::fold_sum(super::add_words(pseudo, &ip[network..]));
     ip[network + CHECKSUM..network + CHECKSUM + 2].copy_from_slice(&value.to_be_bytes());
 }
 

@@ -5,8 +5,20 @@
 //! offsets relative to the frame, so 14 bytes further with an Ethernet header), RFC 791, 8200,
 //! 9293, 768. Inconsistent packets are rejected here, so the rest of the engine may trust a
 //! `PooledPacket`. IPv6 extension headers and IP fragments are carried unparsed, as one segment.
+//!
+//! The unit that moves through the path: consecutive segments of one packet that travel together.
+//!
+//! A super-packet (TSO, USO) stays one unit while nothing happens to it; loss, a full queue, a
+//! policer or the quantum of a slow link cut it between two segments. Times are those at which the
+//! first and the last segment have fully arrived.
+//!
+//! The memory pool of packets: each is held until its last segment has left the path.
+//!
+//! A packet is read into the reserved space. A long one keeps that space, and the next one gets
+//! another, if possible one whose packet is gone; a short one is moved to memory of its own length,
+//! so that a path full of acknowledgements takes no more than its bytes.
 
-use super::packet_unit::SegmentSizes;
+use super::Nanos;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The number of bytes of virtio_net_hdr before each packet.
@@ -245,4 +257,220 @@ pub(super) fn parse_frame(frame: &[u8], l2: usize) -> Result<PooledPacket, Packe
         entry: 0,
         stop: 0,
     })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PacketUnit {
+    /// The index in the packet table; every unit with segments holds one reference.
+    pub packet: u32,
+    pub first: u16,
+    pub count: u16,
+    pub from: Nanos,
+    pub until: Nanos,
+}
+
+impl PacketUnit {
+    /// Returns the arrival time of segment `index` (0 is this unit's first). Segments between the
+    /// first and the last are spaced by their bytes, as on a wire.
+    pub fn arrival(&self, index: u16, shape: &SegmentSizes) -> Nanos {
+        let index = u64::from(index);
+        let after = u64::from(self.count.saturating_sub(1));
+        if index >= after || self.from == self.until {
+            return self.until;
+        }
+        let full = u64::from(shape.full);
+        let all = (after - 1) * full + shape.last_bytes(self);
+        let part = u128::from(self.until - self.from) * u128::from(index * full);
+        self.from + (part / u128::from(all.max(1))) as u64
+    }
+
+    /// Returns the arrival time of the segment before the last, which a short last one cannot
+    /// overtake.
+    pub fn second_last_arrival(&self, shape: &SegmentSizes) -> Option<Nanos> {
+        (self.count > 1).then(|| self.arrival(self.count - 2, shape))
+    }
+
+    /// Splits off the first `n` segments; the caller adds a reference for the new unit.
+    pub fn take_front(&mut self, n: u16, shape: &SegmentSizes) -> PacketUnit {
+        debug_assert!(n <= self.count, "a unit holds its segments only");
+        let mut front = PacketUnit { count: n, ..*self };
+        let (end, next) = (n.saturating_sub(1), n.min(self.count.saturating_sub(1)));
+        front.until = self.arrival(end, shape);
+        self.from = self.arrival(next, shape);
+        if front.count == 1 {
+            front.from = front.until;
+        }
+        self.first += n;
+        self.count -= n;
+        front
+    }
+
+    pub fn delayed(self, by: Nanos) -> PacketUnit {
+        PacketUnit {
+            from: self.from.saturating_add(by),
+            until: self.until.saturating_add(by),
+            ..self
+        }
+    }
+}
+
+/// The sizes of a packet's segments in IP bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentSizes {
+    /// The size of every segment except the last.
+    pub full: u32,
+    pub last: u32,
+    pub segments: u16,
+}
+
+impl SegmentSizes {
+    pub fn ends_with(&self, unit: &PacketUnit) -> bool {
+        u32::from(unit.first) + u32::from(unit.count) == u32::from(self.segments)
+    }
+
+    pub fn first_bytes(&self, unit: &PacketUnit) -> u64 {
+        u64::from(if unit.count == 1 && self.ends_with(unit) { self.last } else { self.full })
+    }
+
+    pub fn last_bytes(&self, unit: &PacketUnit) -> u64 {
+        u64::from(if self.ends_with(unit) { self.last } else { self.full })
+    }
+
+    pub fn bytes(&self, unit: &PacketUnit) -> u64 {
+        match u64::from(unit.count) {
+            0 => 0,
+            count => (count - 1) * u64::from(self.full) + self.last_bytes(unit),
+        }
+    }
+
+    /// Returns how many of the unit's segments fit into `room` bytes, each with `overhead` added.
+    pub fn count_fitting(&self, unit: &PacketUnit, room: u64, overhead: u64) -> u16 {
+        let each = u64::from(self.full) + overhead;
+        let mut fit = (room / each.max(1)).min(u64::from(unit.count));
+        let but_last = (u64::from(unit.count) - 1) * each;
+        if fit + 1 == u64::from(unit.count) && but_last + self.last_bytes(unit) + overhead <= room {
+            fit += 1;
+        }
+        fit as u16
+    }
+}
+
+/// The space for one packet: virtio_net_hdr, Ethernet header and 64 KiB of IP, rounded up.
+pub(super) const RESERVED: usize = 66 * 1024;
+/// A packet that is not longer is moved out of the space into which it was read.
+const SHORT_BYTES: usize = 16 * 1024;
+/// The limit of the memory: 10 Gbit/s at 436 ms and its queues need a quarter of it.
+const MAX_BYTES: u64 = 4 << 30;
+
+struct PoolSlot {
+    packet: PooledPacket,
+    bytes: Vec<u8>,
+    references: u32,
+}
+
+pub(super) struct PacketPool {
+    slots: Vec<PoolSlot>,
+    free_slots: Vec<u32>,
+    reserved: Vec<u8>,
+    /// Spaces to be reserved again.
+    spaces: Vec<Vec<u8>>,
+    held_bytes: u64,
+    max_bytes: u64,
+    /// The last reserved space cannot be committed, so that the packet in it is lost.
+    pub is_full: bool,
+}
+
+impl PacketPool {
+    pub fn new() -> PacketPool {
+        PacketPool::with_limit(MAX_BYTES)
+    }
+
+    /// Creates a pool that holds at most `max_bytes` of packets.
+    pub fn with_limit(max_bytes: u64) -> PacketPool {
+        PacketPool {
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            reserved: vec![0; RESERVED],
+            spaces: Vec::new(),
+            held_bytes: 0,
+            max_bytes,
+            is_full: false,
+        }
+    }
+
+    pub fn reserve(&mut self) -> &mut [u8] {
+        self.is_full = self.held_bytes >= self.max_bytes;
+        &mut self.reserved
+    }
+
+    /// Returns the first `len` bytes of the last reserved space.
+    pub fn reserved(&self, len: usize) -> &[u8] {
+        &self.reserved[..len.min(RESERVED)]
+    }
+
+    /// Keeps the `len` bytes of the reserved space that hold `packet`. The result represents one
+    /// reference.
+    pub fn commit(&mut self, len: usize, packet: PooledPacket) -> u32 {
+        let bytes = if len > SHORT_BYTES {
+            let next = self.spaces.pop().unwrap_or_else(|| vec![0; RESERVED]);
+            std::mem::replace(&mut self.reserved, next)
+        } else {
+            self.reserved[..len].to_vec()
+        };
+        self.held_bytes += bytes.len() as u64;
+        let slot = PoolSlot { packet, bytes, references: 1 };
+        let Some(index) = self.free_slots.pop() else {
+            self.slots.push(slot);
+            return self.slots.len() as u32 - 1;
+        };
+        let gone = std::mem::replace(&mut self.slots[index as usize], slot);
+        if gone.bytes.len() == RESERVED {
+            self.spaces.push(gone.bytes);
+        }
+        index
+    }
+
+    pub fn get(&self, packet: u32) -> &PooledPacket {
+        &self.slots[packet as usize].packet
+    }
+
+    /// Returns the IP packet as it was sent.
+    pub fn bytes(&self, packet: u32) -> &[u8] {
+        let slot = &self.slots[packet as usize];
+        let from = slot.packet.start as usize;
+        &slot.bytes[from..from + slot.packet.len as usize]
+    }
+
+    /// Splits off the first `n` segments as a separate unit; `None` for no segments. Both units
+    /// then hold a reference, the rest even when it is empty.
+    pub fn cut(&mut self, unit: &mut PacketUnit, n: u16) -> Option<PacketUnit> {
+        if n == 0 {
+            return None;
+        }
+        let slot = &mut self.slots[unit.packet as usize];
+        slot.references += 1;
+        Some(unit.take_front(n, &slot.packet.shape))
+    }
+
+    /// Releases a unit's reference. The bytes stay readable until the next packet is committed.
+    pub fn release(&mut self, unit: &PacketUnit) {
+        let slot = &mut self.slots[unit.packet as usize];
+        slot.references -= 1;
+        if slot.references == 0 {
+            self.held_bytes -= slot.bytes.len() as u64;
+            self.free_slots.push(unit.packet);
+        }
+    }
+
+    /// Returns the number of packets with at least one segment still in flight.
+    #[cfg(test)]
+    pub fn in_flight_packets(&self) -> usize {
+        self.slots.len() - self.free_slots.len()
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        let bytes: usize = self.slots.iter().map(|slot| slot.bytes.len()).sum();
+        let spaces = (1 + self.spaces.len()) * RESERVED;
+        (bytes + spaces + self.slots.capacity() * size_of::<PoolSlot>()) as u64
+    }
 }

@@ -3,9 +3,8 @@
 //! Source: RFC 792, 1812 (4.3.2), 4443; MPLS labels as in RFC 4884 and 4950. Errors quote the first
 //! 128 bytes of the packet as it was on the wire; an error is never answered with an error.
 
-use super::checksum;
 use super::middlebox;
-use super::packet_unit::PacketUnit;
+use super::pooled_packet::PacketUnit;
 use super::pooled_packet::{ICMP, ICMP6, PooledPacket};
 use super::segment_headers;
 use crate::path_spec::OptionRewrite;
@@ -122,7 +121,7 @@ fn push_labels(out: &mut Vec<u8>, labels: &[u32]) {
         // The label's TTL was also 1.
         out.extend_from_slice(&(label << 12 | is_bottom << 8 | 1).to_be_bytes());
     }
-    let value = checksum::compute_checksum(&out[begin..]);
+    let value = super::compute_checksum(&out[begin..]);
     out[begin + 2..begin + 4].copy_from_slice(&value.to_be_bytes());
 }
 
@@ -171,12 +170,12 @@ pub(super) fn finish_icmp_packet(out: &mut [u8], icmp: usize, from: IpAddr) {
     let start = if from.is_ipv4() {
         let total = out.len() as u16;
         out[2..4].copy_from_slice(&total.to_be_bytes());
-        checksum::write_ipv4_checksum(&mut out[..icmp]);
+        super::write_ipv4_checksum(&mut out[..icmp]);
         0
     } else {
         out[4..6].copy_from_slice(&(length as u16).to_be_bytes());
-        checksum::sum_pseudo_header(&out[8..40], ICMP6, length)
+        super::sum_pseudo_header(&out[8..40], ICMP6, length)
     };
-    let value = !checksum::fold_sum(checksum::add_words(start, &out[icmp..]));
+    let value = !super::fold_sum(super::add_words(start, &out[icmp..]));
     out[icmp + 2..icmp + 4].copy_from_slice(&value.to_be_bytes());
 }

@@ -7,8 +7,7 @@
 //! so the payload is never read. Source: Linux `tcp_gso_segment`, `__udp_gso_segment`,
 //! `virtio_net_hdr_to_skb`.
 
-use super::checksum;
-use super::packet_unit::PacketUnit;
+use super::pooled_packet::PacketUnit;
 use super::pooled_packet::{GSO_ECN, NEEDS_CHECKSUM, PooledPacket, TCP, UDP, VNET_BYTES};
 use std::ops::Range;
 
@@ -72,7 +71,7 @@ pub(super) fn push_headers(
             header[2..4].copy_from_slice(&total.to_be_bytes());
             header[4..6].copy_from_slice(&id.to_be_bytes());
         }
-        checksum::write_ipv4_checksum(&mut header[..network]);
+        super::write_ipv4_checksum(&mut header[..network]);
     } else {
         header[7] = ttl;
         if is_part {
@@ -94,11 +93,8 @@ fn rewrite_transport(
     let network = usize::from(packet.ip_header_bytes);
     let addresses = if packet.source.is_ipv4() { 12..20 } else { 8..40 };
     let length = header.len() - network + payload.len();
-    let pseudo = checksum::fold_sum(checksum::sum_pseudo_header(
-        &header[addresses],
-        packet.protocol,
-        length,
-    ));
+    let pseudo =
+        super::fold_sum(super::sum_pseudo_header(&header[addresses], packet.protocol, length));
     let transport = &mut header[network..];
     match packet.protocol {
         TCP => {
@@ -128,7 +124,7 @@ pub(super) fn complete_checksum(ip: &mut [u8], packet: &PooledPacket) {
     }
     let start = usize::from(packet.offload.checksum_start);
     let field = start + usize::from(packet.offload.checksum_offset);
-    let value = match checksum::compute_checksum(&ip[start..]) {
+    let value = match super::compute_checksum(&ip[start..]) {
         // In UDP zero means "no checksum".
         0 if packet.protocol == UDP => 0xffff,
         value => value,

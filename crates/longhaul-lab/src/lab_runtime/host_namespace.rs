@@ -1,7 +1,6 @@
 //! A host of the path: a network namespace with the device `wan0`, and a mount namespace.
 
-use super::lab_device::{self, EnginePort};
-use super::{host_files, namespace_sysctl};
+use super::EnginePort;
 use crate::emulation_engine::LabHost;
 use crate::lab_error::{LabError, LabErrorContext};
 use crate::path_spec::{HostSpec, PathSpec};
@@ -90,20 +89,20 @@ fn create_host_here(
         .map_err(|error| error.hint("run as root, or permit user namespaces"))?;
     for (name, value) in SETTINGS {
         // A kernel without IPv6 or one of these settings does not need it.
-        let _ = namespace_sysctl::write_sysctl(name, value);
+        let _ = super::write_sysctl(name, value);
     }
-    let open_ping = namespace_sysctl::write_sysctl("net.ipv4.ping_group_range", "0 2147483647");
+    let open_ping = super::write_sysctl("net.ipv4.ping_group_range", "0 2147483647");
     if open_ping.is_err() {
         // In a user namespace only mapped groups may be named.
-        let _ = namespace_sysctl::write_sysctl("net.ipv4.ping_group_range", "0 0");
+        let _ = super::write_sysctl("net.ipv4.ping_group_range", "0 0");
     }
     let device_context = format!("cannot set up device {DEVICE}");
     let port = if let Some(middle) = middle {
-        lab_device::add_veth(host, spec.mtu, middle)?;
+        super::add_veth(host, spec.mtu, middle)?;
         set_up_device(spec, host).with_context(device_context)?;
-        lab_device::open_packet_port(host, middle, caveats)?
+        super::open_packet_port(host, middle, caveats)?
     } else {
-        let port = lab_device::open_tun()?;
+        let port = super::open_tun()?;
         set_up_device(spec, host).with_context(device_context)?;
         port
     };
@@ -136,10 +135,10 @@ fn set_up_device(spec: &PathSpec, host: LabHost) -> io::Result<()> {
 
 fn set_sysctls(host: &str, spec: &HostSpec, caveats: &mut Vec<String>) -> Result<(), LabError> {
     for (name, value) in &spec.sysctl {
-        match namespace_sysctl::write_sysctl(name, value) {
+        match super::write_sysctl(name, value) {
             Ok(()) => {}
             Err(error) if name == CONGESTION_CONTROL && is_permission_denied(&error) => {
-                let kept = namespace_sysctl::read_sysctl(name).unwrap_or_default();
+                let kept = super::read_sysctl(name).unwrap_or_default();
                 caveats.push(format!(
                     "host {host} keeps congestion control {kept}: {value} is not among \
                      net.ipv4.tcp_allowed_congestion_control of the machine"
@@ -148,8 +147,8 @@ fn set_sysctls(host: &str, spec: &HostSpec, caveats: &mut Vec<String>) -> Result
             }
             Err(error) => return Err(sysctl_error(host, name, value, error)),
         }
-        let read = namespace_sysctl::read_sysctl(name).unwrap_or_default();
-        if read != namespace_sysctl::normalize_spaces(value) {
+        let read = super::read_sysctl(name).unwrap_or_default();
+        if read != super::normalize_spaces(value) {
             caveats.push(format!("host {host}: requested {name} = {value}, got {read}"));
         }
     }
@@ -179,7 +178,7 @@ fn create_mount_namespace(spec: &PathSpec, caveats: &mut Vec<String>) -> Option<
         netns::unshare_namespace(NamespaceKind::Mount).and_then(|()| mount::make_mounts_private());
     match made.and_then(|()| netns::open_own_namespace(NamespaceKind::Mount)) {
         Ok(held) => {
-            host_files::mount_for_host(spec, caveats);
+            super::mount_for_host(spec, caveats);
             Some(held)
         }
         Err(error) => {

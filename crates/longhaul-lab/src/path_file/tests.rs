@@ -244,7 +244,7 @@ fn a_wrong_set_is_refused_as_it_was_typed() {
 
 #[test]
 fn every_shipped_path_loads_and_is_the_path_of_its_record() {
-    use crate::path_limits::{compute_goodput_limit, compute_rtt, find_narrow_link};
+    use crate::path_spec::{compute_goodput_limit, compute_rtt, find_narrow_link};
     let cases = [
         ("la-geneva", 9, 172_000, 6_250_000_000, 6_187_762_779),
         ("sanjose-lulea", 43, 436_600, 4_222_000_000, 4_137_709_849),
@@ -269,7 +269,7 @@ fn every_shipped_path_loads_and_is_the_path_of_its_record() {
 
 #[test]
 fn the_route_to_prague_changes_between_its_second_and_its_last_six_hops() {
-    use crate::path_limits::{compute_rtt, find_narrow_link, resolve_hops_at_begin};
+    use crate::path_spec::{compute_rtt, find_narrow_link, resolve_hops_at_begin};
     let names = |path: &PathSpec| -> Vec<String> {
         let hops = resolve_hops_at_begin(path);
         hops.iter().map(|hop| hop.name.clone()).collect()
@@ -289,7 +289,7 @@ fn the_route_to_prague_changes_between_its_second_and_its_last_six_hops() {
 
 #[test]
 fn the_route_to_lyon_takes_ten_milliseconds_more_through_a_shaper_until_it_is_repaired() {
-    use crate::path_limits::{compute_link_capacity, compute_rtt, resolve_hops_at_begin};
+    use crate::path_spec::{compute_link_capacity, compute_rtt, resolve_hops_at_begin};
     let at = |begin: &str| {
         let path =
             path_catalogue::load_path("slac-in2p3", &[format!("begin_at={begin}")]).expect(begin);
@@ -314,7 +314,7 @@ fn the_route_to_lyon_takes_ten_milliseconds_more_through_a_shaper_until_it_is_re
 
 #[test]
 fn the_link_to_esnet_changes_its_load_first_and_its_capacity_later() {
-    use crate::path_limits::resolve_hops_at_begin;
+    use crate::path_spec::resolve_hops_at_begin;
     let at = |begin: &str| {
         let path =
             path_catalogue::load_path("slac-upgrade", &[format!("begin_at={begin}")]).expect(begin);
@@ -330,7 +330,7 @@ fn the_link_to_esnet_changes_its_load_first_and_its_capacity_later() {
 
 #[test]
 fn a_path_that_begins_later_has_its_earlier_events_behind_it() {
-    use crate::path_limits::resolve_hops_at_begin;
+    use crate::path_spec::resolve_hops_at_begin;
     let rate_of_far = |begin_at: &str| {
         let path = small(&["events.3.at=9 s", &format!("begin_at={begin_at}")]);
         let hops = resolve_hops_at_begin(&path).into_owned();

@@ -8,13 +8,10 @@
 //! The format only grows: new fields are optional, and no field changes its meaning or is removed.
 
 pub mod analysis;
-pub mod asymmetry;
 pub mod available;
 pub mod capture;
 pub mod case;
-pub mod comparison;
 pub mod copy;
-pub mod event;
 pub mod host;
 pub mod imported;
 pub mod load;
@@ -25,14 +22,17 @@ pub mod predict;
 pub mod quantity;
 pub mod report_kind;
 pub mod scan;
-pub mod series;
-pub mod site;
 
 pub use report_kind::{
     AnyReport, AvailableReport, CopyReport, HostReport, ImportedReport, ListColumns, LoadReport,
     PathReport, PredictionReport, ReportContent, ReportKind, ScanReport, ThroughputReport,
 };
 
+use crate::serde_name;
+use analysis::Limiter;
+use path::NarrowLink;
+use quantity::PathQuantity;
+use scan::{HistogramBin, TopTenth, TransferSetting};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -213,4 +213,336 @@ impl ReportCaveat {
     pub fn new(code: &str, text: impl Into<String>) -> Self {
         ReportCaveat { code: code.to_owned(), text: text.into() }
     }
+}
+
+/// Two hosts by their names in the watch file, in the direction of the payload.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Pair))]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HostPair {
+    /// The sender.
+    pub from: String,
+    /// The receiver.
+    pub to: String,
+}
+
+/// One value of one run.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Point))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SeriesPoint {
+    /// Start of the run, since 1970-01-01T00:00:00Z.
+    pub at_us: i64,
+    /// In the unit of the quantity.
+    pub value: f64,
+}
+
+/// All points of a time span, summarized.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Bucket))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SeriesBucket {
+    /// Start of the span.
+    pub at_us: i64,
+    pub duration_us: u64,
+    /// Runs that gave a value.
+    pub samples: u32,
+    pub min: f64,
+    pub median: f64,
+    pub max: f64,
+}
+
+/// Points, or buckets if there are more points than requested.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Series))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QuantitySeries {
+    pub pair: HostPair,
+    pub quantity: PathQuantity,
+    pub points: Vec<SeriesPoint>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<SeriesBucket>,
+}
+
+/// The summary of an archive.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SiteReport {
+    pub schema: String,
+    /// `site`.
+    pub kind: String,
+    pub longhaul: String,
+    /// Period of the runs considered; absent: there are none.
+    pub period: Option<TimePeriod>,
+    /// Sorted by name.
+    pub paths: Vec<SitePath>,
+    pub caveats: Vec<ReportCaveat>,
+}
+
+/// One direction of one path.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SitePath {
+    pub pair: HostPair,
+    /// Runs of any kind.
+    pub run_count: u32,
+    /// Start of the latest run.
+    pub last_at_us: i64,
+    /// Bulk runs with a goodput, probes of scans included.
+    pub bulk_run_count: u32,
+    /// 90th percentile of the goodput of the bulk runs; absent with fewer than ten of them.
+    pub top_tenth: Option<TopTenth>,
+    pub greatest_bps: Option<u64>,
+    pub median_bps: Option<u64>,
+    pub best: Option<BestSetting>,
+    /// The limiter of most bulk runs.
+    pub limited_by: Option<Limiter>,
+    /// Minimum of all RTTs, and median of the minimum of each run.
+    pub rtt_min_us: Option<u64>,
+    pub rtt_median_us: Option<u64>,
+    /// The latest estimate of each.
+    pub capacity_bps: Option<SeriesPoint>,
+    pub available_bps: Option<SeriesPoint>,
+    /// From the latest measurement under load.
+    pub narrow_link: Option<NarrowLink>,
+}
+
+/// The best setting on a path.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BestSetting {
+    pub setting: TransferSetting,
+    pub goodput_bps: u64,
+    /// The number of runs with this setting.
+    pub repeats: u32,
+    /// The scan that recommends it; absent: the setting with the best median among plain runs.
+    pub scan_id: Option<String>,
+}
+
+/// The state of an event.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = State))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventState {
+    /// The last values are outside the usual range, but too few for certainty.
+    Suspected,
+    /// The level has changed.
+    Confirmed,
+    /// A suspicion that was not confirmed.
+    Withdrawn,
+    /// A later event brought the level back.
+    Recovered,
+}
+
+impl EventState {
+    /// Returns the word used in JSON and in the archive.
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
+    }
+}
+
+/// Values between two changes.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Level))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct QuantityLevel {
+    /// Median, in the unit of the quantity.
+    pub median: f64,
+    /// Median absolute deviation from the median, in the same unit.
+    pub deviation: f64,
+    pub samples: u32,
+}
+
+/// One change. Its id is stable when later values shift its time a little.
+#[skip_serializing_none]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Event))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangeEvent {
+    pub id: String,
+    pub pair: HostPair,
+    pub quantity: PathQuantity,
+    pub state: EventState,
+    /// The change lies between the last value before it and the first one after it.
+    #[cfg_attr(feature = "schema", schema(min_items = 2, max_items = 2))]
+    pub between_us: [i64; 2],
+    pub before: QuantityLevel,
+    pub after: QuantityLevel,
+    /// `after` / `before`; absent if `before` is zero.
+    pub change_ratio: Option<f64>,
+    /// Strength of the evidence; the threshold is 1.
+    pub score: f64,
+    /// Autocorrelation of the values, which weakens the evidence.
+    pub autocorrelation: f64,
+    /// Time of the agent's first announcement.
+    pub announced_at_us: i64,
+    /// The event that brought the level back.
+    pub recovered_by: Option<String>,
+    /// Causes, the most likely first; empty: no cause was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<ReportFinding>,
+    /// Sentences about what did not change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unchanged: Vec<String>,
+    /// Other paths that changed at the same time, and what they share.
+    pub scope: Option<String>,
+    /// Run ids of follow-up measurements.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follow_ups: Vec<String>,
+}
+
+/// Report on the two directions of paths.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AsymmetryReport {
+    pub schema: String,
+    /// `asymmetry`.
+    pub kind: String,
+    pub longhaul: String,
+    /// Runs of the two directions that started farther apart are not matched.
+    pub most_apart_us: u64,
+    pub paths: Vec<PathAsymmetry>,
+    pub caveats: Vec<ReportCaveat>,
+}
+
+/// The direction that carries more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AsymmetryVerdict {
+    ForwardFaster,
+    ReverseFaster,
+    /// The difference may be due to chance.
+    NoneSeen,
+    /// Too few matched runs.
+    CannotTell,
+}
+
+impl AsymmetryVerdict {
+    /// Returns the word used in JSON.
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
+    }
+}
+
+/// The two directions of one path.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathAsymmetry {
+    /// The pair in the forward direction.
+    pub pair: HostPair,
+    pub period: Option<TimePeriod>,
+    /// In time order.
+    pub matched: Vec<MatchedRuns>,
+    /// Forward and reverse runs without a partner.
+    pub unmatched_run_counts: [u32; 2],
+    /// Median of forward / reverse over the matched runs; absent: no run matched.
+    pub median_ratio: Option<f64>,
+    /// 95 % confidence interval; absent with fewer than six matched runs.
+    pub median_interval_ratio: Option<[f64; 2]>,
+    /// Sign test: the probability of a result this one-sided if the directions were equal.
+    pub p_value: Option<f64>,
+    pub verdict: AsymmetryVerdict,
+    /// Matched runs by their (forward - reverse) / (forward + reverse).
+    pub histogram: Vec<HistogramBin>,
+    /// Causes, the most likely first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<ReportFinding>,
+}
+
+/// A forward run and a reverse run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MatchedRuns {
+    /// Start of the forward run.
+    pub at_us: i64,
+    /// Start of the reverse run minus start of the forward run.
+    pub apart_us: i64,
+    pub forward_bps: u64,
+    pub reverse_bps: u64,
+    /// Forward / reverse.
+    pub forward_by_reverse_ratio: f64,
+    /// (forward - reverse) / (forward + reverse).
+    pub asymmetry_ratio: f64,
+}
+
+/// The conclusion about a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeVerdict {
+    /// The second sample is lower; chance alone would rarely cause this.
+    Fell,
+    /// The second sample is higher; chance alone would rarely cause this.
+    Rose,
+    /// The difference may be due to chance; the interval bounds the change that may be hidden.
+    NoChangeSeen,
+    /// Too few values for a conclusion, however far apart they are.
+    CannotTell,
+    /// One of the samples has no value.
+    NotMeasured,
+}
+
+impl ChangeVerdict {
+    /// Returns the word used in JSON.
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
+    }
+}
+
+/// One quantity of one pair, before and after.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QuantityChange {
+    pub pair: HostPair,
+    pub quantity: PathQuantity,
+    /// Absent: no value.
+    pub before: Option<QuantityLevel>,
+    pub after: Option<QuantityLevel>,
+    /// Later / earlier: the median ratio of all pairs of values. Only for rates and RTTs.
+    pub change_ratio: Option<f64>,
+    /// 95 % confidence interval; absent: too few values to bound it.
+    pub change_interval_ratio: Option<[f64; 2]>,
+    /// Later - earlier, in the unit of the quantity: the median difference of all pairs of values.
+    /// Only for shares and counts, which may be zero.
+    pub difference: Option<f64>,
+    pub difference_interval: Option<[f64; 2]>,
+    /// Probability of a difference this large between equal samples, for this test alone.
+    pub p_value: Option<f64>,
+    /// The p-value adjusted by Holm for all tests of one table; the verdict depends on it.
+    pub p_adjusted: Option<f64>,
+    /// `rank_sum_exact` or `rank_sum_normal`; absent: no test was possible.
+    pub method: Option<String>,
+    /// Autocorrelation of the values, if it weakened the evidence.
+    pub correlation: Option<f64>,
+    pub verdict: ChangeVerdict,
+}
+
+/// A time span since 1970-01-01T00:00:00Z, including its start and excluding its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimePeriod {
+    pub begin_us: i64,
+    pub end_us: i64,
+}
+
+impl TimePeriod {
+    pub fn contains(self, at_us: i64) -> bool {
+        (self.begin_us..self.end_us).contains(&at_us)
+    }
+}
+
+/// One side of a comparison.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComparisonSide {
+    /// As the user specified it.
+    pub asked: String,
+    /// In time order.
+    pub run_ids: Vec<String>,
+    /// From the start of the first run to just after the start of the last one.
+    pub period: Option<TimePeriod>,
+}
+
+/// The output of `longhaul report compare A B --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComparisonReport {
+    pub schema: String,
+    /// `comparison`.
+    pub kind: String,
+    pub longhaul: String,
+    pub a: ComparisonSide,
+    pub b: ComparisonSide,
+    /// Throughput first.
+    pub changes: Vec<QuantityChange>,
+    pub caveats: Vec<ReportCaveat>,
 }

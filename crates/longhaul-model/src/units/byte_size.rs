@@ -1,6 +1,6 @@
 //! Sizes of memory and payload.
 
-use super::unit_number::{self, ParseUnitError};
+use super::ParseUnitError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,7 +22,7 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
         let parse = || {
-            let (value, unit) = unit_number::split_unit(text)?;
+            let (value, unit) = super::split_unit(text)?;
             let factor = match unit.to_ascii_lowercase().as_str() {
                 "" | "b" => 1.0,
                 "k" | "ki" | "kib" => 1024.0,
@@ -35,7 +35,7 @@ impl FromStr for Bytes {
                 "tb" => 1e12,
                 _ => return None,
             };
-            unit_number::scale_to_u64(value, factor)
+            super::scale_to_u64(value, factor)
         };
         parse()
             .map(Bytes)
@@ -50,7 +50,7 @@ impl fmt::Display for Bytes {
         let text = STEPS.iter().find(|(size, _)| self.0 >= *size).map_or_else(
             || format!("{} B", self.0),
             |(size, name)| {
-                format!("{} {name}", unit_number::format_significant(self.0 as f64 / *size as f64))
+                format!("{} {name}", super::format_significant(self.0 as f64 / *size as f64))
             },
         );
         f.pad(&text)

@@ -1,6 +1,6 @@
 //! Rates, in bit/s.
 
-use super::unit_number::{self, ParseUnitError};
+use super::ParseUnitError;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
         let parse = || {
-            let (value, unit) = unit_number::split_unit(text)?;
+            let (value, unit) = super::split_unit(text)?;
             let lower = unit.to_ascii_lowercase();
             // `MB/s` is bytes; `Mb/s`, `Mbps`, `Mbit/s` and a bare `M` are bits.
             let bytes = unit.ends_with("B/s") || unit.ends_with("Bps");
@@ -65,7 +65,7 @@ impl FromStr for Rate {
                 "t" => 1e12,
                 _ => return None,
             };
-            unit_number::scale_to_u64(value, if bytes { factor * 8.0 } else { factor })
+            super::scale_to_u64(value, if bytes { factor * 8.0 } else { factor })
         };
         parse()
             .map(Rate)
@@ -80,7 +80,7 @@ impl fmt::Display for Rate {
         let value = self.0 as f64;
         let text = STEPS.iter().find(|(size, _)| value >= *size).map_or_else(
             || format!("{} bit/s", self.0),
-            |(size, name)| format!("{} {name}", unit_number::format_significant(value / size)),
+            |(size, name)| format!("{} {name}", super::format_significant(value / size)),
         );
         f.pad(&text)
     }

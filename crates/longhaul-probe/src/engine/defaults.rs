@@ -6,7 +6,7 @@
 //! Wrong when: the L2 cache is very large or very small. The values were measured on a 2-core
 //! machine with 1 MiB of L2 per core.
 
-use super::{DataSocket, EndSpec, TransferRole, pace};
+use super::{DataSocket, EndSpec, TransferRole};
 use longhaul_model::report::v1::plan::{CoreAffinity, ReceiveMode, StopCondition};
 use longhaul_model::units::Rate;
 use std::time::Duration;
@@ -111,7 +111,7 @@ fn choose_read_bytes(spec: &EndSpec, rate: Option<Rate>) -> usize {
 fn choose_call_bytes(asked: Option<u64>, rate: Option<Rate>, chosen: usize) -> usize {
     match (asked, rate) {
         (Some(bytes), _) => bytes.clamp(1, MAX_CALL_BYTES) as usize,
-        (None, Some(rate)) => pace::paced_call_bytes(rate, 1460, chosen),
+        (None, Some(rate)) => super::paced_call_bytes(rate, 1460, chosen),
         (None, None) => chosen,
     }
 }

@@ -6,8 +6,7 @@ use longhaul_model::report::v1::observation::{
     CoreUsage, EndObservation, HostFacts, HostInterface,
 };
 use longhaul_sys::cycle_counter::CycleCounter;
-use longhaul_sys::host::protocol_counters::{self, KernelCounters};
-use longhaul_sys::host::{self, ethtool, network_interface, sysctl_values};
+use longhaul_sys::host::{self, KernelCounters, ethtool, network_interface};
 use longhaul_sys::thread_times::{self, ProcessTimes};
 use std::collections::BTreeMap;
 
@@ -40,7 +39,7 @@ impl CounterBaseline {
     pub fn take(interface_name: Option<&str>) -> CounterBaseline {
         CounterBaseline {
             process: thread_times::process_times().ok(),
-            protocol: protocol_counters::read_protocol_counters().unwrap_or_default(),
+            protocol: host::read_protocol_counters().unwrap_or_default(),
             interface: read_interface_counters(interface_name),
         }
     }
@@ -75,8 +74,8 @@ pub(super) fn describe_end(
         cpu_system_us: spent(|times| times.system),
         cycles: shared.cycles.as_ref().and_then(|count| CycleCounter::read(count).ok()),
         cores,
-        protocol: protocol_counters::counter_growth(&baseline.protocol, &now.protocol),
-        interface: protocol_counters::counter_growth(&baseline.interface, &now.interface),
+        protocol: host::counter_growth(&baseline.protocol, &now.protocol),
+        interface: host::counter_growth(&baseline.interface, &now.interface),
         capture: None,
         program: None,
     }
@@ -86,18 +85,18 @@ pub(super) fn describe_end(
 pub(crate) fn read_host_facts(interface_name: Option<&str>) -> HostFacts {
     let sysctl: BTreeMap<String, String> = SETTINGS
         .iter()
-        .filter_map(|&name| Some((name.to_owned(), sysctl_values::read_setting(name)?)))
+        .filter_map(|&name| Some((name.to_owned(), host::read_setting(name)?)))
         .collect();
     HostFacts {
         name: host::read_host_name(),
         kernel: host::read_kernel_version(),
         cores: std::thread::available_parallelism().map_or(0, |count| count.get() as u32),
-        tcp_rmem_bytes: sysctl_values::read_triple("net.ipv4.tcp_rmem"),
-        tcp_wmem_bytes: sysctl_values::read_triple("net.ipv4.tcp_wmem"),
-        rmem_max_bytes: sysctl_values::read_number("net.core.rmem_max"),
-        wmem_max_bytes: sysctl_values::read_number("net.core.wmem_max"),
-        tcp_mem_bytes: sysctl_values::tcp_memory_bytes(),
-        congestion_control: sysctl_values::read_setting("net.ipv4.tcp_congestion_control"),
+        tcp_rmem_bytes: host::read_triple("net.ipv4.tcp_rmem"),
+        tcp_wmem_bytes: host::read_triple("net.ipv4.tcp_wmem"),
+        rmem_max_bytes: host::read_number("net.core.rmem_max"),
+        wmem_max_bytes: host::read_number("net.core.wmem_max"),
+        tcp_mem_bytes: host::tcp_memory_bytes(),
+        congestion_control: host::read_setting("net.ipv4.tcp_congestion_control"),
         sysctl,
         interface: interface_name.map(|name| HostInterface {
             name: name.to_owned(),

@@ -1,10 +1,10 @@
 //! The results of one end after its run.
 
+use super::SampleSeries;
+use super::StreamOutcome;
 use super::end_host::{self, CounterBaseline};
 use super::end_run::{EngineShared, StreamState};
-use super::sample_series::SampleSeries;
 use super::sockets::DataSocket;
-use super::stream_thread::StreamOutcome;
 use super::{EngineResult, TransferRole};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{CoreUsage, SocketBuffer, StreamEnd, StreamSample};

@@ -1,16 +1,16 @@
 //! One end of a run: its threads, from the start to the last reading.
 
+use super::EngineContext;
+use super::SampleRequest;
+use super::SampleSeries;
+use super::StopRule;
+use super::StreamOutcome;
 use super::defaults::EngineDefaults;
 use super::end_host::{self, CounterBaseline};
-use super::engine_error::EngineContext;
-use super::sample_request::SampleRequest;
-use super::sample_series::SampleSeries;
 use super::sockets::{DataSocket, StreamAddresses};
-use super::stop_rule::StopRule;
 use super::stream_counters::{RunClock, StreamCounters};
-use super::stream_thread::{self, StreamOutcome};
 use super::{DatagramFormat, EndSpec, EngineError, EngineProgress, EngineResult, TransferRole};
-use super::{end_result, payload_pattern, sampler, scavenger, tcp_receiver, tcp_sender};
+use super::{end_result, sampler, scavenger, tcp_receiver, tcp_sender};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::observation::{CoreUsage, TcpReading};
 use longhaul_sys::cycle_counter::CycleCounter;
@@ -163,7 +163,7 @@ impl EndRun {
         let running = sockets.len();
         let regions = choice.payload_regions(spec.plan.zero_copy, role, &sockets);
         let payloads = (0..regions)
-            .map(|_| payload_pattern::new_payload_region(choice.payload_bytes, spec.plan.zero_copy))
+            .map(|_| super::new_payload_region(choice.payload_bytes, spec.plan.zero_copy))
             .collect::<Result<_, _>>()
             .map_err(|source| EngineError::new("allocate the payload", source))?;
         let streams = sockets.into_iter().map(|socket| StreamState {
@@ -193,7 +193,7 @@ impl EndRun {
     fn spawn(shared: Arc<EngineShared>) -> Result<EndRun, EngineError> {
         let stream = |index| {
             let name = format!("stream-{index}");
-            spawn_thread(&shared, name, move |own| stream_thread::run(own, index))
+            spawn_thread(&shared, name, move |own| super::run(own, index))
         };
         let streams = (0..shared.streams.len()).map(stream).collect::<Result<_, _>>()?;
         let sampler = spawn_thread(&shared, "sampler".to_owned(), |own| {

@@ -3,11 +3,11 @@
 //! The sampler has its own thread. It reads the time together with the values, so that late samples
 //! carry their true time.
 
+use super::SampleSeries;
 use super::end_run::{EngineShared, StreamState};
-use super::sample_request::{self, read_stream};
-use super::sample_series::SampleSeries;
+use super::read_stream;
 use longhaul_model::report::v1::observation::{CoreUsage, StreamSample};
-use longhaul_sys::host::core_times::{self, CoreTimes};
+use longhaul_sys::host::{self, CoreTimes};
 use std::time::{Duration, Instant};
 
 /// `/proc/stat` counts in 10 ms ticks: shorter spans say nothing about a core's load.
@@ -36,7 +36,7 @@ pub(super) fn run(shared: &EngineShared) -> (SampleSeries, Vec<CoreUsage>) {
 /// Requests a reading of every stream shortly before `due`.
 fn request_readings(shared: &EngineShared, due: Instant, spacing: Duration) {
     let left = due.saturating_duration_since(Instant::now());
-    let left = left.saturating_sub(sample_request::SAMPLE_LEAD.min(spacing / 4));
+    let left = left.saturating_sub(super::SAMPLE_LEAD.min(spacing / 4));
     let at_ns = shared.clock().now_ns() + left.as_nanos() as u64;
     shared.streams.iter().for_each(|it| it.sample_request.request(at_ns));
 }
@@ -68,7 +68,7 @@ struct CoreLoad {
 
 impl CoreLoad {
     fn begin() -> CoreLoad {
-        let last = core_times::read_core_times().unwrap_or_default();
+        let last = host::read_core_times().unwrap_or_default();
         let core = |times: &CoreTimes| CoreUsage { index: times.index, ..CoreUsage::default() };
         CoreLoad { read_at: Instant::now(), usage: last.iter().map(core).collect(), last }
     }
@@ -79,7 +79,7 @@ impl CoreLoad {
         if elapsed < spacing {
             return;
         }
-        let now = core_times::read_core_times().unwrap_or_default();
+        let now = host::read_core_times().unwrap_or_default();
         self.read_at = Instant::now();
         let micros = |new: Duration, old: Duration| new.saturating_sub(old).as_micros() as u64;
         for ((new, old), usage) in now.iter().zip(&self.last).zip(&mut self.usage) {

@@ -10,11 +10,11 @@
 //! requested value is the effective one. With iperf3's wire protocol it behaves as in iperf3: the
 //! kernel opens the window up to the whole buffer, at most twice the requested size.
 
-use super::engine_error::EngineContext;
+use super::EngineContext;
 use super::{EngineError, TransferRole};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::units::Rate;
-use longhaul_sys::host::sysctl_values;
+use longhaul_sys::host;
 use longhaul_sys::sockopt;
 use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
@@ -217,7 +217,7 @@ fn choose_congestion_control(
             io::ErrorKind::PermissionDenied => "net.ipv4.tcp_allowed_congestion_control",
             _ => "net.ipv4.tcp_available_congestion_control",
         };
-        let have = sysctl_values::read_setting(setting).unwrap_or_default();
+        let have = host::read_setting(setting).unwrap_or_default();
         error.with_hint(format!("{setting} at the sender: {have}"))
     })
 }

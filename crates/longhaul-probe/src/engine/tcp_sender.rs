@@ -3,11 +3,10 @@
 //! The zero-copy sender fills a pipe with references (vmsplice) and moves them to the socket
 //! (splice). Without a pipe, plain writes are used, with a caveat.
 
+use super::RatePacer;
 use super::StreamEnding;
 use super::defaults::EngineDefaults;
 use super::end_run::{EngineShared, StreamState};
-use super::pace::RatePacer;
-use super::sample_request;
 use super::stream_counters::CounterWriter;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_sys::memory_region::{GatherVector, MemoryRegion};
@@ -174,7 +173,7 @@ impl<'a> TcpSender<'a> {
                 Err(error) => return Err(error),
             }
             let now_ns = self.meter.now_ns();
-            sample_request::sample_if_due(self.shared, self.stream, now_ns);
+            super::sample_if_due(self.shared, self.stream, now_ns);
             if now_ns >= until.at_ns || self.shared.stop.is_stopped() {
                 break;
             }

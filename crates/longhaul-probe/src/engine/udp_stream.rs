@@ -3,12 +3,12 @@
 //! Below about 100 Mbit/s, every datagram is sent at its own time. Above, one call sends as many as
 //! are due in 200 us (UDP segmentation offload).
 
+use super::RatePacer;
 use super::datagram_tracker::{DatagramFormat, DatagramHeader, DatagramTracker};
 use super::end_run::EngineShared;
-use super::pace::RatePacer;
-use super::read_batching::{BatchPacer, BatchedRead};
+use super::sockets;
 use super::stream_counters::CounterWriter;
-use super::{payload_pattern, sockets};
+use super::tcp_receiver::{BatchPacer, BatchedRead};
 use longhaul_model::report::v1::observation::UdpCounts;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport};
 use longhaul_model::units::Rate;
@@ -90,7 +90,7 @@ impl<'a> DatagramSender<'a> {
             batch = 1;
         }
         let mut buffer = vec![0; batch * datagram_bytes];
-        payload_pattern::fill_payload(&mut buffer);
+        super::fill_payload(&mut buffer);
         let meter = CounterWriter::new(&shared.streams[index].counters, shared.clock());
         DatagramSender {
             shared,

@@ -1,9 +1,9 @@
 //! The settings that longhaul writes: each one is read and written as text, in one call.
 
-use super::host_error::HostError;
-use super::machine_readings::format_governors;
-use super::readings_builder::error_text;
-use longhaul_sys::host::{cpu_config, ethtool, network_interface, sysctl_values};
+use super::HostError;
+use super::error_text;
+use super::format_governors;
+use longhaul_sys::host::{self, ethtool, network_interface};
 use longhaul_sys::netlink::{self, NetlinkSocket};
 use std::io;
 
@@ -71,7 +71,7 @@ impl HostSetting {
     pub fn read(&self) -> io::Result<String> {
         let name = self.interface();
         match self.kind {
-            SettingKind::Sysctl => sysctl_values::read_setting_exact(&self.name),
+            SettingKind::Sysctl => host::read_setting_exact(&self.name),
             SettingKind::Mtu => network_interface::mtu_bytes(name)
                 .map(|mtu| mtu.to_string())
                 .ok_or_else(|| io::ErrorKind::NotFound.into()),
@@ -80,7 +80,7 @@ impl HostSetting {
             }
             SettingKind::RxRing => ethtool::RX_RING.query(name),
             SettingKind::TxRing => ethtool::TX_RING.query(name),
-            SettingKind::Governor => cpu_config::read_governors().map(|all| format_governors(&all)),
+            SettingKind::Governor => host::read_governors().map(|all| format_governors(&all)),
         }
     }
 
@@ -92,7 +92,7 @@ impl HostSetting {
         let name = self.interface();
         let number = || value.trim().parse().map_err(|_| io::ErrorKind::InvalidInput);
         match self.kind {
-            SettingKind::Sysctl => sysctl_values::write_setting(&self.name, value),
+            SettingKind::Sysctl => host::write_setting(&self.name, value),
             SettingKind::Mtu => network_interface::set_mtu(name, number()?),
             SettingKind::Queue => {
                 NetlinkSocket::open()?.set_queue_packets(netlink::interface_index(name)?, number()?)
@@ -132,13 +132,13 @@ impl HostSetting {
 
     /// Returns whether not even root can write the file.
     fn is_read_only(&self) -> bool {
-        self.kind == SettingKind::Sysctl && sysctl_values::is_writable(&self.name) == Some(false)
+        self.kind == SettingKind::Sysctl && host::is_writable(&self.name) == Some(false)
     }
 }
 
 /// Writes one governor for all cores, or one for each in their order.
 fn write_governors(value: &str) -> io::Result<()> {
-    let cores: Vec<u32> = cpu_config::read_governors()?.into_iter().map(|(core, _)| core).collect();
+    let cores: Vec<u32> = host::read_governors()?.into_iter().map(|(core, _)| core).collect();
     let words: Vec<&str> = value.split_ascii_whitespace().collect();
     let of_core: Vec<&str> = match words.as_slice() {
         [one] => vec![one; cores.len()],
@@ -148,7 +148,7 @@ fn write_governors(value: &str) -> io::Result<()> {
     cores
         .into_iter()
         .zip(of_core)
-        .try_for_each(|(core, governor)| cpu_config::set_governor(core, governor))
+        .try_for_each(|(core, governor)| host::set_governor(core, governor))
 }
 
 /// Compares two values as the kernel does, which accepts blanks and prints tabs.

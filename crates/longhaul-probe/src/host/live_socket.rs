@@ -3,10 +3,10 @@
 //! Wrong when: a limit belongs to the path's interface and not to the socket (a pacing queueing
 //! discipline), which loopback does not have.
 
-use super::readings_builder::error_text;
+use super::error_text;
 use longhaul_model::report::v1::host::EffectiveSetting;
 use longhaul_model::units::Rate;
-use longhaul_sys::host::sysctl_values;
+use longhaul_sys::host;
 use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use longhaul_sys::{sockopt, tcp_info};
@@ -136,8 +136,7 @@ fn test_window_scale(pair: &LoopbackPair, wanted_bytes: u64) -> EffectiveSetting
 }
 
 fn test_congestion_controls(pair: &LoopbackPair) -> Vec<EffectiveSetting> {
-    let all = sysctl_values::read_setting("net.ipv4.tcp_available_congestion_control")
-        .unwrap_or_default();
+    let all = host::read_setting("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
     all.split_ascii_whitespace()
         .take(MAX_CONTROLS)
         .map(|name| test_congestion_control(pair, name))
@@ -192,7 +191,7 @@ mod tests {
             let entry = entry(&small, what);
             assert!(entry.granted && number(entry) >= 64 << 10, "{entry:?}");
         }
-        let ceiling = sysctl_values::read_number("net.core.rmem_max").expect("rmem_max");
+        let ceiling = host::read_number("net.core.rmem_max").expect("rmem_max");
         let large = test_settings(&pair, ceiling + 4096);
         let receive = entry(&large, "receive_buffer");
         assert!(!receive.granted, "{receive:?}");
@@ -203,8 +202,7 @@ mod tests {
     fn the_congestion_control_in_force_can_be_asked_for() {
         let pair = LoopbackPair::connect(|_| Ok(())).expect("loopback");
         let entries = test_settings(&pair, 4096);
-        let default =
-            sysctl_values::read_setting("net.ipv4.tcp_congestion_control").expect("default");
+        let default = host::read_setting("net.ipv4.tcp_congestion_control").expect("default");
         let found = entries.iter().any(|entry| {
             entry.what == "congestion_control" && entry.asked == default && entry.granted
         });

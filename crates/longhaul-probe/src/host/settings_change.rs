@@ -1,6 +1,6 @@
 //! Writes and reverts settings.
 
-use super::host_error::HostError;
+use super::HostError;
 use super::host_settings::{HostSetting, is_same_value};
 use super::settings_journal::{self, LockedJournal};
 use longhaul_model::report::v1::host::{ChangeJournal, SettingChange};

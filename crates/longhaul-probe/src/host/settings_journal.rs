@@ -2,7 +2,7 @@
 //!
 //! The file is replaced atomically and synced; its folder is locked during use.
 
-use super::host_error::HostError;
+use super::HostError;
 use longhaul_model::report::v1::host::{ChangeJournal, SettingChange};
 use longhaul_sys::{host, netns};
 use std::fs::{self, File, TryLockError};

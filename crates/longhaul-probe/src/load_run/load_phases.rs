@@ -4,7 +4,7 @@
 //! its first payload arrives. After the last payload, the ends exchange their counts, which is idle
 //! time again.
 
-use super::{LoadRunProgress, PhaseRun, SharedProbes, bulk_plan, load_flow};
+use super::{LoadRunProgress, PhaseRun, SharedProbes};
 use crate::probe_error::describe_error_chain;
 use crate::throughput::{BackgroundRun, PayloadProgress, TargetHost};
 use longhaul_model::report::v1::load::{LoadPhase, LoadPlan, LoadStep};
@@ -84,9 +84,9 @@ impl PhaseRunner<'_> {
 
     fn step(&mut self, number: u32, step: &LoadStep) {
         let began_us = self.now_us();
-        let other = (step.competitor || step.baseline)
-            .then(|| (true, bulk_plan::competitor_plan(self.plan)));
-        let load = (!step.baseline).then(|| (false, bulk_plan::load_plan(self.plan, step)));
+        let other =
+            (step.competitor || step.baseline).then(|| (true, super::competitor_plan(self.plan)));
+        let load = (!step.baseline).then(|| (false, super::load_plan(self.plan, step)));
         let (mut runs, mut errors) = (Vec::new(), Vec::new());
         for (competitor, plan) in other.into_iter().chain(load) {
             match BackgroundRun::start(self.target, plan) {
@@ -120,7 +120,7 @@ impl PhaseRunner<'_> {
             let plan = run.plan.clone();
             match run.finish() {
                 Ok(outcome) => {
-                    let (flow, span) = load_flow::convert_flow(&outcome, self.began);
+                    let (flow, span) = super::convert_flow(&outcome, self.began);
                     spans.extend(span);
                     *(if competitor { &mut own.competitor } else { &mut own.load }) = Some(flow);
                     self.runs.push(PhaseRun { phase: place, competitor, plan, outcome });

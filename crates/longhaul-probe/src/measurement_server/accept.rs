@@ -3,11 +3,11 @@
 //! `0x16` begins a TLS handshake: control. `LHD1` begins the preamble of a data stream. Others are
 //! offered to the handlers.
 
-use super::pending_connections::PendingSlot;
+use super::PendingSlot;
 use super::serve_event::ServeEvent;
 use super::server_hooks::ServerHooks;
 use super::stream_registry::StreamClaim;
-use super::{ListeningPort, STOP_POLL_INTERVAL, ServerContext, udp_hello};
+use super::{ListeningPort, STOP_POLL_INTERVAL, ServerContext};
 use crate::secure::{ControlChannel, TlsHandshake, boot_proof};
 use crate::session::{GREETING_TIMEOUT, Session, SessionSetup};
 use crate::session_driver::SessionDriver;
@@ -57,7 +57,7 @@ pub(super) fn accept_connections<'scope>(
                     accept_connection(service, port, scope);
                 }
                 if hello {
-                    udp_hello::receive_hello(service, port);
+                    super::receive_hello(service, port);
                 }
             }
             Err(error) => {

@@ -1,7 +1,7 @@
 //! The server side of a probe session: its flow, its thread, and their messages.
 
 use super::RequestHandler;
-use super::session_slots::SessionSlot;
+use super::SessionSlot;
 use super::stream_registry::{SessionEntry, StreamClaim};
 use crate::probing::{ProbeServer, ReverseSurveyor};
 use crate::session::SessionInput;
@@ -38,7 +38,7 @@ impl ServerProbeSession<'_> {
                     if let Some(dscp) = self.bounds.dscp {
                         sockopt::set_dscp(&socket, dscp, from)?;
                     }
-                    super::udp_hello::acknowledge_hello(&socket, &preamble);
+                    super::acknowledge_hello(&socket, &preamble);
                     self.start(Some((socket, preamble)))
                 }),
                 StreamClaim::Connection(..) => {

@@ -1,13 +1,13 @@
 //! The server's tasks outside the protocol: capacity, data streams from the listener, engines,
 //! results.
 
-use super::pending_connections::PendingSlot;
+use super::PendingSlot;
+use super::SessionSlot;
 use super::probe_session::ServerProbeSession;
 use super::serve_event::ServeEvent;
-use super::session_slots::SessionSlot;
 use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
-use super::udp_hello::{acknowledge_hello, answer_repeated_hellos, open_flow};
 use super::{RequestHandler, ServerContext, SessionPeer};
+use super::{acknowledge_hello, answer_repeated_hellos, open_flow};
 use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
 use crate::probing::ReverseSurveyor;

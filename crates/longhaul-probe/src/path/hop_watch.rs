@@ -6,7 +6,7 @@
 //! Source: hop round trips against own load, after BFind (Akella, Seshan, Shaikh, 2003) with far
 //! fewer probes. Bounds: twice the idle phase, the load with its setup, and [`MAX_OVERTIME`].
 
-use super::path_measurement::missing_reasons;
+use super::path_measurement;
 use super::route_trace::{HopEcho, HopProber, TraceRequest};
 use crate::probe_error::ProbeError;
 use crate::probing::{EchoSeriesPlan, ProbeClient};
@@ -77,7 +77,7 @@ pub(super) fn watch_hops(
         return Err("no hop of the route answers".to_owned());
     }
     let prober = HopProber::new(&asked.trace)
-        .map_err(|error| missing_reasons::describe_path_error(&error))?;
+        .map_err(|error| path_measurement::describe_path_error(&error))?;
     // Without longhaul on the target there is no load to watch.
     let far = ProbeClient::connect(asked.target).map_err(|error| describe_load_error(&error))?;
     let epoch = Instant::now();
@@ -107,8 +107,8 @@ pub(super) fn watch_hops(
 
 fn describe_load_error(error: &ProbeError) -> String {
     match error {
-        ProbeError::Connect { .. } => missing_reasons::describe_missing_server("load", error),
-        _ => missing_reasons::describe_server_error(error),
+        ProbeError::Connect { .. } => path_measurement::describe_missing_server("load", error),
+        _ => path_measurement::describe_server_error(error),
     }
 }
 
@@ -236,7 +236,7 @@ impl RunningHopWatch<'_> {
     /// Sends the probe that is due, or polls for answers until then.
     fn send_or_poll(&mut self, stop: &AtomicBool) -> Result<(), String> {
         if stop.load(Ordering::Relaxed) {
-            return Err(missing_reasons::STOPPED.to_owned());
+            return Err(path_measurement::STOPPED.to_owned());
         }
         let now = self.epoch.elapsed();
         let due = self.due.iter().min().copied().unwrap_or(now + POLL_INTERVAL);
@@ -254,7 +254,7 @@ impl RunningHopWatch<'_> {
                 }
                 Ok(())
             }
-            Err(error) => Err(missing_reasons::describe_path_error(&error)),
+            Err(error) => Err(path_measurement::describe_path_error(&error)),
         }
     }
 
@@ -269,7 +269,7 @@ impl RunningHopWatch<'_> {
             Err(error) => {
                 self.failures += 1;
                 if self.failures >= MAX_SEND_FAILURES {
-                    return Err(missing_reasons::describe_path_error(&error));
+                    return Err(path_measurement::describe_path_error(&error));
                 }
             }
         }

@@ -9,7 +9,7 @@
 //! With raw packets, several flows can be sent, but only packets of the minimum size.
 
 use super::probe_packet::{ProbeFlow, probe_key};
-use super::probe_reply::{ProbeReply, ReplySource, reply_matching};
+use super::probe_reply::{self, ProbeReply, ReplySource};
 use super::probe_target::ProbeTarget;
 use longhaul_model::report::v1::path::ProbeProtocol;
 use longhaul_sys::poll;
@@ -168,7 +168,7 @@ impl PathSocket {
 
     /// Returns whether the reply is about our packets, as far as anything but the tag can show.
     pub fn is_own_reply(&self, reply: &ProbeReply, own: bool) -> bool {
-        own || reply_matching::claims_flow(&self.flow, reply)
+        own || probe_reply::claims_flow(&self.flow, reply)
     }
 }
 

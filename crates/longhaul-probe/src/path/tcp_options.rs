@@ -2,7 +2,7 @@
 
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::PathTcpOptions;
-use longhaul_sys::host::sysctl_values;
+use longhaul_sys::host;
 use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_info;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
@@ -17,7 +17,7 @@ const ECN_ASKS: [u64; 3] = [1, 3, 4];
 /// Returns the options that this host would offer when it connects or, with `accepts`, when it
 /// accepts a connection. `None` if its settings cannot be read.
 pub(crate) fn read_offered_options(accepts: bool) -> Option<TcpOptions> {
-    options_from_settings(&|name| sysctl_values::read_number(name), accepts)
+    options_from_settings(&|name| host::read_number(name), accepts)
 }
 
 fn options_from_settings(

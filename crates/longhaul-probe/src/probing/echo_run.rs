@@ -9,10 +9,10 @@
 //! trip) are not used, and the round trip then includes the holding time.
 
 use super::flow_reader::SingleDatagram;
-use super::probe_clock::saturating_nanos;
 use super::probe_control::ProbeControl;
-use super::probe_datagram::{DatagramKind, ProbeDatagramHeader};
+use super::saturating_nanos;
 use super::train_sender::payload_bytes;
+use super::{DatagramKind, ProbeDatagramHeader};
 use super::{EchoSeriesPlan, SessionFlow, local_error};
 use crate::engine::payload_byte;
 use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};

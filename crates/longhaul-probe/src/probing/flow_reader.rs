@@ -1,8 +1,8 @@
 //! One end of a session's UDP flow: receives datagrams with kernel timestamps.
 
-use super::probe_clock::saturating_nanos;
-use super::probe_datagram::{DatagramKind, ProbeDatagramHeader};
+use super::saturating_nanos;
 use super::train_recorder::{DatagramArrival, TrainRecorder};
+use super::{DatagramKind, ProbeDatagramHeader};
 use crate::engine::RunClock;
 use longhaul_sys::probe_socket::IpFamily;
 use longhaul_sys::sockopt;
@@ -119,9 +119,7 @@ impl DatagramArrival {
     /// Returns the arrival time on the monotonic clock.
     pub fn monotonic_ns(&self, offset_ns: i64) -> u64 {
         match self.kernel {
-            Some(wall) => {
-                super::probe_clock::wall_to_monotonic_ns(saturating_nanos(wall), offset_ns)
-            }
+            Some(wall) => super::wall_to_monotonic_ns(saturating_nanos(wall), offset_ns),
             None => self.read_ns,
         }
     }

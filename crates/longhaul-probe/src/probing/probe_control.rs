@@ -1,6 +1,6 @@
 //! The control session of a prober: open, request, service, close.
 
-use super::probe_datagram::session_number;
+use super::session_number;
 use crate::engine::EngineError;
 use crate::probe_error::ProbeError;
 use crate::session::{

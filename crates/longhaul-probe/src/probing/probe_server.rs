@@ -5,9 +5,9 @@
 //! request. All traffic stays within the agreed byte limit.
 
 use super::flow_reader::{self, FlowReader, SingleDatagram};
-use super::probe_datagram::{DatagramKind, ProbeDatagramHeader, session_number};
 use super::reverse_survey::{self, ReverseSurveyor};
 use super::train_sender::{TrainSender, headers_bytes};
+use super::{DatagramKind, ProbeDatagramHeader, session_number};
 use crate::engine::RunClock;
 use crate::plan_limits::check_trains;
 use crate::wire::{

@@ -4,7 +4,7 @@
 //! converts the times to the monotonic clock. The offset read after its last packet shows whether
 //! the clock was set in between.
 
-use super::probe_datagram::ProbeDatagramHeader;
+use super::ProbeDatagramHeader;
 use crate::wire::{PacketTimes, ReceivedTrain, ReceivedTrains};
 use longhaul_model::report::v1::available::TrainPlan;
 use std::time::Duration;
@@ -135,7 +135,7 @@ impl ExpectedTrain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probing::probe_datagram::DatagramKind;
+    use crate::probing::DatagramKind;
     use longhaul_model::report::v1::available::{TrainPurpose, TrainSchedule};
     use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! The client's handling of messages.
 
-use super::clock_offset::{ClockReading, MAX_EXCHANGES, PING_INTERVAL};
+use super::{ClockReading, MAX_EXCHANGES, PING_INTERVAL};
 use super::{
     EngineStart, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose, SessionRole,
     SessionState, sends_payload,

@@ -4,7 +4,7 @@ use crate::Test;
 use crate::namespace::journal;
 use crate::settings::exactly;
 use longhaul_probe::host::{apply_settings, revert_settings};
-use longhaul_sys::host::sysctl_values;
+use longhaul_sys::host;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -60,7 +60,7 @@ fn before_write() {
     let (journal, before) = (journal("before-write"), all());
     unfinished(&journal);
     for (name, value) in NAMES.iter().zip(&before) {
-        sysctl_values::write_setting(name, value).expect("as if it had never been written");
+        host::write_setting(name, value).expect("as if it had never been written");
     }
     let back = revert_settings(&journal).expect("reverted");
     assert!(back.iter().all(|change| change.reverted), "{back:?}");

@@ -5,7 +5,7 @@ use crate::namespace::{VETH, elsewhere};
 use crate::settings::exactly;
 use longhaul_model::report::v1::host::AuditObservation;
 use longhaul_probe::host::{observe_host, observe_host_with_buffer};
-use longhaul_sys::host::sysctl_values;
+use longhaul_sys::host;
 use std::net::Ipv4Addr;
 
 pub const TESTS: &[Test] = &[
@@ -59,7 +59,7 @@ fn no_loopback() {
 }
 
 fn granted() {
-    let ceiling = sysctl_values::read_number("net.core.rmem_max").expect("rmem_max");
+    let ceiling = host::read_number("net.core.rmem_max").expect("rmem_max");
     let seen = observe_host_with_buffer(Some("lo"), None, 2 * ceiling);
     let entry = |what: &str| {
         let found = seen.effective.iter().find(|entry| entry.what == what);

@@ -4,7 +4,7 @@ use crate::Test;
 use crate::namespace::{VETH, elsewhere, journal};
 use longhaul_model::report::v1::host::SettingChange;
 use longhaul_probe::host::{HostError, apply_settings, revert_settings};
-use longhaul_sys::host::{network_interface, sysctl_values};
+use longhaul_sys::host::{self, network_interface};
 use serde_json::Value;
 use std::path::Path;
 
@@ -27,7 +27,7 @@ const RMEM: &str = "net.ipv4.tcp_rmem";
 const WMEM: &str = "net.ipv4.tcp_wmem";
 
 pub fn exactly(name: &str) -> String {
-    sysctl_values::read_setting_exact(name).unwrap_or_else(|error| panic!("{name}: {error}"))
+    host::read_setting_exact(name).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn change(journal: &Path, changes: &[(&str, &str)]) -> Result<Vec<SettingChange>, HostError> {

@@ -169,9 +169,9 @@ fn varied_payload_is_what_a_capture_shows_and_nothing_else() {
 #[test]
 fn a_quarter_of_a_meridian_is_a_ten_millionth_by_design() {
     let (equator, pole) = ((0.0, 0.0), (90.0, 0.0));
-    let quarter = record_distance::geodesic_metres(equator, pole);
+    let quarter = geodesic_metres(equator, pole);
     assert!((quarter - 10_001_965.729).abs() < 0.001, "{quarter}");
-    let sphere = record_distance::compute_sphere_distance(equator, pole);
+    let sphere = compute_sphere_distance(equator, pole);
     assert!((sphere / quarter - 1.0).abs() < 0.006, "{sphere}");
 }
 

@@ -1,7 +1,7 @@
 //! The table of a route: one line per hop, a second one for details, and the other next hops of a
 //! load balancer below.
 
-use super::{format_ms, hop_marks, protocol_name};
+use super::{format_ms, protocol_name};
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{
     ABSENT, count_of, format_micros, format_percent, join_parts, non_empty, or_absent,
@@ -88,7 +88,7 @@ pub fn write_hop_table(page: &mut ReportDocument, route: &ObservedRoute, delays:
     };
     page.table(table.details(details).finish());
     let marks: Vec<char> = rows.iter().map(|row| row.mark).collect();
-    hop_marks::explain_marks(page, &marks);
+    super::explain_marks(page, &marks);
 }
 
 /// A line of the table: an address that answered at a hop, or hops without an answer.
@@ -115,7 +115,7 @@ impl HopRow<'_> {
 
     fn list_remarks(&self) -> Vec<String> {
         let place = self.answer.and_then(|answer| answer.place.clone());
-        let remarks = self.answer.map(|answer| hop_marks::list_remarks(answer, self.ttl));
+        let remarks = self.answer.map(|answer| super::list_remarks(answer, self.ttl));
         place.into_iter().chain(remarks.unwrap_or_default()).collect()
     }
 }
@@ -153,7 +153,7 @@ fn add_hop_rows<'a>(
     hop: &'a ObservedHop,
     delay: Option<&HopDelay>,
 ) {
-    let mark = hop_marks::choose_mark(hop, delay);
+    let mark = super::choose_mark(hop, delay);
     let label = format!("{:>2}{mark}", hop.ttl);
     let first = HopRow { label, mark, ttl: hop.ttl, ..HopRow::default() };
     let Some((answer, others)) = hop.answers.split_first() else {

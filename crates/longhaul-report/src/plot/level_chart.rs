@@ -4,9 +4,9 @@ use super::chart_panel::{AxisScale, ChartPanel};
 use super::figure_colours;
 use super::figure_frame::{MARGIN, shorten_name};
 use super::figure_sheet::{FigureSheet, InkColour, TextAnchor};
+use longhaul_model::report::v1::QuantitySeries;
 use longhaul_model::report::v1::case::{CaseReport, PathCase};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::QuantitySeries;
 
 const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 280.0;

@@ -4,7 +4,7 @@
 use super::chart_panel::{AxisScale, ChartPanel};
 use super::figure_frame::{self, FOOT, HEAD, MARGIN};
 use super::figure_sheet::{FigureSheet, GREY, InkColour, TextAnchor};
-use crate::load_text::{format_nanos, load_step_text};
+use crate::load_text::{self, format_nanos};
 use longhaul_model::report::v1::LoadReport;
 use longhaul_model::report::v1::load::{LoadFlow, LoadPhase, LoadProbe};
 
@@ -78,7 +78,7 @@ fn draw_load_names(sheet: &mut FigureSheet, load: &LoadReport, panel: &ChartPane
             continue;
         };
         let [from, to] = [phase.from_us, phase.until_us].map(|us| panel.at(us as f64, 0.0).0);
-        let name = load_step_text::describe_step(step);
+        let name = load_text::describe_step(step);
         let fits = name.chars().count() as f64 * LETTER < to - from + 20.0;
         let text = if fits { name } else { (number + 1).to_string() };
         let at = (f64::midpoint(from, to), HEAD + NAMES - 12.0);

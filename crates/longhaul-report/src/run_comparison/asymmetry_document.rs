@@ -3,8 +3,8 @@
 use super::change_format;
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{count_of, format_micros, format_rate};
-use longhaul_model::report::v1::asymmetry::{AsymmetryReport, AsymmetryVerdict, PathAsymmetry};
 use longhaul_model::report::v1::scan::HistogramBin;
+use longhaul_model::report::v1::{AsymmetryReport, AsymmetryVerdict, PathAsymmetry};
 
 /// The maximum number of matched runs in a table; the latest are shown.
 const MAX_ROWS: usize = 24;

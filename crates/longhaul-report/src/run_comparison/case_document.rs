@@ -7,10 +7,10 @@ use crate::number_format::{ABSENT, format_rate, join_parts, or_absent};
 use crate::plot;
 use crate::scan_text::setting_format::format_setting;
 use crate::summary_lines;
-use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_analysis::throughput::name_limiter;
+use longhaul_model::report::v1::QuantityChange;
+use longhaul_model::report::v1::QuantityLevel;
 use longhaul_model::report::v1::case::{CaseReport, PathCase, SettingCase};
-use longhaul_model::report::v1::comparison::QuantityChange;
-use longhaul_model::report::v1::event::QuantityLevel;
 use longhaul_model::report::v1::quantity::PathQuantity;
 
 /// Builds the document.

@@ -3,7 +3,7 @@
 use super::change_format;
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::count_of;
-use longhaul_analysis::path::path_format::format_hop_change;
+use longhaul_analysis::path::trace_table::format_hop_change;
 use longhaul_history::event::pair_hops;
 use longhaul_model::report::v1::case::{RouteCase, TracedRoute};
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};

@@ -5,7 +5,7 @@ use crate::document::ReportDocument;
 use crate::number_format::{
     RateUnit, count_of, format_micros, format_percent, format_rate, join_parts,
 };
-use longhaul_analysis::throughput::limiter_text::name_limiter;
+use longhaul_analysis::throughput::name_limiter;
 use longhaul_model::report::v1::scan::{NeededSysctl, ScanConclusion, SettingChoice};
 use longhaul_model::units::{Bytes, Rate};
 

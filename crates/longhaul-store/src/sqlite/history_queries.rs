@@ -1,15 +1,14 @@
 //! Queries of series, grid and run lists.
 
-use super::hourly_series::SeriesSlice;
-use super::name_ids;
+use super::SeriesSlice;
 use crate::archive::{self, Archive, RUN_COLUMNS, RunEntry};
-use crate::history_store::ingest_limits::{MAX_SERIES_POINTS, TIME_END_US};
-use crate::history_store::time_buckets::{self, HOUR_US};
+use crate::history_store::{self, HOUR_US};
 use crate::history_store::{GridPair, RunFilter, TimeRange};
+use crate::history_store::{MAX_SERIES_POINTS, TIME_END_US};
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::ReportKind;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
+use longhaul_model::report::v1::{HostPair, QuantitySeries};
 use rusqlite::{Transaction, params};
 
 impl Archive {
@@ -31,7 +30,7 @@ impl Archive {
         let mut found =
             QuantitySeries { pair: pair.clone(), quantity, points: vec![], buckets: vec![] };
         self.read("read the series", |from| {
-            if let Some(series) = name_ids::find_series(from, pair, quantity)? {
+            if let Some(series) = super::find_series(from, pair, quantity)? {
                 read_series(from, series, range, at_most, &mut found)?;
             }
             Ok(())
@@ -109,10 +108,10 @@ fn read_series(
     let Some((first_us, last_us)) = first_us.zip(last_us) else {
         return Ok(());
     };
-    let span = time_buckets::choose_span_us(first_us, last_us, at_most);
+    let span = history_store::choose_span_us(first_us, last_us, at_most);
     found.buckets = part.add_value_buckets(closed, span.min(HOUR_US))?;
     if span >= HOUR_US {
-        found.buckets = time_buckets::widen_buckets(&found.buckets, span);
+        found.buckets = history_store::widen_buckets(&found.buckets, span);
     }
     Ok(())
 }
@@ -120,7 +119,7 @@ fn read_series(
 fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<RunEntry>> {
     let kind = filter.kind.map(ReportKind::word);
     if let Some(pair) = &filter.pair {
-        let Some(pair) = name_ids::find_pair(from, pair)? else {
+        let Some(pair) = super::find_pair(from, pair)? else {
             return Ok(Vec::new());
         };
         let query = format!(

@@ -5,12 +5,12 @@
 //! While the collector is unreachable the agent continues to store, and retention keeps everything
 //! that waits. An item may be delivered twice; the receiver stores it once.
 
-use super::{event_table, planned_table};
+use super::planned_table;
 use crate::archive::Archive;
 use crate::history_store::{IncomingRun, PlannedRun};
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::event::ChangeEvent;
-use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::ChangeEvent;
+use longhaul_model::report::v1::HostPair;
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
@@ -164,8 +164,8 @@ impl Archive {
                 let item = match row.get(1)? {
                     RUN => read_run(from, &id, row.get(3)?, row.get(5)?)?.map(OutboxItem::Run),
                     PLANNED => planned_table::find_planned(from, &id)?.map(OutboxItem::Planned),
-                    _ => event_table::read_event_json(from, &id)?
-                        .and_then(|text| event_table::parse_event(&text).ok())
+                    _ => super::read_event_json(from, &id)?
+                        .and_then(|text| super::parse_event(&text).ok())
                         .map(|event| OutboxItem::Event(Box::new(event))),
                 };
                 so_far.items.extend(item.map(|item| OutboxEntry { place, item }));

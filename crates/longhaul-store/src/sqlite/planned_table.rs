@@ -1,6 +1,5 @@
 //! Planned runs and their outcomes.
 
-use super::name_ids;
 use super::outbox::OutboxWriter;
 use crate::archive::Archive;
 use crate::history_store::{
@@ -8,7 +7,7 @@ use crate::history_store::{
     PlannedRunState, TimeRange,
 };
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::HostPair;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 const WAITING: i64 = 0;
@@ -30,7 +29,7 @@ pub fn insert_planned(
          ON CONFLICT (id) DO NOTHING",
     )?;
     for it in planned {
-        let pair = it.pair.as_ref().map(|pair| name_ids::find_or_insert_pair(to, pair));
+        let pair = it.pair.as_ref().map(|pair| super::find_or_insert_pair(to, pair));
         let pair = pair.transpose()?;
         if insert.execute(params![it.id, it.due_us, it.measurement, pair])? > 0 {
             new += 1;

@@ -1,8 +1,7 @@
 //! Deletes expired data, in steps that each leave the archive consistent.
 
-use super::hourly_series;
 use crate::archive::Archive;
-use crate::history_store::time_buckets::HOUR_US;
+use crate::history_store::HOUR_US;
 use crate::history_store::{RetentionPolicy, RetentionResult};
 use crate::store_error::StoreError;
 use rusqlite::Transaction;
@@ -62,7 +61,7 @@ fn close_some_hours(to: &Transaction<'_>, end_us: i64, series: &mut i64) -> rusq
     for id in left {
         *series = id;
         while let Some(first_us) = find_oldest_before(to, id, end_us)? {
-            values += hourly_series::close_hour(to, id, first_us.div_euclid(HOUR_US))?;
+            values += super::close_hour(to, id, first_us.div_euclid(HOUR_US))?;
             if values >= STEP_ROWS {
                 return Ok(values);
             }

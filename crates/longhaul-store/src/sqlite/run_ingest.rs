@@ -1,7 +1,6 @@
 //! Inserts runs and their values, in any order, and any number of times.
 
-use super::hourly_series;
-use super::name_ids::{self, NO_PAIR};
+use super::NO_PAIR;
 use super::outbox::OutboxWriter;
 use super::planned_table;
 use crate::archive::insert_run;
@@ -105,15 +104,15 @@ fn insert_watched_run(
 ) -> rusqlite::Result<()> {
     let mut pairs = BTreeSet::new();
     for reading in &run.readings {
-        pairs.insert(name_ids::find_or_insert_pair(to, &reading.pair)?);
+        pairs.insert(super::find_or_insert_pair(to, &reading.pair)?);
         values.push(SeriesValue {
-            series: name_ids::find_or_insert_series(to, &reading.pair, reading.quantity)?,
+            series: super::find_or_insert_series(to, &reading.pair, reading.quantity)?,
             at_us: reading.point.at_us,
             value: reading.point.value,
         });
     }
     for pair in &run.pairs {
-        pairs.insert(name_ids::find_or_insert_pair(to, pair)?);
+        pairs.insert(super::find_or_insert_pair(to, pair)?);
     }
     if pairs.is_empty() {
         pairs.insert(NO_PAIR);
@@ -131,7 +130,7 @@ fn store_values(to: &Transaction<'_>, values: &[SeriesValue]) -> rusqlite::Resul
     let mut late = 0;
     let mut insert = to.prepare_cached("INSERT OR IGNORE INTO value VALUES (?1, ?2, ?3)")?;
     for value in values {
-        if hourly_series::is_hour_closed(to, value.series, value.at_us)? {
+        if super::is_hour_closed(to, value.series, value.at_us)? {
             late += 1;
         } else if insert.execute((value.series, value.at_us, value.value))? > 0 {
             // Values ascend, so the last one of a series is its latest.
@@ -144,7 +143,7 @@ fn store_values(to: &Transaction<'_>, values: &[SeriesValue]) -> rusqlite::Resul
     )?;
     for value in newest.values() {
         note.execute((value.series, value.at_us, value.value))?;
-        hourly_series::update_weekly_median(to, value.series)?;
+        super::update_weekly_median(to, value.series)?;
     }
     Ok(late)
 }

@@ -2,8 +2,8 @@
 
 use crate::temporary_archive::TemporaryArchive;
 use crate::{MIDNIGHT_US, pair, planned, watched};
-use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedOutcome, RetentionPolicy};
 use longhaul_store::sqlite::outbox::{OutboxItem, RefusedEntry};

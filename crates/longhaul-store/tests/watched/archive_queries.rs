@@ -2,7 +2,7 @@
 
 use crate::history_cases::{HOUR_US, MIDNIGHT_US, geneva};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{QuantitySeries, SeriesBucket};
+use longhaul_model::report::v1::{QuantitySeries, SeriesBucket};
 use longhaul_store::Archive;
 use longhaul_store::history_store::TimeRange;
 

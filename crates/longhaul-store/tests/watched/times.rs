@@ -3,8 +3,8 @@
 use crate::archive_queries::{DAY_US, goodput, hour, points};
 use crate::history_cases::{HOUR_US, MIDNIGHT_US, geneva, pair, run, runs};
 use crate::temporary_archive::TemporaryArchive;
+use longhaul_model::report::v1::QuantitySeries;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::QuantitySeries;
 use longhaul_store::Archive;
 use longhaul_store::history_store::{
     PlannedOutcome, PlannedRun, PlannedRunFilter, RetentionPolicy, RunFilter, TimeRange,

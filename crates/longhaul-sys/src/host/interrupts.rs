@@ -4,7 +4,6 @@
 //! Wrong when: a virtual device has no interrupts of its own; the counts are since boot, and say
 //! little about an affinity that was changed an hour ago.
 
-use super::core_list;
 use std::collections::BTreeMap;
 use std::{fs, io};
 
@@ -64,7 +63,7 @@ pub fn find_interface_interrupts(
 pub fn interrupt_cores(number: u32) -> Option<Vec<u32>> {
     let read = |file: &str| {
         let text = fs::read_to_string(format!("/proc/irq/{number}/{file}")).ok()?;
-        let cores = core_list::parse_core_list(&text);
+        let cores = super::parse_core_list(&text);
         (!cores.is_empty()).then_some(cores)
     };
     read("effective_affinity_list").or_else(|| read("smp_affinity_list"))

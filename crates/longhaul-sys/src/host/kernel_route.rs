@@ -4,7 +4,7 @@
 //! Wrong when: policy routing depends on a source, mark or port that the query lacks; only the
 //! first of several next hops is returned.
 
-use crate::netlink::{address_family, address_octets, netlink_query};
+use crate::netlink::{self, address_family, address_octets};
 use crate::packet_ring::interface_name;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -42,7 +42,7 @@ pub fn query_route(address: IpAddr) -> io::Result<KernelRoute> {
     let octets = address_octets(address.to_canonical());
     let mut fixed = route_message_head(address.to_canonical());
     fixed[1] = 8 * octets.len() as u8;
-    let answers = netlink_query::query_object(libc::RTM_GETROUTE, &fixed, libc::RTA_DST, &octets)?;
+    let answers = netlink::query_object(libc::RTM_GETROUTE, &fixed, libc::RTA_DST, &octets)?;
     let found = answers.first().and_then(|body| parse_route(body));
     found.ok_or_else(|| io::ErrorKind::NetworkUnreachable.into())
 }
@@ -54,7 +54,7 @@ pub fn query_route(address: IpAddr) -> io::Result<KernelRoute> {
 pub fn query_default_route() -> io::Result<KernelRoute> {
     for family in [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)] {
         let head = route_message_head(family);
-        let answers = netlink_query::list_objects(libc::RTM_GETROUTE, &head)?;
+        let answers = netlink::list_objects(libc::RTM_GETROUTE, &head)?;
         let best =
             answers.iter().filter(|body| is_default(body)).min_by_key(|body| route_priority(body));
         if let Some(route) = best.and_then(|body| parse_route(body)) {
@@ -79,18 +79,18 @@ fn is_default(body: &[u8]) -> bool {
 
 fn route_priority(body: &[u8]) -> u32 {
     let attributes = body.get(FIXED_BYTES..).unwrap_or_default();
-    netlink_query::find_attribute(attributes, libc::RTA_PRIORITY)
-        .and_then(|value| netlink_query::read_u32(value, 0))
+    netlink::find_attribute(attributes, libc::RTA_PRIORITY)
+        .and_then(|value| netlink::read_u32(value, 0))
         .unwrap_or(0)
 }
 
 fn parse_route(body: &[u8]) -> Option<KernelRoute> {
     let attributes = body.get(FIXED_BYTES..)?;
-    let value = |kind| netlink_query::find_attribute(attributes, kind);
-    let out = value(libc::RTA_OIF).and_then(|value| netlink_query::read_u32(value, 0));
-    let first_of_many = || netlink_query::read_u32(value(libc::RTA_MULTIPATH)?, NEXT_HOP_INTERFACE);
+    let value = |kind| netlink::find_attribute(attributes, kind);
+    let out = value(libc::RTA_OIF).and_then(|value| netlink::read_u32(value, 0));
+    let first_of_many = || netlink::read_u32(value(libc::RTA_MULTIPATH)?, NEXT_HOP_INTERFACE);
     let metrics = value(libc::RTA_METRICS).unwrap_or_default();
-    let metric = |kind| netlink_query::read_u32(netlink_query::find_attribute(metrics, kind)?, 0);
+    let metric = |kind| netlink::read_u32(netlink::find_attribute(metrics, kind)?, 0);
     Some(KernelRoute {
         interface: out.or_else(first_of_many).and_then(interface_name),
         gateway: value(libc::RTA_GATEWAY).and_then(parse_ip_address),
@@ -99,8 +99,8 @@ fn parse_route(body: &[u8]) -> Option<KernelRoute> {
         window_bytes: metric(METRIC_WINDOW),
         initial_window_segments: metric(METRIC_INITIAL_WINDOW),
         initial_receive_window_segments: metric(METRIC_INITIAL_RECEIVE_WINDOW),
-        congestion_control: netlink_query::find_attribute(metrics, METRIC_CONGESTION_CONTROL)
-            .map(netlink_query::parse_text),
+        congestion_control: netlink::find_attribute(metrics, METRIC_CONGESTION_CONTROL)
+            .map(netlink::parse_text),
     })
 }
 

@@ -3,7 +3,7 @@
 //! Source: getifaddrs(3), SIOCGIFMTU, `/proc/net/dev`; of the calling thread's network namespace,
 //! unlike `/sys/class/net`.
 
-use super::protocol_counters::KernelCounters;
+use super::KernelCounters;
 use crate::netlink::{NetlinkSocket, interface_index};
 use crate::syscall::check_status;
 use nix::ifaddrs::getifaddrs;

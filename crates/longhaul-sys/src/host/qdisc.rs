@@ -3,7 +3,7 @@
 //! Source: RTM_GETQDISC, `linux/pkt_sched.h`; of the calling thread's network namespace.
 //! Wrong when: the device is down and has none.
 
-use crate::netlink::{interface_index, netlink_query};
+use crate::netlink::{self, interface_index};
 use longhaul_model::units::Rate;
 use std::io;
 
@@ -43,32 +43,31 @@ pub fn backlog_bytes(name: &str) -> io::Result<Option<u64>> {
 fn list_qdiscs(index: u32) -> io::Result<Vec<Vec<u8>>> {
     let mut fixed = [0; FIXED_BYTES];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
-    netlink_query::list_objects(libc::RTM_GETQDISC, &fixed)
+    netlink::list_objects(libc::RTM_GETQDISC, &fixed)
 }
 
 fn parse_backlog(body: &[u8], index: u32) -> Option<u64> {
-    if netlink_query::read_u32(body, 4) != Some(index)
-        || netlink_query::read_u32(body, 12) != Some(PARENT_ROOT)
+    if netlink::read_u32(body, 4) != Some(index) || netlink::read_u32(body, 12) != Some(PARENT_ROOT)
     {
         return None;
     }
-    let statistics = netlink_query::find_attribute(body.get(FIXED_BYTES..)?, libc::TCA_STATS2)?;
-    let queue = netlink_query::find_attribute(statistics, STATISTICS_QUEUE)?;
-    netlink_query::read_u32(queue, QUEUE_BACKLOG).map(u64::from)
+    let statistics = netlink::find_attribute(body.get(FIXED_BYTES..)?, libc::TCA_STATS2)?;
+    let queue = netlink::find_attribute(statistics, STATISTICS_QUEUE)?;
+    netlink::read_u32(queue, QUEUE_BACKLOG).map(u64::from)
 }
 
 fn parse_qdisc_kinds(answers: &[Vec<u8>], index: u32) -> QdiscKinds {
     let mut found = QdiscKinds::default();
     for body in answers {
-        let parent = netlink_query::read_u32(body, 12);
-        if netlink_query::read_u32(body, 4) != Some(index) || parent == Some(PARENT_INGRESS) {
+        let parent = netlink::read_u32(body, 12);
+        if netlink::read_u32(body, 4) != Some(index) || parent == Some(PARENT_INGRESS) {
             continue;
         }
         let Some(attributes) = body.get(FIXED_BYTES..) else {
             continue;
         };
-        let Some(kind) = netlink_query::find_attribute(attributes, libc::TCA_KIND)
-            .map(netlink_query::parse_text)
+        let Some(kind) =
+            netlink::find_attribute(attributes, libc::TCA_KIND).map(netlink::parse_text)
         else {
             continue;
         };
@@ -88,9 +87,9 @@ fn parse_qdisc_kinds(answers: &[Vec<u8>], index: u32) -> QdiscKinds {
 
 /// Returns the flow rate limit of an fq; all ones means none.
 fn flow_rate_limit(attributes: &[u8]) -> Option<Rate> {
-    let options = netlink_query::find_attribute(attributes, libc::TCA_OPTIONS)?;
+    let options = netlink::find_attribute(attributes, libc::TCA_OPTIONS)?;
     let bytes_per_second =
-        netlink_query::read_u32(netlink_query::find_attribute(options, FQ_FLOW_MAX_RATE)?, 0)?;
+        netlink::read_u32(netlink::find_attribute(options, FQ_FLOW_MAX_RATE)?, 0)?;
     (bytes_per_second != u32::MAX).then(|| Rate::bits_per_second(u64::from(bytes_per_second) * 8))
 }
 

@@ -1,14 +1,14 @@
 //! The commands and their options, as typed by the user.
 
-mod comparison_args;
-mod report_args;
-
 use crate::cli::value_parsers::{
-    parse_affinity, parse_buffer_size, parse_congestion_control, parse_connect_timeout,
-    parse_device, parse_dscp, parse_host, parse_port,
+    accept_count, accept_file, parse_affinity, parse_buffer_size, parse_congestion_control,
+    parse_connect_timeout, parse_device, parse_dscp, parse_host, parse_moment, parse_period,
+    parse_port, parse_span_us,
 };
 use clap::{Args, Command, Parser, Subcommand};
+use jiff::Timestamp;
 use longhaul_agent::PAGE_DIGEST;
+use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::plan::{CoreAffinity, RunDirection};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -31,8 +31,6 @@ pub use super::serve_command::ServeArgs;
 pub use super::test_command::{TestArgs, TestFormat};
 pub use super::tune_command::{ScanFilesArgs, TuneArgs};
 pub use super::watch_command::WatchArgs;
-pub use comparison_args::{AsymmetryArgs, CaseArgs, CompareArgs, ReportOutputArgs, SiteArgs};
-pub use report_args::{EventsArgs, ReportArgs, ReportCommand, RoutesArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -290,6 +288,204 @@ pub struct TokenArgs {
     /// File with the token in its first line
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     pub token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    #[command(subcommand)]
+    pub command: ReportCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ReportCommand {
+    /// List the latest runs, newest first
+    List {
+        /// Maximum number of runs
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = accept_count::<u32>(1..=100_000))]
+        limit: u32,
+        /// Print JSON
+        #[arg(short = 'J', long, help_heading = "Output")]
+        json: bool,
+        #[command(flatten)]
+        archive: ArchiveArgs,
+    },
+    /// Show an archived run
+    Show {
+        /// Id of the run, its first letters, or `last`
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        written: ReportOutputArgs,
+        #[command(flatten)]
+        files: Box<ScanFilesArgs>,
+        #[command(flatten)]
+        archive: ArchiveArgs,
+    },
+    /// Compare paths in two periods: changes, their significance and causes
+    Case(Box<CaseArgs>),
+    /// Summarise all paths: maximum, best setting, RTT, links
+    Site(Box<SiteArgs>),
+    /// Compare the two directions of paths, and explain the differences
+    Asymmetry(Box<AsymmetryArgs>),
+    /// Compare two runs or sets of runs, with a significance test
+    Compare(Box<CompareArgs>),
+    /// Show routes over time: a table of hours per host, and all changes
+    Routes(RoutesArgs),
+    /// List lasting changes found by `longhaul watch`, newest first
+    Events(EventsArgs),
+    /// Show a change and its causes
+    Event {
+        /// Id of the event, or its first letters
+        #[arg(value_name = "ID")]
+        id: String,
+        /// Print JSON
+        #[arg(short = 'J', long, help_heading = "Output")]
+        json: bool,
+        #[command(flatten)]
+        archive: ArchiveArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct RoutesArgs {
+    /// Hosts, as named in the runs
+    #[arg(value_name = "HOST", required = true)]
+    pub hosts: Vec<String>,
+    /// Only traces since this date or time (UTC)
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "7d")]
+    pub since: Timestamp,
+    /// Print JSON
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// Only paths from or to this host, as named in the watch file
+    #[arg(value_name = "HOST")]
+    pub host: Option<String>,
+    /// Only changes since this date or time (UTC)
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "30d")]
+    pub since: Timestamp,
+    /// Include withdrawn suspicions
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}
+
+const CASE: &str = "\
+Examples:
+  longhaul report case far --before 3d..1d --after 1d..
+  longhaul report case far --at 2003-06-11T22:45Z --span 2d -o case.html
+  longhaul report case --event goodput-1a2b -o case.html
+
+A time is RFC 3339, a date, yesterday, today, now, or a time ago (2h, 90 min,
+3d, 1w). All times are UTC. A period is FROM..TO, FROM.. (until now), or a date.";
+
+const COMPARE: &str = "\
+Examples:
+  longhaul report compare last 20261121T215612Z
+  longhaul report compare far@2d..1d far@1d.. --expect 'change >= -5 %'
+  longhaul report compare old.json new.json
+
+A set is a list with commas of: the id of a run or its first letters, `last`, a
+JSON file of reports, a host (all runs to it), HOST@PERIOD or @PERIOD.
+
+Expectations: change, change_low, change_high (the 95 % interval) of throughput,
+or of another quantity as in rtt_floor.change; p. A value that cannot be
+determined does not meet an expectation.";
+
+/// The extensions of files that a report can be written to.
+const REPORT_EXTENSIONS: [&str; 6] = ["html", "htm", "md", "markdown", "txt", "json"];
+
+/// In which form, and where to.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ReportOutputArgs {
+    /// Print JSON
+    #[arg(short = 'J', long, help_heading = "Output", conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print Markdown, for an issue or an email
+    #[arg(long, help_heading = "Output")]
+    pub markdown: bool,
+    /// Also write to this file: .html (with figures), .md, .txt or .json; may be repeated
+    #[arg(short, long, value_name = "FILE", value_parser = accept_file(&REPORT_EXTENSIONS), help_heading = "Output")]
+    pub output: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CASE)]
+pub struct CaseArgs {
+    /// Hosts, as named in the runs
+    #[arg(value_name = "HOST", required_unless_present = "event", num_args = 0..=64)]
+    pub hosts: Vec<String>,
+    /// Earlier period
+    #[arg(long, value_name = "PERIOD", value_parser = parse_period, requires = "after")]
+    pub before: Option<TimePeriod>,
+    /// Later period
+    #[arg(long, value_name = "PERIOD", value_parser = parse_period, requires = "before")]
+    pub after: Option<TimePeriod>,
+    /// Time of the change, between the two periods
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, conflicts_with_all = ["before", "after"])]
+    pub at: Option<Timestamp>,
+    /// Event between the two periods, from `longhaul report events`; the periods end where its
+    /// levels do
+    #[arg(long, value_name = "ID", conflicts_with_all = ["before", "after", "at"])]
+    pub event: Option<String>,
+    /// Maximum length of the periods with --at and --event
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_span_us)]
+    pub span: i64,
+    #[command(flatten)]
+    pub written: ReportOutputArgs,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}
+
+/// Options of `longhaul report site`, which `asymmetry` has as well.
+#[derive(Debug, Args)]
+pub struct SiteArgs {
+    /// Only paths from or to these hosts
+    #[arg(value_name = "HOST", num_args = 0..=64)]
+    pub hosts: Vec<String>,
+    /// Only runs in this period [default: all]
+    #[arg(long, value_name = "PERIOD", value_parser = parse_period)]
+    pub period: Option<TimePeriod>,
+    #[command(flatten)]
+    pub written: ReportOutputArgs,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct AsymmetryArgs {
+    /// Maximum time between compared runs of the two directions
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = parse_span_us)]
+    pub within: i64,
+    #[command(flatten)]
+    pub site: SiteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE)]
+pub struct CompareArgs {
+    /// First set, such as the runs before a change
+    #[arg(value_name = "A")]
+    pub a: String,
+    /// Second set
+    #[arg(value_name = "B")]
+    pub b: String,
+    /// Exit with 1 unless the condition holds, such as 'change >= -5 %'; may be repeated
+    #[arg(long, value_name = "CONDITION")]
+    pub expect: Vec<crate::cli::expectation::ChangeExpectation>,
+    #[command(flatten)]
+    pub written: ReportOutputArgs,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use crate::cli::args::{OutputArgs, PeerArgs};
 use crate::cli::progress_lines::{StatusLine, print_statement};
-use crate::cli::report_command::report_output;
+use crate::cli::report_command;
 use crate::cli::value_parsers::{accept_micros, accept_size, parse_dscp};
 use crate::cli::{option_resolution, report_archiving};
 use crate::command_failure::CommandFailure;
@@ -92,7 +92,7 @@ const TRIES_PER_SIZE: u32 = 2;
 pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
     let mut report = measure_available(args)?;
     report_archiving::archive_report(&args.output, &mut report);
-    report_output::write_report(&args.output.form, &report, &build_available_document(&report))?;
+    report_command::write_report(&args.output.form, &report, &build_available_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

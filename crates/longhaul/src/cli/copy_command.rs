@@ -3,7 +3,7 @@
 use crate::cli::args::{LocalArgs, OutputArgs, SocketArgs, TokenArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
-use crate::cli::report_command::report_output;
+use crate::cli::report_command;
 use crate::cli::tune_command::scan_history;
 use crate::cli::value_parsers::{self, parse_port, parse_streams};
 use crate::cli::{command_output, interrupt, option_resolution};
@@ -91,7 +91,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    report_output::write_report(&args.output.form, &report, &build_copy_document(&report))?;
+    report_command::write_report(&args.output.form, &report, &build_copy_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

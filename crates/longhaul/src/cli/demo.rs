@@ -5,7 +5,7 @@ use super::args::DemoArgs;
 use super::{command_output, invocation};
 use crate::command_failure::{CommandFailure, HOST};
 use longhaul_agent::watch_file_reading::TIME_FACTOR_VARIABLE;
-use longhaul_analysis::throughput::limiter_text::limiter_label;
+use longhaul_analysis::throughput::limiter_label;
 use longhaul_model::report::v1::AnyReport;
 use longhaul_report::number_format;
 use longhaul_store::Archive;

@@ -7,8 +7,8 @@ mod audit_paths;
 mod change_proof;
 
 use crate::cli::args::{LocalArgs, OutputArgs, TokenArgs};
-use crate::cli::report_command::report_output;
-use crate::cli::value_parsers::setting_lists::accept_round_trip;
+use crate::cli::report_command;
+use crate::cli::value_parsers::accept_round_trip;
 use crate::cli::value_parsers::{
     parse_connect_timeout, parse_device, parse_host, parse_port, parse_rate, parse_run_time,
 };
@@ -152,7 +152,7 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     let mut report = Report::new(run, plan, observation, analysis).with_notes(findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
     let document = build_audit_document(&report, args.all);
-    report_output::write_report(&args.output.form, &report, &document)?;
+    report_command::write_report(&args.output.form, &report, &document)?;
     check_host_outcome(&report, proven.cut_off)
 }
 

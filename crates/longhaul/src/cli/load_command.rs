@@ -3,9 +3,9 @@
 use crate::cli::args::{OutputArgs, PeerArgs, SocketArgs};
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::report_archiving::{self, timestamp_of};
-use crate::cli::report_command::report_output;
-use crate::cli::value_parsers::setting_lists::{StreamCounts, parse_stream_counts};
+use crate::cli::report_command;
 use crate::cli::value_parsers::{self, accept_file, accept_micros, parse_run_time};
+use crate::cli::value_parsers::{StreamCounts, parse_stream_counts};
 use crate::cli::{interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
 use clap::Args;
@@ -14,7 +14,7 @@ use longhaul_model::report::v1::load::{LoadPlan, LoadStep};
 use longhaul_model::report::v1::{LoadReport, ParentRun, Report, ReportCaveat};
 use longhaul_model::units::{Rate, format_duration};
 use longhaul_probe::load_run::{self, LoadOutcome, LoadRunProgress};
-use longhaul_report::load_text::{build_load_document, load_step_text};
+use longhaul_report::load_text::{self, build_load_document};
 use longhaul_report::number_format::{count_of, format_micros, or_absent};
 use longhaul_report::plot;
 use std::ops::RangeInclusive;
@@ -99,7 +99,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     line.clear();
     let stopped = outcome.stopped;
     let report = archive_load_report(args, plan, outcome);
-    report_output::write_report(&args.output.form, &report, &build_load_document(&report))?;
+    report_command::write_report(&args.output.form, &report, &build_load_document(&report))?;
     if let Some(path) = &args.plot {
         plot::write_figure(path, &plot::draw_load_chart(&report))?;
     }
@@ -251,7 +251,7 @@ fn describe_budget(plan: &LoadPlan) -> String {
 /// Formats the progress, with the mean rates of the current load, which has run for `time`.
 fn format_load_progress(plan: &LoadPlan, now: &LoadRunProgress, time: Duration) -> String {
     let step = now.step.and_then(|i| plan.steps.get(i as usize));
-    let what = step.map_or_else(|| "idle".to_owned(), load_step_text::describe_step);
+    let what = step.map_or_else(|| "idle".to_owned(), load_text::describe_step);
     let rate = |bytes: Option<u64>| Rate::over(bytes?, time).map(|rate| rate.to_string());
     format!(
         "{:>6.1} s  {what}, RTT {}  {}  {}",

@@ -9,7 +9,7 @@ mod path_watch;
 use crate::cli::args::{OutputArgs, PeerArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
-use crate::cli::report_command::report_output;
+use crate::cli::report_command;
 use crate::cli::value_parsers::{accept_count, accept_micros, parse_port, parse_streams};
 use crate::cli::{command_output, interrupt, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
@@ -223,7 +223,7 @@ fn show_path_report(
     report: &PathReport,
     interrupted: bool,
 ) -> Result<ExitCode, CommandFailure> {
-    report_output::write_report(&args.output.form, report, &build_path_document(report))?;
+    report_command::write_report(&args.output.form, report, &build_path_document(report))?;
     if interrupted {
         let fail = CommandFailure::new(INTERRUPTED, "the path measurement was interrupted");
         return Err(fail.hint(Some("see the results so far above")));

@@ -2,8 +2,8 @@
 
 use crate::cli::args::{ArchiveArgs, OutputArgs};
 use crate::cli::record_command::wrong_kind_failure;
-use crate::cli::report_command::report_output;
-use crate::cli::value_parsers::setting_lists::{
+use crate::cli::report_command;
+use crate::cli::value_parsers::{
     self, LossRatios, SizeList, StreamCounts, WindowList, accept_round_trip, parse_loss_ratios,
     parse_queue_sizes, parse_stream_counts, parse_windows,
 };
@@ -92,7 +92,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
     if let Some(path) = &args.plot {
         plot::write_figure(path, &plot::draw_prediction(&report))?;
     }
-    report_output::write_report(&args.output.form, &report, &build_prediction_document(&report))?;
+    report_command::write_report(&args.output.form, &report, &build_prediction_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -101,7 +101,7 @@ const DEFAULT_AUTO_WINDOW_BYTES: u64 = 3 << 20;
 const DEFAULT_TIME_US: u64 = 30_000_000;
 
 fn check_prediction(plan: &PredictionPlan) -> Result<(), CommandFailure> {
-    setting_lists::check_grid_size(&[
+    value_parsers::check_grid_size(&[
         plan.windows_bytes.len(),
         plan.streams.len(),
         plan.congestion_controls.len(),

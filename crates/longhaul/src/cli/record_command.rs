@@ -7,7 +7,7 @@ mod bundle_contents;
 
 use crate::cli::args::{ArchiveArgs, PathArgs, ReportOutputArgs, TestArgs, TestFormat};
 use crate::cli::capture_command::capture_files::far_capture_path;
-use crate::cli::report_command::report_output;
+use crate::cli::report_command;
 use crate::cli::{capture_command, command_output, path_command, report_archiving, test_command};
 use crate::command_failure::{self, BUG, CommandFailure, HOST, USAGE};
 use clap::error::Error;
@@ -265,7 +265,7 @@ fn write_bundle(
     bundle_contents::write_bundle_files(&mut folder, &record, evidence, &args.attach)?;
     let files = folder.finish(inputs.signer.as_ref())?;
     let document = build_record_document(&record, &place, files.len());
-    report_output::write_report(written, &record, &document)?;
+    report_command::write_report(written, &record, &document)?;
     Ok(ExitCode::SUCCESS)
 }
 

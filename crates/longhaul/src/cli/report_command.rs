@@ -1,31 +1,32 @@
 //! `longhaul report`: shows archived results.
 //!
 //! [`case_report`], [`mod@site_report`], [`asymmetry_report`] and [`compare_report`] compare runs;
-//! [`run_collection`] reads and selects them, [`report_output`] writes the report.
+//! [`run_collection`] reads and selects them.
 
 mod asymmetry_report;
 mod case_report;
 mod compare_report;
-pub mod report_output;
 mod run_collection;
 mod site_report;
 
 use crate::cli::args::{
     ArchiveArgs, EventsArgs, ReportCommand, ReportOutputArgs, RoutesArgs, ScanFilesArgs,
 };
+use crate::cli::value_parsers::file_extension;
 use crate::cli::{command_output, report_archiving, tune_command};
-use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
+use crate::command_failure::{ARCHIVE, BUG, CommandFailure, USAGE};
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table;
-use longhaul_model::report::v1::event::{ChangeEvent, EventState};
-use longhaul_model::report::v1::{AnyReport, ImportedReport, PathReport};
+use longhaul_model::report::v1::{AnyReport, ChangeEvent, EventState, ImportedReport, PathReport};
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_report::document::{DocumentTable, ReportDocument};
-use longhaul_report::event_text;
 use longhaul_report::number_format::{ABSENT, format_rate, or_absent};
-use longhaul_report::{plot, routes_text};
+use longhaul_report::{event_text, plot, routes_text};
 use longhaul_store::history_store::{EventFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 pub fn run(command: ReportCommand) -> Result<ExitCode, CommandFailure> {
@@ -89,8 +90,8 @@ fn show_run(
     files: &ScanFilesArgs,
     args: &ArchiveArgs,
 ) -> Result<(), CommandFailure> {
-    let report = report_output::open_existing_archive(args)?.find(id)?;
-    report_output::write_report(written, &report, &longhaul_report::build_document(&report))?;
+    let report = open_existing_archive(args)?.find(id)?;
+    write_report(written, &report, &longhaul_report::build_document(&report))?;
     let figure = match &report {
         AnyReport::Scan(scan) => return tune_command::write_scan_files(files, scan),
         AnyReport::Load(load) => Some(plot::draw_load_chart(load)),
@@ -231,4 +232,59 @@ fn no_route_failure(host: &str, since: &str, reports: &[PathReport]) -> CommandF
     let day = at.split('T').next().unwrap_or(at);
     let hint = format!("show the latest trace, of {at}, with `--since {day}`");
     fail(format!("none was traced since {since}")).hint(Some(hint))
+}
+
+/// Writes the files, then shows the report.
+pub fn write_report(
+    args: &ReportOutputArgs,
+    shape: &impl Serialize,
+    document: &ReportDocument,
+) -> Result<(), CommandFailure> {
+    write_report_files(args, shape, document)?;
+    if args.json {
+        let pretty = std::io::stdout().is_terminal();
+        command_output::print_unstyled(&to_json(shape, pretty)?)
+    } else if args.markdown {
+        command_output::print_text(&document.markdown())
+    } else {
+        command_output::print_text(&document.text())
+    }
+}
+
+/// Writes the files of `-o`.
+pub fn write_report_files(
+    args: &ReportOutputArgs,
+    shape: &impl Serialize,
+    document: &ReportDocument,
+) -> Result<(), CommandFailure> {
+    for file in &args.output {
+        let text = match file_extension(file).as_str() {
+            "html" | "htm" => document.html(),
+            "md" | "markdown" => document.markdown(),
+            "json" => to_json(shape, true)?,
+            _ => anstream::adapter::strip_str(&document.text()).to_string(),
+        };
+        plot::replace_file(file, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Returns a report as JSON.
+pub fn to_json(shape: &impl Serialize, pretty: bool) -> Result<String, CommandFailure> {
+    let text =
+        if pretty { serde_json::to_string_pretty(shape) } else { serde_json::to_string(shape) };
+    text.map(|text| text + "\n").map_err(|e| CommandFailure::from_error(BUG, &e))
+}
+
+/// Opens the archive, which must exist.
+pub fn open_existing_archive(args: &ArchiveArgs) -> Result<Archive, CommandFailure> {
+    command_output::require_archive(args, "longhaul test HOST")
+}
+
+/// The version in stdout and in files.
+pub const LONGHAUL_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Sanitizes and shortens user or file input for an error message.
+pub fn sanitize_input(text: &str) -> String {
+    sanitize_line(text, 200)
 }

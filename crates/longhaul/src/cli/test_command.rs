@@ -5,7 +5,7 @@ use crate::cli::args::{
 };
 use crate::cli::expectation::{self, ThroughputExpectation};
 use crate::cli::progress_lines::ThroughputLines;
-use crate::cli::report_command::report_output;
+use crate::cli::report_command;
 use crate::cli::value_parsers::{
     accept_count, accept_micros, accept_size, parse_blocks, parse_buffer_size, parse_rate,
     parse_run_bytes, parse_run_time, parse_streams,
@@ -177,10 +177,10 @@ pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode,
     let report = measure_throughput(args)?;
     let document = build_throughput_document(&report);
     if args.format == TestFormat::Iperf3 {
-        report_output::write_report_files(&args.output.form, &report, &document)?;
+        report_command::write_report_files(&args.output.form, &report, &document)?;
         command_output::print_json(&iperf3_report_json::to_iperf3_json(&report, interval_us))?;
     } else {
-        report_output::write_report(&args.output.form, &report, &document)?;
+        report_command::write_report(&args.output.form, &report, &document)?;
     }
     let missed = args.expect.iter().map(|it| (it.text.as_str(), it.describe_miss(&report)));
     Ok(expectation::report_misses(missed))

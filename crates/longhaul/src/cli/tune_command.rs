@@ -13,8 +13,8 @@ pub mod scan_history;
 
 use crate::cli::args::{DirectionArgs, OutputArgs, PeerArgs, StreamArgs};
 use crate::cli::report_archiving::{self, saturating_micros};
-use crate::cli::report_command::report_output;
-use crate::cli::value_parsers::setting_lists::{
+use crate::cli::report_command;
+use crate::cli::value_parsers::{
     StreamCounts, WindowList, check_grid_size, parse_stream_counts, parse_windows,
 };
 use crate::cli::value_parsers::{
@@ -37,7 +37,7 @@ use longhaul_probe::{plan_limits, throughput};
 use longhaul_report::number_format::count_of;
 use longhaul_report::plot;
 use longhaul_report::scan_text::build_scan_document;
-use longhaul_report::scan_text::scan_csv::render_scan_csv;
+use longhaul_report::scan_text::render_scan_csv;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -165,7 +165,7 @@ fn finish_scan(
     if archiving && fail.is_none() {
         report_archiving::archive_report(&args.output, &mut report);
     }
-    report_output::write_report(&args.output.form, &report, &build_scan_document(&report))?;
+    report_command::write_report(&args.output.form, &report, &build_scan_document(&report))?;
     write_scan_files(&args.files, &report)?;
     let Some(fail) = fail else {
         return Ok(ExitCode::SUCCESS);

@@ -115,7 +115,7 @@ fn problems_json(problems: &ConfigProblems) -> serde_json::Value {
 mod tests {
     use crate::cli::args::CliArgs;
     use clap::Parser;
-    use longhaul_agent::agent::run_command::build_run_command;
+    use longhaul_agent::agent::build_run_command;
     use longhaul_agent::watch::measure_jobs::build_jobs;
     use longhaul_agent::watch::watch_file::{SecretFileState, WatchFileContext, parse_watch_file};
     use std::ffi::OsString;

@@ -2,8 +2,8 @@
 //! is there twice, and every planned run has an end.
 
 use crate::stage::*;
+use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::{RunFilter, TimeRange};
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Runs land with their values, and a new file costs none.
 
 use crate::stage::*;
+use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::HostPair;
 use longhaul_store::history_store::TimeRange;
 use longhaul_sys::signal::Signal;
 

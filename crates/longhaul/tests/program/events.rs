@@ -1,7 +1,7 @@
 //! `longhaul report events` and `event`: what an agent found, as text and as JSON.
 
 use crate::support::{Folder, golden, reported};
-use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_store::Archive;
 use serde_json::{Value, json};
 

@@ -1,17 +1,16 @@
 //! Collects the evidence around an event from the archive: the nearest reports before and after it.
 
-use super::detector_series;
 use super::other_paths::{self, OtherPaths};
 use crate::path_traces::parse_time_us;
 use crate::watch::watch_file::WatchFile;
-use longhaul_history::change_detection::series_sample::median_spacing_us;
+use longhaul_history::change_detection::median_spacing_us;
 use longhaul_history::event::{
     ChangeEvidence, EvidenceReport, OtherPathChange, RouteChangeBaseRate, UnchangedPath,
 };
-use longhaul_model::report::v1::event::ChangeEvent;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
 use longhaul_model::report::v1::{AnyReport, ReportKind};
+use longhaul_model::report::v1::{HostPair, SeriesPoint};
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
 use longhaul_store::{Archive, StoreError};
 
@@ -189,7 +188,7 @@ fn read_rtt_points(
     let back = HostPair { from: event.pair.to.clone(), to: event.pair.from.clone() };
     for pair in [&event.pair, &back] {
         let series = archive.series(pair, PathQuantity::RttFloor, span, RTT_POINTS)?;
-        let points = detector_series::flatten_series(series);
+        let points = super::flatten_series(series);
         if !points.is_empty() {
             return Ok(points);
         }

@@ -4,8 +4,8 @@
 //! a value that its report does not contain.
 
 use crate::agent::finished_run;
-use longhaul_model::report::v1::series::HostPair;
-use longhaul_store::history_store::{IncomingRun, ingest_limits};
+use longhaul_model::report::v1::HostPair;
+use longhaul_store::history_store::{self, IncomingRun};
 use longhaul_store::sqlite::outbox::OutgoingRun;
 
 /// Both directions of one pair of hosts; a run never covers more.
@@ -23,7 +23,7 @@ pub fn build_run(came: OutgoingRun, near: &str) -> Result<IncomingRun, String> {
     }
     run.pairs = came.pairs;
     run.near = Some(near.to_owned());
-    ingest_limits::check_run(&run).map_err(|error| super::format_error_chain(&error))?;
+    history_store::check_run(&run).map_err(|error| super::format_error_chain(&error))?;
     Ok(run)
 }
 

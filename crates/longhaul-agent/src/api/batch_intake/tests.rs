@@ -6,8 +6,8 @@ use crate::api;
 use crate::watch::watch_file::{SecretFileState, WatchFileContext, parse_watch_file};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use longhaul_model::report::v1::EventState;
 use longhaul_model::report::v1::ThroughputReport;
-use longhaul_model::report::v1::event::EventState;
 use longhaul_store::Archive;
 use longhaul_store::history_store::TimeRange;
 use serde_json::{Value, json};
@@ -197,10 +197,8 @@ fn values_follow_from_the_report_and_times_lie_in_the_past() {
         let own = json!([{ "from": "dtn2", "to": "cern" }]);
         let run_at = |id: &str, at: &str| json!({ "run": { "pairs": own, "report": report(id, at), "readings": [9.9], "at_us": 5 } });
         assert_eq!(place.one("dtn2", run_at("a", "2026-01-31T12:00:00Z")).await, None);
-        let pair = longhaul_model::report::v1::series::HostPair {
-            from: "dtn2".to_owned(),
-            to: "cern".to_owned(),
-        };
+        let pair =
+            longhaul_model::report::v1::HostPair { from: "dtn2".to_owned(), to: "cern".to_owned() };
         let quantity = longhaul_model::report::v1::quantity::PathQuantity::Goodput;
         let series = place.archive().series(&pair, quantity, TimeRange::ALL, 10).expect("a series");
         let told: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");

@@ -1,13 +1,13 @@
 //! Waiting runs, and the decision to start them.
 
-use super::running_runs::LOST_MARGIN_US;
+use super::LOST_MARGIN_US;
 use super::schedule_notes::ScheduleNote;
 use super::{ClockTimes, MissedReason, RunInProgress, RunSchedule, ScheduledRun};
 use crate::watch::SECOND_US;
 use crate::watch::daily_budget::BudgetReservation;
 use crate::watch::hash_random::{draw_up_to, hash_text};
 use crate::watch::measure_jobs::JobKey;
-use crate::watch::resource_locks::ResourceLocks;
+use crate::watch::path_resources::ResourceLocks;
 use std::sync::Arc;
 
 /// The number of consecutive failures of a target without consequences.

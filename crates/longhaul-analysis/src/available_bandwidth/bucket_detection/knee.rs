@@ -20,9 +20,9 @@ use super::{
     TokenBucketEstimate, TokenBucketKind, compute_knee_position, find_agreeing_knees,
     knees_recur_without_rest, summarize_knees,
 };
-use crate::available_bandwidth::train_evidence::TrainEvidence;
+use crate::available_bandwidth::TrainEvidence;
 use crate::available_bandwidth::train_reading::{ReceivedPacket, TrainReading};
-use crate::stats::quantile::median;
+use crate::stats::median;
 use longhaul_model::report::v1::available::TrainPurpose;
 
 /// The parameters of the knee of one train.

@@ -3,9 +3,8 @@
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP, seconds. Error: none.
 //! Wrong when: never; the budget removes excess trains later.
 
-use super::train_budget::TrainBudget;
+use super::TrainBudget;
 use crate::available_bandwidth::fusion::FusedEstimate;
-use crate::available_bandwidth::timing_resolution;
 use longhaul_model::report::v1::available::{
     AvailableMode, TrainPlan, TrainPurpose, TrainSchedule,
 };
@@ -82,7 +81,7 @@ impl TrainShape {
 
     fn train(&self, rate_bps: f64, seconds: f64, pause_s: f64) -> TrainPlan {
         let packets = (rate_bps * seconds / self.bits()).round() as u32;
-        let packets = packets.clamp(10, timing_resolution::MAX_TRAIN_PACKETS);
+        let packets = packets.clamp(10, super::super::MAX_TRAIN_PACKETS);
         let schedule = TrainSchedule::RateBps(rate_bps.max(1.0) as u64);
         self.plan(TrainPurpose::Sweep, packets, schedule, pause_s)
     }
@@ -133,8 +132,7 @@ impl TrainShape {
 
 /// Plans the single round of light mode.
 pub fn plan_light_mode(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan> {
-    let bursts =
-        TrainPlanTuning::LIGHT_BURSTS * timing_resolution::LIGHT_PACKETS * shape.packet_bytes;
+    let bursts = TrainPlanTuning::LIGHT_BURSTS * super::super::LIGHT_PACKETS * shape.packet_bytes;
     let left = purse.bytes.saturating_sub(u64::from(bursts));
     let probes = (left / u64::from(SMALL_BYTES)).min(400) as u32;
     let seconds = TrainPlanTuning::LIGHT_S.min(purse.seconds() - 0.05);
@@ -145,7 +143,7 @@ pub fn plan_light_mode(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan
     let mut trains = Vec::new();
     for part in 0..parts {
         if part > 0 {
-            trains.push(shape.burst(timing_resolution::LIGHT_PACKETS, 0.003));
+            trains.push(shape.burst(super::super::LIGHT_PACKETS, 0.003));
         }
         trains.push(shape.idle(each, gap_s.max(1e-4), 0.012, u64::from(part)));
     }
@@ -159,8 +157,7 @@ pub fn plan_bursts(
     packets: u32,
 ) -> Vec<TrainPlan> {
     let affordable = purse.bytes / 3 / u64::from(count * shape.packet_bytes);
-    let packets =
-        packets.min(affordable.min(u64::from(timing_resolution::MAX_TRAIN_PACKETS)) as u32);
+    let packets = packets.min(affordable.min(u64::from(super::super::MAX_TRAIN_PACKETS)) as u32);
     if packets < 4 {
         return Vec::new();
     }
@@ -240,7 +237,7 @@ pub fn plan_long_trains(
     let mut packets = packets.min(TrainPlanTuning::MAX_LONG_PACKETS);
     let mut trains = Vec::new();
     while packets > 0 {
-        let part = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
+        let part = packets.min(super::super::MAX_TRAIN_PACKETS);
         packets -= part;
         let pause_us = if trains.is_empty() { TrainPlanTuning::REFILL_US } else { 0 };
         trains.push(shape.bucket(part, pause_us));
@@ -257,7 +254,7 @@ pub fn plan_repeated_trains(
     let knee = (knee_bytes * 8.0 / shape.bits()) as u32;
     let packets = (TrainPlanTuning::REPETITION_KNEES * f64::from(knee)) as u32
         + TrainPlanTuning::MIN_PACKETS_AFTER_KNEE;
-    let packets = packets.min(timing_resolution::MAX_TRAIN_PACKETS);
+    let packets = packets.min(super::super::MAX_TRAIN_PACKETS);
     if f64::from(packets) < TrainPlanTuning::MIN_REPETITION_KNEES * f64::from(knee) {
         return Vec::new();
     }
@@ -272,9 +269,7 @@ pub fn plan_repeated_trains(
 
 fn compute_train_seconds(shape: &TrainShape, bits: f64, count: usize) -> f64 {
     let by_bits = bits / (0.75 * shape.rate_bps * count as f64);
-    TrainPlanTuning::MIN_TRAIN_S
-        .max(timing_resolution::TRAIN_BATCHES * shape.batching_s)
-        .max(by_bits)
+    TrainPlanTuning::MIN_TRAIN_S.max(super::super::TRAIN_BATCHES * shape.batching_s).max(by_bits)
 }
 
 fn compute_max_rate(shape: &TrainShape) -> f64 {

@@ -7,11 +7,13 @@
 //! span; lower with contradicting evidence.
 //! Wrong when: as for the whole of [`super`].
 
-use super::hop_rise::{HopRise, MAX_P_VALUE, MIN_RISE_NS, OneWayRises, QUIET_RATIO, RISEN_RATIO};
-use super::queue_position::QueuePosition;
-use super::{hop_rise, narrow_link_text, queue_position};
-use crate::path::{KnownRoute, PathCapacityEstimate, path_format};
+use super::hop_rise::{
+    self, HopRise, MAX_P_VALUE, MIN_RISE_NS, OneWayRises, QUIET_RATIO, QueuePosition, RISEN_RATIO,
+};
+use crate::path::{KnownRoute, PathCapacityEstimate, trace_table};
 use longhaul_model::report::v1::path::{HopWatch, NarrowLink, PathObservation};
+use longhaul_model::units::Rate;
+use std::fmt::Write;
 
 /// Confidence for one link in one run.
 const LINK_CONFIDENCE: f64 = 0.8;
@@ -117,11 +119,11 @@ fn find_queue(
     };
     if far.rise_ns < MIN_RISE_NS {
         let confidence = if far.loaded >= 5 { 0.9 } else { 0.7 };
-        let text = narrow_link_text::describe_no_queue(far, input);
+        let text = describe_no_queue(far, input);
         return Ok(create_blank_link("none", confidence, text));
     }
     if !far.stands_out(far.rise_ns) {
-        return Err(narrow_link_text::describe_weak_rise(far, to));
+        return Err(describe_weak_rise(far, to));
     }
     let mut sure = 1.0;
     if let Some((with, against)) = input.direction_rises() {
@@ -130,7 +132,7 @@ fn find_queue(
         let back = share(against, RISEN_RATIO) && against.p < MAX_P_VALUE;
         match (share(with, QUIET_RATIO), share(with, RISEN_RATIO)) {
             (false, _) if back => {
-                let text = narrow_link_text::describe_return_queue(against, input);
+                let text = describe_return_queue(against, input);
                 let rise_ns = u64::try_from(against.rise_ns).ok();
                 return Ok(NarrowLink { rise_ns, ..create_blank_link("return_path", 0.85, text) });
             }
@@ -145,12 +147,12 @@ fn find_queue(
         }
     }
     let place = (!input.hops.is_empty() || input.is_far_ttl_known)
-        .then(|| queue_position::locate_queue(&input.hops, far))
+        .then(|| hop_rise::locate_queue(&input.hops, far))
         .flatten();
     let place = place.ok_or_else(|| {
         format!(
             "the RTT to {to} grew by {} under our load, but the hops disagree about the location",
-            path_format::format_delay(far.rise_ns)
+            trace_table::format_delay(far.rise_ns)
         )
     })?;
     Ok(build_located_link(&place, sure, input, capacity))
@@ -184,7 +186,7 @@ fn build_located_link(
         ..create_blank_link(
             verdict,
             base * sure * against,
-            narrow_link_text::describe_location(verdict, place, input, capacity),
+            describe_location(verdict, place, input, capacity),
         )
     }
 }
@@ -217,4 +219,110 @@ fn is_repeated(link: &NarrowLink, known: &[KnownRoute]) -> bool {
 
 fn create_blank_link(verdict: &str, confidence_ratio: f64, text: String) -> NarrowLink {
     NarrowLink { verdict: verdict.to_owned(), confidence_ratio, text, ..NarrowLink::default() }
+}
+
+/// Describes a rise that noise or chance explains.
+pub fn describe_weak_rise(far: &HopRise, to: &str) -> String {
+    if !far.exceeds_noise() {
+        return format!(
+            "the RTT to {to} varies by {} without our load, too much to detect a queue caused by it",
+            trace_table::format_delay(far.noise_ns)
+        );
+    }
+    format!(
+        "too few of {} RTTs to {to} under our load were longer than without it to distinguish a \
+         queue from chance",
+        far.loaded
+    )
+}
+
+pub fn describe_no_queue(far: &HopRise, input: &NarrowLinkInput) -> String {
+    let grown = if far.rise_ns > 0 {
+        format!("by only {}", trace_table::format_delay(far.rise_ns))
+    } else {
+        String::from("not at all")
+    };
+    format!(
+        "no queue built up: under our load the RTT to {} grew {grown}; the limit is not a standing \
+         queue on the path, but a host, a policer, loss or a very small buffer",
+        input.observation.address
+    )
+}
+
+pub fn describe_return_queue(against: &HopRise, input: &NarrowLinkInput) -> String {
+    let way = if input.watch.forward { "back" } else { "there" };
+    format!(
+        "the queue grew in the opposite direction, {way}, by {}: it delays the acknowledgements, \
+         and hops cannot locate it",
+        trace_table::format_delay(against.rise_ns)
+    )
+}
+
+pub fn describe_location(
+    verdict: &str,
+    place: &QueuePosition,
+    input: &NarrowLinkInput,
+    capacity: Option<PathCapacityEstimate>,
+) -> String {
+    let rise = trace_table::format_delay(place.rise_ns);
+    let mut text = if verdict == "own_host" {
+        format!("under our load the queue in this host's own interface grew by {rise}")
+    } else {
+        let ends = format!(
+            "between {} and {}{}",
+            format_hop_name(place.after, input),
+            format_hop_name(place.before, input),
+            format_hop_range(place, input)
+        );
+        format!("under our load the queue grew {ends}, by {rise}")
+    };
+    match place.shared {
+        (_, 0) => {}
+        (with, all) if with == all => text.push_str("; all later hops confirm it"),
+        (with, all) => {
+            let _ = write!(text, "; {with} of {all} later hops confirm it");
+        }
+    }
+    if place.grows_again {
+        text.push_str("; it grows in more than one step");
+    }
+    if verdict == "span" {
+        text.push_str("; hops between them are unknown, silent or too noisy to identify the link");
+    }
+    if input.direction_rises().is_none() {
+        text.push_str("; the direction is not known");
+    }
+    if let Some(capacity) = capacity {
+        let _ = write!(text, "; capacity of the whole path: {}", format_capacity(capacity));
+    }
+    text
+}
+
+/// Formats the TTLs, if both are known.
+fn format_hop_range(place: &QueuePosition, input: &NarrowLinkInput) -> String {
+    let far = input.far.as_ref().map(|far| far.ttl);
+    if !input.is_far_ttl_known && far == Some(place.before) {
+        return format!(" (beyond hop {})", place.after);
+    }
+    format!(" (hops {}-{})", place.after, place.before)
+}
+
+fn format_capacity(capacity: PathCapacityEstimate) -> String {
+    let rate = Rate::bits_per_second;
+    let interval =
+        capacity.interval_bps.map(|[low, high]| format!(" ({} to {})", rate(low), rate(high)));
+    format!("{}{}", rate(capacity.bps), interval.unwrap_or_default())
+}
+
+fn format_hop_name(ttl: u8, input: &NarrowLinkInput) -> String {
+    let watched = input.watch.hops.iter().find(|hop| hop.ttl == ttl);
+    let is_far = input.far.as_ref().is_some_and(|far| far.ttl == ttl);
+    let far = || is_far.then(|| input.observation.address.clone());
+    match ttl {
+        0 => String::from("this host"),
+        _ => watched
+            .and_then(|hop| hop.address.clone())
+            .or_else(far)
+            .unwrap_or_else(|| format!("hop {ttl}")),
+    }
 }

@@ -22,7 +22,7 @@
 
 use super::RegimeCut;
 use crate::scan::scan_cells::cell_goodput;
-use crate::stats::quantile::median;
+use crate::stats::median;
 use crate::stats::student_distribution::student_probability;
 use longhaul_model::report::v1::scan::{ScanCell, TransferSetting};
 use std::collections::BTreeMap;

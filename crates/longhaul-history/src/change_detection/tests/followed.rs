@@ -3,9 +3,9 @@
 use super::{HOUR_US, series};
 use crate::change_detection::DetectionOptions;
 use crate::change_detection::event_tracking::{EventTracker, PATIENCE};
-use longhaul_model::report::v1::event::{ChangeEvent, EventState};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{ChangeEvent, EventState};
+use longhaul_model::report::v1::{HostPair, SeriesPoint};
 
 fn watcher(quantity: PathQuantity) -> EventTracker {
     EventTracker {

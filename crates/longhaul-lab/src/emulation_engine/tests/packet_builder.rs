@@ -1,6 +1,5 @@
 //! Builds packets as a host's kernel would give them to its device.
 
-use crate::emulation_engine::checksum;
 use crate::emulation_engine::pooled_packet::{
     GSO_TCP4, GSO_TCP6, GSO_UDP, NEEDS_CHECKSUM, TCP, UDP, VNET_BYTES,
 };
@@ -72,7 +71,7 @@ impl PacketDraft {
         let header = &mut out[VNET_BYTES..end];
         let addresses = self.write_network(header, payload.len());
         let length = self.transport_bytes() + payload.len();
-        let pseudo = checksum::sum_pseudo_header(&header[addresses], self.protocol(), length);
+        let pseudo = super::super::sum_pseudo_header(&header[addresses], self.protocol(), length);
         let transport = &mut header[self.network_bytes()..];
         transport[..2].copy_from_slice(&self.source_port.to_be_bytes());
         transport[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
@@ -87,7 +86,7 @@ impl PacketDraft {
                 16
             }
         };
-        transport[field..field + 2].copy_from_slice(&checksum::fold_sum(pseudo).to_be_bytes());
+        transport[field..field + 2].copy_from_slice(&super::super::fold_sum(pseudo).to_be_bytes());
         end + payload.len()
     }
 
@@ -118,7 +117,7 @@ impl PacketDraft {
                 out[8..10].copy_from_slice(&[self.ttl, self.protocol()]);
                 out[12..16].copy_from_slice(&source.octets());
                 out[16..20].copy_from_slice(&destination.octets());
-                checksum::write_ipv4_checksum(&mut out[..20]);
+                super::super::write_ipv4_checksum(&mut out[..20]);
                 12..20
             }
             (source, destination) => {

@@ -1,12 +1,12 @@
 //! A case: paths in two periods, compared: `longhaul report case`.
 
+use super::BestSetting;
+use super::ChangeEvent;
 use super::analysis::Limiter;
-use super::comparison::{QuantityChange, TimePeriod};
-use super::event::ChangeEvent;
 use super::path::{ObservedRoute, RouteDifference};
 use super::scan::TransferSetting;
-use super::series::{HostPair, QuantitySeries};
-use super::site::BestSetting;
+use super::{HostPair, QuantitySeries};
+use super::{QuantityChange, TimePeriod};
 use super::{ReportCaveat, ReportFinding};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;

@@ -1,6 +1,6 @@
 //! Parts that this host measures alone: round trips, route, path MTU, TCP options.
 
-use super::{PathPart, PathRun, missing_reasons};
+use super::{PathPart, PathRun};
 use crate::path::ProbeTarget;
 use crate::path::mtu_probe::{self, MtuSearchOutcome};
 use crate::path::path_error::PathError;
@@ -31,25 +31,21 @@ impl PathRun<'_> {
                 Ok(ran) if ran.answered > 0 => {
                     self.answered = Some(protocol);
                     if !troubles.is_empty() {
-                        let why =
-                            missing_reasons::describe_substitute_protocol(&troubles, protocol);
+                        let why = super::describe_substitute_protocol(&troubles, protocol);
                         self.record_missing(PathPart::RoundTrips, why);
                     }
                     if protocol == ProbeProtocol::Udp && ran.answered < ran.echoes.sent {
-                        self.record_missing(PathPart::RoundTrips, missing_reasons::UDP_LIMIT);
+                        self.record_missing(PathPart::RoundTrips, super::UDP_LIMIT);
                     }
                     self.observation.round_trips = Some(ran.echoes);
                     return;
                 }
                 Ok(ran) => {
-                    troubles.push(missing_reasons::describe_unanswered_probes(
-                        protocol,
-                        ran.unreachable,
-                    ));
+                    troubles.push(super::describe_unanswered_probes(protocol, ran.unreachable));
                     // The requested series stays in the report, unanswered.
                     self.observation.round_trips.get_or_insert(ran.echoes);
                 }
-                Err(error) => troubles.push(missing_reasons::describe_path_error(&error)),
+                Err(error) => troubles.push(super::describe_path_error(&error)),
             }
             if self.is_stopped() {
                 break;
@@ -111,10 +107,10 @@ impl PathRun<'_> {
             Err(error @ PathError::Privilege { .. })
                 if self.plan.protocol != ProbeProtocol::Udp =>
             {
-                let troubles = [missing_reasons::describe_path_error(&error)];
+                let troubles = [super::describe_path_error(&error)];
                 self.record_missing(
                     PathPart::Route,
-                    missing_reasons::describe_substitute_protocol(&troubles, ProbeProtocol::Udp),
+                    super::describe_substitute_protocol(&troubles, ProbeProtocol::Udp),
                 );
                 self.trace_with_protocol(asked, ProbeProtocol::Udp)
             }
@@ -127,7 +123,7 @@ impl PathRun<'_> {
                     Some(ObservedRoute { at_us: begin.as_micros() as u64, ..route });
             }
             Err(error) => {
-                self.record_missing(PathPart::Route, missing_reasons::describe_path_error(&error));
+                self.record_missing(PathPart::Route, super::describe_path_error(&error));
             }
         }
     }
@@ -159,7 +155,7 @@ impl PathRun<'_> {
                     MtuSearchOutcome::Found => None,
                     MtuSearchOutcome::NoAnswer => Some(format!(
                         "no packet of any size is answered; {}",
-                        missing_reasons::describe_unanswered_probes(protocol, None)
+                        super::describe_unanswered_probes(protocol, None)
                     )),
                     MtuSearchOutcome::Exhausted => Some(describe_unfinished_search(
                         search.largest_passed(),
@@ -172,7 +168,7 @@ impl PathRun<'_> {
                 self.observation.mtu = Some(search.result());
             }
             Err(error) => {
-                self.record_missing(PathPart::Mtu, missing_reasons::describe_path_error(&error));
+                self.record_missing(PathPart::Mtu, super::describe_path_error(&error));
             }
         }
     }

@@ -84,17 +84,17 @@ proptest! {
         let reply = exceeded(v6, [0; 4], &packet[..kept]).expect("an answer");
         prop_assert_eq!(reply.from, address(v6, 5));
         prop_assert_eq!((reply.ttl, reply.kind), (Some(250), ReplyKind::TimeExceeded));
-        prop_assert_eq!(reply_matching::match_probe_key(&flow, &reply), Some(key));
-        prop_assert!(reply_matching::find_rewritten_fields(&flow, key, &reply).is_empty());
+        prop_assert_eq!(match_probe_key(&flow, &reply), Some(key));
+        prop_assert!(find_rewritten_fields(&flow, key, &reply).is_empty());
         prop_assert_eq!(reply.probe.ip.expect("its header").ttl, ttl);
         // The same packet, taken for one of another destination or of other ports.
         let mut elsewhere = flow;
         elsewhere.destination = address(v6, 77);
-        prop_assert_eq!(reply_matching::match_probe_key(&elsewhere, &reply), None);
+        prop_assert_eq!(match_probe_key(&elsewhere, &reply), None);
         if kept == packet.len() && other_tag as u16 != flow.tag as u16 {
             let mut stranger = flow;
             stranger.tag = other_tag;
-            prop_assert_eq!(reply_matching::match_probe_key(&stranger, &reply), None);
+            prop_assert_eq!(match_probe_key(&stranger, &reply), None);
         }
     }
 
@@ -153,8 +153,8 @@ fn feed(bytes: &[u8], v6: bool) {
     ];
     for reply in replies.into_iter().flatten() {
         for protocol in PROTOCOLS {
-            reply_matching::match_probe_key(&flow(protocol, v6), &reply);
-            reply_matching::find_rewritten_fields(&flow(protocol, v6), 1, &reply);
+            match_probe_key(&flow(protocol, v6), &reply);
+            find_rewritten_fields(&flow(protocol, v6), 1, &reply);
         }
     }
 }
@@ -172,7 +172,7 @@ fn labels_are_read_where_the_length_says_and_at_the_old_place() {
             let labels: Vec<_> =
                 reply.mpls.iter().map(|l| (l.label, l.traffic_class, l.ttl)).collect();
             assert_eq!(labels, [(24_015, 5, 254), (16, 0, 1)]);
-            assert_eq!(reply_matching::match_probe_key(&flow, &reply), Some(12));
+            assert_eq!(match_probe_key(&flow, &reply), Some(12));
         }
     }
 }
@@ -235,9 +235,9 @@ fn a_translator_that_forgets_the_quote_shows_in_what_it_rewrote() {
     packet[26] ^= 0x55;
     for kept in [28, packet.len()] {
         let reply = exceeded(false, [0; 4], &packet[..kept]).expect("an answer");
-        assert_eq!(reply_matching::match_probe_key(&flow, &reply), Some(900));
+        assert_eq!(match_probe_key(&flow, &reply), Some(900));
         assert_eq!(
-            reply_matching::find_rewritten_fields(&flow, 900, &reply),
+            find_rewritten_fields(&flow, 900, &reply),
             ["source_address", "dscp", "source_port"]
         );
     }
@@ -255,11 +255,7 @@ fn other_ports_without_another_address_are_a_forgery() {
             let mut packet = flow.packet(3, 900);
             packet[at] ^= 0x10;
             let reply = exceeded(v6, [0; 4], &packet).expect("an answer");
-            assert_eq!(
-                reply_matching::match_probe_key(&flow, &reply),
-                None,
-                "{protocol:?} {v6} {at}"
-            );
+            assert_eq!(match_probe_key(&flow, &reply), None, "{protocol:?} {v6} {at}");
         }
     }
 }
@@ -274,7 +270,7 @@ fn options_that_a_middlebox_took_or_changed_are_named() {
     packet[length - 3..].fill(1);
     let reply = exceeded(false, [0; 4], &packet).expect("an answer");
     assert_eq!(
-        reply_matching::find_rewritten_fields(&flow, 5, &reply),
+        find_rewritten_fields(&flow, 5, &reply),
         ["tcp_option_mss", "tcp_option_window_scale"]
     );
 }
@@ -289,16 +285,13 @@ fn the_far_end_answers_syns_echoes_and_nothing_else() {
         segment.extend((tcp_flow.sequence(31) + 1).to_be_bytes());
         segment.extend([0x50, 0x12, 0, 0, 0, 0, 0, 0]);
         let reply = parse_tcp(&segment, address(v6, 9), None).expect("an answer");
-        assert_eq!(
-            (reply.kind, reply_matching::match_probe_key(&tcp_flow, &reply)),
-            (ReplyKind::SynAck, Some(31))
-        );
+        assert_eq!((reply.kind, match_probe_key(&tcp_flow, &reply)), (ReplyKind::SynAck, Some(31)));
         // From elsewhere, or for another number's sequence: nobody's.
         let forged = parse_tcp(&segment, address(v6, 8), None).expect("a segment");
-        assert_eq!(reply_matching::match_probe_key(&tcp_flow, &forged), None);
+        assert_eq!(match_probe_key(&tcp_flow, &forged), None);
         segment[8] ^= 1;
         let forged = parse_tcp(&segment, address(v6, 9), None).expect("a segment");
-        assert_eq!(reply_matching::match_probe_key(&tcp_flow, &forged), None);
+        assert_eq!(match_probe_key(&tcp_flow, &forged), None);
         segment[13] = 0x10;
         assert_eq!(parse_tcp(&segment, address(v6, 9), None), None);
 
@@ -306,10 +299,10 @@ fn the_far_end_answers_syns_echoes_and_nothing_else() {
         let mut echo = echo_flow.transport(77);
         echo[0] = if v6 { 129 } else { 0 };
         let reply = parse_icmp(&echo, address(v6, 9), Some(60)).expect("an answer");
-        assert_eq!(reply_matching::match_probe_key(&echo_flow, &reply), Some(77));
+        assert_eq!(match_probe_key(&echo_flow, &reply), Some(77));
         // The payload is not what was sent.
         echo[11] ^= 1;
         let forged = parse_icmp(&echo, address(v6, 9), Some(60)).expect("an echo");
-        assert_eq!(reply_matching::match_probe_key(&echo_flow, &forged), None);
+        assert_eq!(match_probe_key(&echo_flow, &forged), None);
     }
 }

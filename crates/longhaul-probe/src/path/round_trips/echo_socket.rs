@@ -5,7 +5,7 @@ use super::{EchoTransport, TTL};
 use crate::path::path_error::{PING_PRIVILEGE, RAW_PRIVILEGE, protocol_name};
 use crate::path::path_socket::{PathArrival, PathMessage, PathSocket};
 use crate::path::probe_packet::{KEYS, ProbeFlow, probe_key};
-use crate::path::probe_reply::{ProbeReply, ReplyKind, reply_matching};
+use crate::path::probe_reply::{self, ProbeReply, ReplyKind};
 use crate::path::{PathError, ProbeTarget};
 use longhaul_model::report::v1::path::ProbeProtocol;
 use std::io;
@@ -109,7 +109,7 @@ impl EchoSocket {
         };
         let number_of = |key| recover_probe_number(key, *self.sent_numbers.last()?);
         let flow_of = |key| number_of(key).map(|number| self.flow_of(number));
-        match reply_matching::find_probe_key(reply, flow_of).and_then(number_of) {
+        match probe_reply::find_probe_key(reply, flow_of).and_then(number_of) {
             Some(number) => Some(self.classify_reply(reply, number, arrival.at)),
             None => self.socket.is_own_reply(reply, arrival.own).then_some(EchoEvent::Unmatched),
         }

@@ -5,7 +5,7 @@ use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};
 use crate::path::path_error::{PING_PRIVILEGE, PathError, RAW_PRIVILEGE, protocol_name};
 use crate::path::path_socket::{PathArrival, PathMessage, PathSocket};
 use crate::path::probe_packet;
-use crate::path::probe_reply::{ProbeReply, ReplyKind, reply_matching};
+use crate::path::probe_reply::{self, ProbeReply, ReplyKind};
 use longhaul_model::report::v1::path::{HopReply, ProbeProtocol};
 use std::collections::HashMap;
 use std::io;
@@ -204,7 +204,7 @@ impl HopProber {
             quoted_ttl: reply.probe.ip.map(|ip| ip.ttl),
             kind: reply.kind.as_str().to_owned(),
             mpls: reply.mpls.clone(),
-            rewritten: reply_matching::find_rewritten_fields(&flow, number, reply),
+            rewritten: probe_reply::find_rewritten_fields(&flow, number, reply),
             ..HopReply::default()
         };
         Some(HopEcho { number, rtt, address: heard_from, kind, reply })
@@ -224,7 +224,7 @@ impl HopProber {
 
     /// Returns the number of the outstanding probe that the reply matches, in that probe's flow.
     fn find_probe(&self, reply: &ProbeReply) -> Option<u16> {
-        reply_matching::find_probe_key(reply, |number| {
+        probe_reply::find_probe_key(reply, |number| {
             self.in_flight.get(&number).map(|probe| self.socket.flow.sibling_flow(probe.flow))
         })
     }

@@ -9,16 +9,16 @@
 //!
 //! - `reached`: the destination answered,
 //! - `unreachable`: a router reported the destination unreachable,
-//! - `loop`: the same routers repeat ([`hop_silence::is_loop`]),
+//! - `loop`: the same routers repeat ([`super::is_loop`]),
 //! - `silent`: [`SILENT_GAP`] consecutive hops and the destination did not answer,
 //! - `max_hops`, `time`: the requested number of hops, or time, was used up.
 //!
 //! Bounds: at most `max_hops` × `probes` + 1 probes; at most the given time; silent hops occupy
 //! the window no longer than [`RouteTracer::reply_timeout`].
 
-use super::hop_answers::HopRecord;
+use super::HopRecord;
+use super::ProbeFate;
 use super::hop_prober::HopEcho;
-use super::hop_silence::{self, ProbeFate};
 use super::{STOP_POLL_INTERVAL, TraceStep};
 use crate::path::probe_reply::ReplyKind;
 use longhaul_model::report::v1::path::{ObservedHop, TracePlan};
@@ -165,7 +165,7 @@ impl RouteTracer {
             self.unreachable_ttl =
                 Some(self.unreachable_ttl.map_or(probe.ttl, |at| at.min(probe.ttl)));
         } else {
-            self.looping = hop_silence::is_loop(&self.hop_addresses());
+            self.looping = super::is_loop(&self.hop_addresses());
         }
     }
 
@@ -184,7 +184,7 @@ impl RouteTracer {
     pub fn snapshot(&self) -> TraceSnapshot {
         let hops = &self.hops[..self.route_length()];
         let fates: Vec<&[ProbeFate]> = hops.iter().map(|hop| &hop.outcomes[..]).collect();
-        let limited = hop_silence::find_rate_limited_hops(&fates);
+        let limited = super::find_rate_limited_hops(&fates);
         let mut hops: Vec<ObservedHop> = hops
             .iter()
             .zip(limited)

@@ -1,8 +1,8 @@
 //! Figures of cases: which there are, positions of values, the shaded periods, and extreme values.
 
 use super::*;
-use longhaul_model::report::v1::comparison::TimePeriod;
-use longhaul_model::report::v1::series::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::TimePeriod;
+use longhaul_model::report::v1::{HostPair, SeriesPoint};
 use proptest::prelude::*;
 
 const HOUR_US: i64 = 3_600_000_000;

@@ -1,7 +1,7 @@
 //! The files of a bundle.
 
 use super::{RecordCapture, RecordEvidence};
-use crate::cli::report_command::report_output;
+use crate::cli::report_command;
 use crate::command_failure::CommandFailure;
 use anstream::adapter::strip_str;
 use longhaul_model::report::v1::{ImportedReport, ThroughputReport};
@@ -11,7 +11,7 @@ use longhaul_record::bundle_verification::{IMPORTED, RECORD, THROUGHPUT};
 use longhaul_record::record_assembly::RecordTransfer;
 use longhaul_record::speed_record::SpeedRecord;
 use longhaul_report::document::ReportDocument;
-use longhaul_report::record_text::{record_evidence, record_page};
+use longhaul_report::record_text;
 use longhaul_report::{capture_text, imported_text, path_text, plot, throughput_text};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub fn write_bundle_files(
         writer.add_chapter(&format!("capture-{role}.txt"), &about, text)?;
     }
     copy_attachments(writer.folder, attached)?;
-    let html = record_page::build_record_page(&record_page::RecordPageParts {
+    let html = record_text::build_record_page(&record_text::RecordPageParts {
         record,
         runs: (evidence.runs.transfer.run(), evidence.runs.path.as_ref()),
         chapters: writer.chapters,
@@ -86,7 +86,7 @@ impl BundleWriter<'_> {
         about: &str,
         value: &impl Serialize,
     ) -> Result<(), CommandFailure> {
-        let text = report_output::to_json(value, true)?;
+        let text = report_command::to_json(value, true)?;
         self.folder.add(name, about, text.as_bytes())?;
         Ok(())
     }
@@ -104,16 +104,16 @@ impl BundleWriter<'_> {
 
     fn add_measured(&mut self, run: &ThroughputReport) -> Result<(), CommandFailure> {
         self.add_json(THROUGHPUT, "the transfer as archived: what both ends counted", run)?;
-        self.add_chapter("commands.txt", COMMANDS, record_evidence::render_commands(run))?;
+        self.add_chapter("commands.txt", COMMANDS, record_text::render_commands(run))?;
         let near = unstyled_text(&throughput_text::build_throughput_document(run));
-        let far = record_evidence::render_responder_output(run);
+        let far = record_text::render_responder_output(run);
         let roles = ["initiator", "responder"];
         for (role, text) in roles.into_iter().zip([near, far]) {
             let about = format!("full output of the {role}");
             self.add_chapter(&format!("output-{role}.txt"), &about, text)?;
         }
         for (role, end) in roles.into_iter().zip(run.observation.initiator_and_responder()) {
-            let text = record_evidence::render_configuration(end);
+            let text = record_text::render_configuration(end);
             let about = format!("settings of the {role}");
             self.add_chapter(&format!("configuration-{role}.txt"), &about, text)?;
         }

@@ -1,17 +1,16 @@
 //! `longhaul report asymmetry`: compares the two directions of paths.
 
-use super::report_output;
 use super::run_collection::RunCollection;
 use super::site_report::ALL_TIME;
 use crate::cli::args::AsymmetryArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure};
 use longhaul_history::report_comparison::direction_asymmetry;
 use longhaul_model::report::v1::SCHEMA;
-use longhaul_model::report::v1::asymmetry::{AsymmetryReport, PathAsymmetry};
+use longhaul_model::report::v1::{AsymmetryReport, PathAsymmetry};
 use longhaul_report::run_comparison;
 
 pub fn run(args: &AsymmetryArgs) -> Result<(), CommandFailure> {
-    let archive = report_output::open_existing_archive(&args.site.archive)?;
+    let archive = super::open_existing_archive(&args.site.archive)?;
     let period = args.site.period.unwrap_or(ALL_TIME);
     let gathered = RunCollection::read(&archive, &args.site.hosts, period)?;
     let most_apart_us = args.within.unsigned_abs();
@@ -36,11 +35,11 @@ pub fn run(args: &AsymmetryArgs) -> Result<(), CommandFailure> {
     let report = AsymmetryReport {
         schema: SCHEMA.to_owned(),
         kind: String::from("asymmetry"),
-        longhaul: report_output::LONGHAUL_VERSION.to_owned(),
+        longhaul: super::LONGHAUL_VERSION.to_owned(),
         most_apart_us,
         paths,
         caveats: gathered.caveats.clone(),
     };
     let document = run_comparison::asymmetry_document::build_asymmetry_document(&report);
-    report_output::write_report(&args.site.written, &report, &document)
+    super::write_report(&args.site.written, &report, &document)
 }

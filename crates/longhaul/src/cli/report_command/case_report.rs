@@ -1,15 +1,15 @@
 //! `longhaul report case`: compares paths in two periods.
 
 use super::run_collection::RunCollection;
-use super::{find_event, query_events, report_output};
+use super::{find_event, query_events};
 use crate::cli::args::CaseArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_history::report_comparison::period_case;
 use longhaul_model::report::v1::SCHEMA;
+use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::case::{CaseReport, PathCase};
-use longhaul_model::report::v1::comparison::TimePeriod;
-use longhaul_model::report::v1::event::{ChangeEvent, EventState};
+use longhaul_model::report::v1::{ChangeEvent, EventState};
 use longhaul_report::run_comparison;
 use longhaul_store::Archive;
 use longhaul_store::history_store::TimeRange;
@@ -26,7 +26,7 @@ struct CasePeriods {
 }
 
 pub fn run(args: &CaseArgs) -> Result<(), CommandFailure> {
-    let archive = report_output::open_existing_archive(&args.archive)?;
+    let archive = super::open_existing_archive(&args.archive)?;
     let asked = resolve_case_periods(args, &archive)?;
     let span = TimePeriod {
         begin_us: asked.before.begin_us.min(asked.after.begin_us),
@@ -48,7 +48,7 @@ pub fn run(args: &CaseArgs) -> Result<(), CommandFailure> {
     let report = CaseReport {
         schema: SCHEMA.to_owned(),
         kind: String::from("case"),
-        longhaul: report_output::LONGHAUL_VERSION.to_owned(),
+        longhaul: super::LONGHAUL_VERSION.to_owned(),
         before: asked.before,
         after: asked.after,
         event_id: asked.event.map(|event| event.id),
@@ -56,7 +56,7 @@ pub fn run(args: &CaseArgs) -> Result<(), CommandFailure> {
         caveats: gathered.caveats.clone(),
     };
     let document = run_comparison::case_document::build_case_document(&report);
-    report_output::write_report(&args.written, &report, &document)
+    super::write_report(&args.written, &report, &document)
 }
 
 fn resolve_case_periods(args: &CaseArgs, archive: &Archive) -> Result<CasePeriods, CommandFailure> {
@@ -147,7 +147,7 @@ fn require_measured_hosts(asked: &CasePeriods, paths: &[PathCase]) -> Result<(),
     if missing.is_empty() && !paths.is_empty() {
         return Ok(());
     }
-    let clean = report_output::sanitize_input(&missing.join(", "));
+    let clean = super::sanitize_input(&missing.join(", "));
     let text = format!("cannot compare: no runs to {clean} in either period");
     Err(CommandFailure::new(ARCHIVE, text)
         .hint(Some("list the paths and times (UTC) of all runs with `longhaul report site`")))

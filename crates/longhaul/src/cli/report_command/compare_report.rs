@@ -1,13 +1,12 @@
 //! `longhaul report compare`: tests two sets of runs for differences.
 
-use super::report_output;
 use super::run_collection::RunSetReader;
 use crate::cli::args::CompareArgs;
 use crate::cli::expectation;
 use crate::command_failure::CommandFailure;
 use longhaul_history::report_comparison::run_set_comparison::compare_run_sets;
+use longhaul_model::report::v1::ComparisonReport;
 use longhaul_model::report::v1::SCHEMA;
-use longhaul_model::report::v1::comparison::ComparisonReport;
 use longhaul_report::run_comparison;
 use std::process::ExitCode;
 
@@ -19,14 +18,14 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, CommandFailure> {
     let report = ComparisonReport {
         schema: SCHEMA.to_owned(),
         kind: String::from("comparison"),
-        longhaul: report_output::LONGHAUL_VERSION.to_owned(),
+        longhaul: super::LONGHAUL_VERSION.to_owned(),
         a,
         b,
         changes: compared.changes,
         caveats: compared.caveats,
     };
     let document = run_comparison::comparison_document::build_comparison_document(&report);
-    report_output::write_report(&args.written, &report, &document)?;
+    super::write_report(&args.written, &report, &document)?;
     let changes = &report.changes;
     let missed =
         args.expect.iter().map(|wanted| (wanted.text.as_str(), wanted.describe_miss(changes)));

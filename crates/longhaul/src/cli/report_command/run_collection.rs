@@ -5,7 +5,7 @@
 //! names. Of very many runs, an evenly spread selection is read, with a caveat.
 
 use crate::cli::args::CompareArgs;
-use crate::cli::report_command::report_output::{self, sanitize_input};
+use crate::cli::report_command::sanitize_input;
 use crate::cli::report_command::site_report::ALL_TIME;
 use crate::cli::value_parsers;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_history::report_comparison::run_set_comparison::RunSet;
 use longhaul_history::report_comparison::{ArchivedPath, ArchivedRun, reverse_pair};
-use longhaul_model::report::v1::comparison::TimePeriod;
+use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::{HostPair, QuantitySeries};
 use longhaul_model::report::v1::{AnyReport, ReportCaveat};
+use longhaul_model::report::v1::{HostPair, QuantitySeries};
 use longhaul_store::history_store::{IncomingRun, RunFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use serde_json::Value;
@@ -307,7 +307,7 @@ impl<'a> RunSetReader<'a> {
     fn archive(&mut self) -> Result<&Archive, CommandFailure> {
         let archive = match self.archive.take() {
             Some(archive) => archive,
-            None => report_output::open_existing_archive(&self.args.archive)?,
+            None => super::open_existing_archive(&self.args.archive)?,
         };
         Ok(self.archive.insert(archive))
     }

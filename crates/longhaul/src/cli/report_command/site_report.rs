@@ -1,20 +1,19 @@
 //! `longhaul report site`: shows all paths of the archive.
 
-use super::report_output;
 use super::run_collection::RunCollection;
 use crate::cli::args::SiteArgs;
 use crate::command_failure::CommandFailure;
 use longhaul_history::report_comparison::site_summary;
 use longhaul_model::report::v1::SCHEMA;
-use longhaul_model::report::v1::comparison::TimePeriod;
-use longhaul_model::report::v1::site::{SitePath, SiteReport};
+use longhaul_model::report::v1::TimePeriod;
+use longhaul_model::report::v1::{SitePath, SiteReport};
 use longhaul_report::run_comparison;
 
 /// The period of everything in the archive.
 pub const ALL_TIME: TimePeriod = TimePeriod { begin_us: 0, end_us: i64::MAX };
 
 pub fn run(args: &SiteArgs) -> Result<(), CommandFailure> {
-    let archive = report_output::open_existing_archive(&args.archive)?;
+    let archive = super::open_existing_archive(&args.archive)?;
     let period = args.period.unwrap_or(ALL_TIME);
     let gathered = RunCollection::read(&archive, &args.hosts, period)?;
     let materials = gathered.materials(&args.hosts);
@@ -25,13 +24,13 @@ pub fn run(args: &SiteArgs) -> Result<(), CommandFailure> {
     let report = SiteReport {
         schema: SCHEMA.to_owned(),
         kind: String::from("site"),
-        longhaul: report_output::LONGHAUL_VERSION.to_owned(),
+        longhaul: super::LONGHAUL_VERSION.to_owned(),
         period: args.period.or_else(|| measured_period(&gathered)),
         paths,
         caveats: gathered.caveats.clone(),
     };
     let document = run_comparison::site_document::build_site_document(&report);
-    report_output::write_report(&args.written, &report, &document)
+    super::write_report(&args.written, &report, &document)
 }
 
 /// Returns the period from the first run or value to the last.

@@ -9,7 +9,7 @@ use crate::cli::tune_command::{probe_time_us, sample_interval_us, scan_history};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::scan::{build_cell, build_probe_plan};
-use longhaul_analysis::throughput::limiter_text::limiter_label;
+use longhaul_analysis::throughput::limiter_label;
 use longhaul_analysis::tune::SearchSpent;
 use longhaul_model::report::v1::plan::{self, StopCondition};
 use longhaul_model::report::v1::scan::{

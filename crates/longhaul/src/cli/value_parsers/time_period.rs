@@ -3,7 +3,7 @@
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, ToSpan, Unit};
-use longhaul_model::report::v1::comparison::TimePeriod;
+use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::sanitize::sanitize_line;
 
 const EXPECTED: &str = "expected a time such as 2026-11-21T21:56:00Z, 2026-11-21, yesterday, \

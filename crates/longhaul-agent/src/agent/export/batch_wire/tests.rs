@@ -1,7 +1,7 @@
 use super::*;
-use longhaul_model::report::v1::event::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::series::HostPair;
+use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_store::sqlite::outbox::OutgoingRun;
 use proptest::prelude::*;
 
