@@ -3,17 +3,27 @@
 //! Both ends are on one machine: a part that runs alone has the resources that the parts of a copy
 //! share. `dd` measures a disk alone, `longhaul test` the network. Wrong when: the machine has other
 //! work.
+//!
+//! Compares two programs, or two variants, by the ratio of their results in each turn.
+//!
+//! The speed of a machine drifts from minute to minute, and that of two programs in one turn drifts
+//! together, so their ratio can be compared. Its median has the interval of the sign test, which
+//! for six turns is the full range.
 
-use crate::BenchOutcome;
-use crate::copy_testbed::{CopyTestbed, LIMIT, run_for_report};
+use crate::bench_lab::{self, BenchLab};
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use crate::scratch_folder::{ScratchFolder, drop_from_cache};
-use crate::turn_ratio::TurnRatio;
+use crate::testbed::TestNamespace;
+use crate::{BenchOutcome, TOKEN};
+use longhaul_analysis::stats::sign_test::median_interval;
+use longhaul_analysis::stats::{quantile, sort_finite};
 use serde_json::Value;
-use std::path::Path;
-use std::process::Command;
-use std::time::Instant;
-use xtask::program_runner;
+use std::fmt::{self, Debug};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use xtask::program_runner::{self, ChildGuard};
 
 /// The minimum share of the slowest of both disks and the network alone.
 const MIN_RATIO: f64 = 0.95;
@@ -138,4 +148,136 @@ fn judge_rounds(name: &str, rounds: &[CopyRound], table: &mut MarkdownTable) -> 
     table.row(row);
     let held = beside.is_some_and(|beside| beside.ratio() >= MIN_RATIO);
     (!held).then(|| format!("{name}: {ratio} of the slowest part alone"))
+}
+
+/// The ratio of a quantity to the other program's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TurnRatio {
+    ratio: f64,
+    /// Contains the true median with a probability of at least 95 %.
+    interval: [f64; 2],
+}
+
+impl TurnRatio {
+    /// Creates it from its own and the other's reading in each turn; `None` below six turns.
+    pub fn of(turns: &[(f64, f64)]) -> Option<TurnRatio> {
+        let ratios = sort_finite(turns.iter().map(|(own, other)| own / other));
+        Some(TurnRatio { interval: median_interval(&ratios)?, ratio: quantile(&ratios, 0.5)? })
+    }
+
+    /// Returns the median over the turns.
+    pub fn ratio(&self) -> f64 {
+        self.ratio
+    }
+}
+
+impl fmt::Display for TurnRatio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [low, high] = self.interval;
+        write!(f, "{:.2} ({low:.2} to {high:.2})", self.ratio)
+    }
+}
+
+/// Not the port of the far end that the lab starts.
+const PORT: &str = "5301";
+/// The deadline of the longest copy.
+pub const LIMIT: Duration = Duration::from_secs(900);
+
+/// One or two hosts between which files are copied.
+#[derive(Debug)]
+pub struct CopyTestbed {
+    pub longhaul: PathBuf,
+    /// Processes in the namespaces of both ends.
+    pub near: u32,
+    far: u32,
+    pub address: &'static str,
+    /// The namespace or the lab, which disappears with this value.
+    _network: Box<dyn Debug>,
+}
+
+impl CopyTestbed {
+    pub fn loopback(longhaul: &Path) -> Result<CopyTestbed, String> {
+        let namespace = TestNamespace::new()?;
+        Ok(CopyTestbed {
+            longhaul: longhaul.to_owned(),
+            near: namespace.pid(),
+            far: namespace.pid(),
+            address: "127.0.0.1",
+            _network: Box::new(namespace),
+        })
+    }
+
+    /// Sets up a shipped path by its name, or a path file.
+    pub fn path(longhaul: &Path, path: &str) -> Result<CopyTestbed, String> {
+        let lab = BenchLab::set_up(longhaul, path)?;
+        Ok(CopyTestbed {
+            longhaul: longhaul.to_owned(),
+            near: lab.near,
+            far: lab.far,
+            address: "far",
+            _network: Box::new(lab),
+        })
+    }
+
+    /// Starts a far end that serves `folder`.
+    pub fn serve(&self, folder: &Path) -> Result<ChildGuard, String> {
+        let mut command = bench_lab::command_at_host(self.far, &[&self.longhaul]);
+        command
+            .args(["serve", "-p", PORT, "--json", "--files"])
+            .arg(format!("{}:rw", folder.display()))
+            .env("LONGHAUL_TOKEN", TOKEN);
+        let mut child = program_runner::spawn_captured(&mut command)?;
+        let mut log = BufReader::new(child.stderr.take().ok_or("it has no log")?);
+        let far = ChildGuard(child);
+        let mut first = String::new();
+        log.read_line(&mut first).map_err(|e| format!("cannot read the far end's log: {e}"))?;
+        if !first.contains("\"serving\"") {
+            return Err(format!("the far end does not serve: {}", first.trim()));
+        }
+        // An unread log would block it eventually.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Ok(far)
+    }
+
+    /// Returns a command that copies to or from the far end.
+    pub fn copy(&self, words: &[&str]) -> Command {
+        self.command(&[&["copy"], words].concat())
+    }
+
+    /// Returns a command of longhaul at the near end.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = bench_lab::command_at_host(self.near, &[&self.longhaul]);
+        command.args(words).args(["-p", PORT, "--quiet"]).env("LONGHAUL_TOKEN", TOKEN);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// Runs a command of longhaul to its end, and returns its report.
+pub fn run_for_report(mut command: Command) -> Result<Value, String> {
+    let text = program_runner::capture_stdout(command.args(["--no-save", "--json"]), LIMIT)?;
+    serde_json::from_str(&text).map_err(|e| format!("no report: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns turns whose speed varies by half, with longhaul `ratios` times the other.
+    fn turns(ratios: &[f64]) -> Vec<(f64, f64)> {
+        let speeds = (0..).map(|turn| 1.0 + 0.1 * f64::from(turn % 6));
+        let turns = ratios.iter().zip(speeds);
+        turns.map(|(ratio, speed)| (ratio * speed, speed)).collect()
+    }
+
+    #[test]
+    fn the_interval_of_six_turns_is_their_range() {
+        let six = TurnRatio::of(&turns(&[0.97, 0.9, 0.99, 0.98, 0.95, 0.97])).expect("six turns");
+        assert_eq!(six.to_string(), "0.97 (0.90 to 0.99)");
+    }
+
+    #[test]
+    fn five_turns_cannot_tell() {
+        assert_eq!(TurnRatio::of(&turns(&[0.5; 5])), None);
+    }
 }

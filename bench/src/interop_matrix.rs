@@ -34,7 +34,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use xtask::parallel_jobs::run_in_parallel;
+use xtask::program_runner::run_in_parallel;
 
 /// Loopback-like, across a continent, and Los Angeles to Geneva.
 pub const RTTS_MS: [u32; 3] = [0, 50, 172];

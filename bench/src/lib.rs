@@ -6,29 +6,23 @@
 //! - [`tune_bench`]: the guided search against whole grids
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
-//! - [`pair_window`]: a client and its server, in turn with others
 //! - [`lab_reports`], [`bench_lab`], [`narrow_path`]: commands on emulated paths
-//! - [`testbed`], [`copy_testbed`], [`scratch_folder`]: networks without delay, and files
-//! - [`cpu_meter`]: the cost of processes
-//! - [`markdown_table`], [`turn_ratio`]: tables and statistics
+//! - [`testbed`], [`scratch_folder`]: networks without delay, and files
+//! - [`markdown_table`]: tables and statistics
 
 #![forbid(unsafe_code)]
 
 mod accuracy_bench;
 pub mod bench_lab;
-mod copy_bench;
-pub mod copy_testbed;
-mod cpu_meter;
+pub mod copy_bench;
 pub mod interop_matrix;
 mod lab_reports;
 mod markdown_table;
 mod narrow_path;
-mod pair_window;
 pub mod scratch_folder;
 mod testbed;
 mod throughput_bench;
 mod tune_bench;
-mod turn_ratio;
 pub mod verdict_bench;
 
 use clap::Parser;

@@ -1,14 +1,13 @@
 //! Development tasks: CI steps and source checks. Benches are in `bench/`.
 //!
 //! - [`ci`]: the steps of `make test` and `make test-all`
-//! - [`test_programs`]: builds the tests and runs them in parallel
 //! - [`tidy`]: checks of the source that no compiler makes
 //! - [`boundaries`]: allowed dependencies between crates
 //! - [`names`]: measures of names, comments and size
 //! - [`page_checks`]: builds and tests the web page, and fuzzes the API
 //! - [`clickhouse`]: the fleet database for tests and benches
 //! - [`virtual_time`]: Linux guests with a virtual clock
-//! - [`checkout`], [`program_runner`], [`parallel_jobs`]: the checkout, and running programs in it
+//! - [`checkout`], [`program_runner`]: the checkout, and running programs in it
 
 #![forbid(unsafe_code)]
 
@@ -18,9 +17,7 @@ pub mod ci;
 pub mod clickhouse;
 pub mod names;
 pub mod page_checks;
-pub mod parallel_jobs;
 pub mod program_runner;
-pub mod test_programs;
 pub mod tidy;
 pub mod virtual_time;
 

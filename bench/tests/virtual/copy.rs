@@ -5,7 +5,7 @@ mod paced_pipe;
 mod slowdown_proof;
 
 use copy_resume::{MAX_SENT_RATIO, ResumePlan};
-use longhaul_bench::copy_testbed::CopyTestbed;
+use longhaul_bench::copy_bench::CopyTestbed;
 use longhaul_bench::scratch_folder::ScratchFolder;
 
 crate::virtual_tests!(

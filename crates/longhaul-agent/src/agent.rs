@@ -1,7 +1,6 @@
 //! The agent behind `longhaul watch`.
 //!
 //! - [`startup`]: startup; [`event_loop`]: event loop; [`lifecycle`]: lifecycle
-//! - [`schedule_records`]: decisions of the schedule; [`archive_writer`]: the archive writer thread
 //! - [`run_tasks`]: runs as tasks; [`process_runner`]: runs as processes
 //! - [`finished_run`]: reads the report of a run
 //! - [`analysis_worker`]: detection and diagnosis; [`follow_ups`]: follow-up measurements; [`notifier`]:
@@ -24,7 +23,6 @@ mod lifecycle;
 mod notifier;
 mod process_runner;
 mod run_tasks;
-mod schedule_records;
 mod service_manager;
 #[cfg(feature = "clickhouse")]
 mod shared_database;

@@ -1,15 +1,14 @@
 //! Conclusions about a path from round trips, routes and hops under load.
 //!
-//! Read in this order: [`path_conclusion`] (the entry: all conclusions from one path run),
+//! Read in this order: [`path_conclusion`] (the entry: all conclusions and caveats from one path run),
 //! [`hop_delays`] (delay of each link, RTT, path MTU), [`route_difference`] and
 //! [`assign_route_number()`] (routes over time), [`KnownRoute::of`] (an earlier route, from its report),
-//! [`narrow_link`] (location of the queue), [`path_findings`], [`path_caveats`] (caveats),
+//! [`narrow_link`] (location of the queue), [`path_findings`],
 //! [`trace_table`] (many traces).
 
 mod hop_delays;
 mod known_routes;
 mod narrow_link;
-mod path_caveats;
 mod path_conclusion;
 mod path_findings;
 #[cfg(test)]

@@ -2,18 +2,16 @@
 //!
 //! Read in this order: [`scan_order`] (the sequence of cells), [`scan_cells`] (the plan and the cell of
 //! a probe, valid cells), [`scan_conclusion`] (the entry: all conclusions from the cells of guided
-//! searches and grids), [`path_regimes`] (changes of the path), [`setting_choice`] (best and
-//! recommended), [`goodput_asymmetry`], [`kernel_needs`], [`scan_findings`] (findings and caveats).
+//! searches and grids, the best and the recommended setting), [`path_regimes`] (changes of the path),
+//! [`goodput_asymmetry`], [`kernel_needs`], [`scan_findings`] (findings).
 
 mod goodput_asymmetry;
 mod kernel_needs;
 mod path_regimes;
-mod scan_caveats;
 mod scan_cells;
 mod scan_conclusion;
 mod scan_findings;
 mod scan_order;
-mod setting_choice;
 
 #[cfg(test)]
 mod tests;

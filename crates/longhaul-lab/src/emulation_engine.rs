@@ -31,7 +31,6 @@ mod emulated_router;
 mod engine_setup;
 mod event_queue;
 mod exact_token_bucket;
-mod forged_icmp;
 pub mod ground_truth;
 mod lab_addresses;
 mod link_chain;

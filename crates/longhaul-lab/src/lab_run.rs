@@ -13,15 +13,16 @@ use crate::emulation_engine::LabHost;
 use crate::lab_error::{LabError, LabErrorContext, LabErrorKind};
 use crate::lab_runtime::host_namespace::HostNamespace;
 use crate::lab_runtime::{
-    LabBackend, LabReading, RunningLab, find_timing_caveat, write_whole_file,
+    self, LabBackend, LabReading, RunningLab, find_timing_caveat, write_whole_file,
 };
 use crate::path_spec::PathSpec;
-use crate::sysctl_guard::SysctlGuard;
-use crate::{lab_privileges, machine_settings, truth_file};
+use crate::sysctl_guard::{self, SysctlGuard};
+use crate::{lab_privileges, truth_file};
 use longhaul_sys::netns::{self, NamespaceKind};
 use longhaul_sys::poll;
 use longhaul_sys::process_control::{self, SpawnOptions};
 use longhaul_sys::signal::{Signal, SignalDescriptor, send_signal};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -71,8 +72,8 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     let published: Vec<_> = ports.collect::<Result<_, LabError>>()?;
     // A user namespace and the guards need a process with one thread; the engine comes after them.
     let mut caveats = Vec::new();
-    let machine = machine_settings::set_machine_sysctls(&request.spec, &mut caveats)?;
-    let congestion = machine_settings::allow_congestion_controls(&request.spec, &mut caveats);
+    let machine = set_machine_sysctls(&request.spec, &mut caveats)?;
+    let congestion = allow_congestion_controls(&request.spec, &mut caveats);
     lab_privileges::acquire_privileges()?;
     let mut lab = RunningLab::set_up(&request.spec, request.backend)?;
     drop(congestion);
@@ -419,6 +420,84 @@ fn create_unnamed_file() -> io::Result<File> {
 /// Returns the exit code as a shell does: 128 + n if signal n ended the command.
 fn shell_exit_code(status: ExitStatus) -> i32 {
     status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(70)
+}
+
+const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
+const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
+const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+
+/// Gives the machine the settings that the path asks of it, until the guard is dropped.
+pub(crate) fn set_machine_sysctls(
+    spec: &PathSpec,
+    caveats: &mut Vec<String>,
+) -> Result<Option<SysctlGuard>, LabError> {
+    let wanted = &spec.machine.sysctl;
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    if lab_privileges::is_machine_root() {
+        return match SysctlGuard::acquire(sysctl_guard::MACHINE, wanted) {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if spec.machine.required => Err(error),
+            Err(error) => {
+                caveats.push(format!("{error}: {}", format_missing_sysctls(wanted)));
+                Ok(None)
+            }
+        };
+    }
+    let is_set = |(name, value): (&String, &String)| {
+        lab_runtime::read_sysctl(name).is_ok_and(|now| now == lab_runtime::normalize_spaces(value))
+    };
+    if wanted.iter().all(is_set) {
+        return Ok(None);
+    }
+    if spec.machine.required {
+        let tried =
+            format!("cannot set up path {} without {}", spec.key, format_missing_sysctls(wanted));
+        return Err(LabError::new(LabErrorKind::Unavailable, tried)
+            .hint("run as root: these settings apply to the whole machine and last for the run"));
+    }
+    caveats.push(format!(
+        "not root; the machine keeps its own values: {}",
+        format_missing_sysctls(wanted)
+    ));
+    Ok(None)
+}
+
+/// Formats the missing settings: `net.core.rmem_max = 65536 (is 4194304)`.
+fn format_missing_sysctls(wanted: &BTreeMap<String, String>) -> String {
+    let each = wanted.iter().map(|(name, value)| {
+        let now = lab_runtime::read_sysctl(name).unwrap_or_else(|_| "not readable".to_owned());
+        format!("{name} = {value} (is {now})")
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Allows the path's congestion controls while the hosts are created. A namespace can only be given
+/// a congestion control that the machine allows to all users; it keeps it when the machine's list
+/// is restored.
+pub(crate) fn allow_congestion_controls(
+    spec: &PathSpec,
+    caveats: &mut Vec<String>,
+) -> Option<SysctlGuard> {
+    let words = |name| lab_runtime::read_sysctl(name).unwrap_or_default();
+    let (available, allowed) = (words(AVAILABLE), words(ALLOWED));
+    let has = |list: &str, wanted: &str| list.split(' ').any(|word| word == wanted);
+    let hosts = [&spec.near, &spec.far];
+    let mut list = allowed.clone();
+    for wanted in hosts.iter().filter_map(|host| host.sysctl.get(CONGESTION_CONTROL)) {
+        if !has(&list, wanted) && has(&available, wanted) {
+            list = format!("{list} {wanted}");
+        }
+    }
+    if list == allowed || !lab_privileges::is_machine_root() {
+        return None;
+    }
+    let settings = BTreeMap::from([(ALLOWED.to_owned(), list)]);
+    // Without a guard the hosts keep the machine's default, and setting them reports it.
+    SysctlGuard::acquire(sysctl_guard::CONGESTION_CONTROL, &settings)
+        .map_err(|error| caveats.push(error.to_string()))
+        .ok()
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use engine_driver::{DriverOrder, EngineDriver};
 use host_namespace::{DEVICE, HostNamespace, run_on_thread};
 use longhaul_sys::netlink::{self, NetlinkSocket, VethPair};
 use longhaul_sys::netns::{self, NamespaceKind};
-use longhaul_sys::{mount, packet_socket, poll, process_control, tun};
+use longhaul_sys::{mount, packet_ring, poll, process_control, tun};
 use std::fmt::Write as _;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -385,7 +385,7 @@ impl EnginePort {
                 Ok(PortRead { bytes: poll::read_descriptor(device, into)?, age: Duration::ZERO })
             }
             EnginePort::Packet(socket) => {
-                let received = packet_socket::receive_frame(socket, into)?;
+                let received = packet_ring::receive_frame(socket, into)?;
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
                 let age = received.at.zip(now.ok()).and_then(|(at, now)| now.checked_sub(at));
                 Ok(PortRead {
@@ -404,7 +404,7 @@ impl EnginePort {
     fn drops(&self) -> u64 {
         match self {
             EnginePort::Tun(_) => 0,
-            EnginePort::Packet(socket) => packet_socket::take_drops(socket).unwrap_or_default(),
+            EnginePort::Packet(socket) => packet_ring::take_drops(socket).unwrap_or_default(),
         }
     }
 }
@@ -476,8 +476,8 @@ fn open_packet_port(
         let netlink = NetlinkSocket::open()?;
         let index = netlink::interface_index(peer_name(host))?;
         netlink.set_up(index)?;
-        let socket = packet_socket::open_packet_socket(index)?;
-        let forced = packet_socket::set_buffers(&socket, SOCKET_BYTES)?;
+        let socket = packet_ring::open_packet_socket(index)?;
+        let forced = packet_ring::set_buffers(&socket, SOCKET_BYTES)?;
         Ok((socket, forced))
     };
     let (socket, forced) =

@@ -17,7 +17,6 @@ pub mod lab_error;
 mod lab_privileges;
 pub mod lab_run;
 pub mod lab_runtime;
-mod machine_settings;
 pub mod path_catalogue;
 pub mod path_description;
 pub mod path_file;

@@ -37,9 +37,7 @@
 mod datagram_tracker;
 mod defaults;
 mod end_host;
-mod end_result;
 mod end_run;
-mod sampler;
 mod scavenger;
 mod sockets;
 mod stream_counters;

@@ -12,7 +12,6 @@
 //! which is no longer than the hello. Other datagrams are offered to the handlers.
 
 mod accept;
-mod probe_session;
 mod serve_event;
 mod server_hooks;
 mod stream_registry;

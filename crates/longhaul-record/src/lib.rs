@@ -1,7 +1,7 @@
 //! Checks throughput records and puts them into bundles, for programs that verify a bundle or a
 //! published claim and measure nothing.
 //!
-//! - [`record_assembly`]: from runs to a [`speed_record`]; [`imported_transfer`]: runs of other programs
+//! - [`record_assembly`]: from runs to a [`speed_record`]
 //! - [`record_conclusion`]: class, distance, score and rules; [`rule_sets`]: rules and earlier marks
 //! - [`legs_file`], [`airport_table`]: the cities that the data passes
 //! - [`bundle_folder`], [`bundle_manifest`], [`signing_keys`]: writes, lists and signs a bundle
@@ -18,7 +18,6 @@ pub mod bundle_manifest;
 pub mod bundle_verification;
 pub mod claim_check;
 pub mod claims_file;
-mod imported_transfer;
 pub mod legs_file;
 pub mod published_claim;
 pub mod record_assembly;

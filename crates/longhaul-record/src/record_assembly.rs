@@ -3,7 +3,8 @@
 use crate::legs_file::RecordLegs;
 use crate::record_conclusion::conclude_record;
 use crate::speed_record::{CapturedPayload, RecordObservation, RuleSet, SCHEMA, SpeedRecord};
-use crate::{RecordError, imported_transfer, rule_sets};
+use crate::{RecordError, rule_sets};
+use longhaul_analysis::imported::{CountedTransfer, find_counted_bytes};
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunDirection, RunTransport};
 use longhaul_model::report::v1::{
@@ -125,7 +126,7 @@ fn observe_transfer(
 ) -> Result<RecordObservation, RecordError> {
     let run = match &runs.transfer {
         RecordTransfer::Measured(run) => run,
-        RecordTransfer::Imported(run) => return imported_transfer::observe_imported(run),
+        RecordTransfer::Imported(run) => return observe_imported(run),
     };
     check_recordable(run)?;
     let seen = &run.observation;
@@ -178,7 +179,7 @@ fn set_min_rtt(runs: &RecordRuns, to: &mut RecordObservation) {
             let text = "min RTT of the control connection before the load";
             (us.saturating_mul(1000), text.to_owned())
         }),
-        RecordTransfer::Imported(run) => imported_transfer::imported_min_rtt(run),
+        RecordTransfer::Imported(run) => imported_min_rtt(run),
     };
     if let Some((ns, by)) = measured.chain(told).min_by_key(|(ns, _)| *ns) {
         to.rtt_min_ns = Some(ns);
@@ -202,7 +203,7 @@ fn record_caveats(runs: &RecordRuns) -> Vec<ReportCaveat> {
     }
     caveats.extend(match &runs.transfer {
         RecordTransfer::Measured(run) => run.caveats.clone(),
-        RecordTransfer::Imported(run) => imported_transfer::imported_caveats(run),
+        RecordTransfer::Imported(run) => imported_caveats(run),
     });
     caveats
 }
@@ -223,5 +224,80 @@ fn count_caveats(run: &ThroughputReport) -> Vec<ReportCaveat> {
         let text = "the kernel of the receiver discarded the payload: no program received it";
         caveats.push(ReportCaveat::new("discarded", text));
     }
+    caveats
+}
+
+/// Builds the observation, or fails with all missing data.
+pub fn observe_imported(run: &ImportedReport) -> Result<RecordObservation, RecordError> {
+    let seen = &run.observation;
+    let counted = find_counted_bytes(seen);
+    let streams = run.analysis.streams;
+    let transport = seen.protocol.as_deref();
+    let transport = transport.filter(|it| ["tcp", "udp"].contains(it));
+    let (Some(counted), Some(streams), Some(transport), Some(forward)) =
+        (counted, streams, transport, seen.forward)
+    else {
+        let lacks = [
+            (counted.is_none(), "bytes and duration of one end"),
+            (streams.is_none(), "number of streams"),
+            (transport.is_none(), "transport (TCP or UDP)"),
+            (seen.forward.is_none(), "direction"),
+        ];
+        let lacks = lacks.into_iter().filter(|(lacks, _)| *lacks);
+        return Err(missing_fields_failure(run, lacks.map(|(_, what)| what)));
+    };
+    let address = run.run.responder.address.as_ref();
+    let address = address.and_then(|it| it.parse::<IpAddr>().ok());
+    let version = |it: IpAddr| if it.to_canonical().is_ipv4() { 4 } else { 6 };
+    Ok(RecordObservation {
+        throughput_run: run.run.id.clone(),
+        started_at: run.run.started_at.clone(),
+        initiator: run.run.initiator.clone(),
+        responder: run.run.responder.clone(),
+        forward,
+        transport: transport.to_owned(),
+        ip_version: address.map(version),
+        streams,
+        received_bytes: counted.bytes,
+        elapsed_us: counted.duration_us,
+        ..RecordObservation::default()
+    })
+}
+
+fn missing_fields_failure<'a>(
+    run: &ImportedReport,
+    lacks: impl Iterator<Item = &'a str>,
+) -> RecordError {
+    let fail = RecordError::input(format!(
+        "cannot make a record of run {}: the output of {} is incomplete",
+        run.run.id, run.observation.tool
+    ));
+    lacks
+        .fold(fail, |fail, what| fail.cause(format!("missing: {what}")))
+        .hint("import the output of the other end, or a more detailed output")
+}
+
+/// Returns the minimum round-trip time of the transfer, as printed.
+pub fn imported_min_rtt(run: &ImportedReport) -> Option<(u64, String)> {
+    let us = run.analysis.rtt_min_us?;
+    let text = format!("min RTT printed by {}", run.observation.tool);
+    Some((us.saturating_mul(1000), text))
+}
+
+pub fn imported_caveats(run: &ImportedReport) -> Vec<ReportCaveat> {
+    let tool = &run.observation.tool;
+    let text = format!(
+        "the transfer was measured by {tool} and imported; longhaul observed neither its bytes \
+         nor its hosts"
+    );
+    let mut caveats = vec![ReportCaveat::new("imported", text)];
+    if let Some(CountedTransfer { by, .. }) = find_counted_bytes(&run.observation)
+        && by != "receiver"
+    {
+        let text = "bytes and duration are not those of the receiver, which the output lacks";
+        caveats.push(ReportCaveat::new("not_counted_by_receiver", text));
+    }
+    let ours = |it: &&ReportCaveat| it.code != "not_counted_by_receiver";
+    caveats.extend(run.caveats.iter().filter(ours).cloned());
     caveats
 }

@@ -5,7 +5,7 @@
 //! The crate computes no statistics: it formats what the report contains, so that text, JSON and
 //! archive agree. Text fits 80 columns and is readable without colour.
 //!
-//! - [`throughput_text`]: a throughput report; [`stream_table`], [`end_table`], [`verdict_text`]: its parts
+//! - [`throughput_text`]: a throughput report; [`verdict_text`]: its verdict
 //! - [`routes_text`]: traces of one path over time
 //! - [`scan_text`], [`audit_text`], [`prediction_text`], [`mod@path_text`], [`available_text`], [`load_text`]: other kinds of report
 //! - [`capture_text`]: capture files; [`imported_text`]: results of other programs; [`mod@copy_text`]: copies
@@ -22,7 +22,6 @@ pub mod capture_text;
 pub mod claim_text;
 pub mod copy_text;
 pub mod document;
-pub mod end_table;
 pub mod event_text;
 pub mod imported_text;
 pub mod iperf3_report_json;
@@ -35,7 +34,6 @@ pub mod record_text;
 pub mod routes_text;
 pub mod run_comparison;
 pub mod scan_text;
-pub mod stream_table;
 pub mod style;
 pub mod summary_lines;
 pub mod text_page;

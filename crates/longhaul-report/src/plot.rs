@@ -14,7 +14,6 @@ mod heat_map;
 mod level_chart;
 mod load_chart;
 mod prediction_curves;
-mod scan_panels;
 
 #[cfg(test)]
 mod tests;

@@ -8,5 +8,4 @@ pub mod asymmetry_document;
 pub mod case_document;
 pub mod change_format;
 pub mod comparison_document;
-mod route_comparison;
 pub mod site_document;

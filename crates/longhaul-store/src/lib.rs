@@ -12,11 +12,9 @@
 //! - [`history_store`]: what an agent stores and queries
 //! - [`sqlite`]: the history of an agent, in the same file
 //! - [`archived_report`]: JSON and derived columns of each kind of report
-//! - [`archive_schema`]: schema steps of an archive file
 //! - [`store_error`]: errors by what the user can do
 
 pub mod archive;
-pub mod archive_schema;
 pub mod archived_report;
 pub mod history_store;
 pub mod scan_archive;

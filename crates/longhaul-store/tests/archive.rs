@@ -255,8 +255,7 @@ fn an_archive_of_the_first_shape_keeps_its_runs() {
         rusqlite::params![run.run.id, run.run.started_at, GENEVA],
     )
     .unwrap();
-    old.pragma_update(None, "application_id", longhaul_store::archive_schema::APPLICATION_ID)
-        .unwrap();
+    old.pragma_update(None, "application_id", longhaul_store::archive::APPLICATION_ID).unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
     drop(old);
     let archive = Archive::open(&folder.file()).unwrap();

@@ -17,7 +17,6 @@ pub mod mount;
 pub mod netlink;
 pub mod netns;
 pub mod packet_ring;
-pub mod packet_socket;
 pub mod poll;
 pub mod probe_socket;
 pub mod process_control;

@@ -1,7 +1,7 @@
 //! Kills a copy repeatedly, at either end alternately, resumes it each time, and compares the bytes
 //! that leave the sender's interface with the file's length.
 
-use longhaul_bench::copy_testbed::{self, CopyTestbed, LIMIT};
+use longhaul_bench::copy_bench::{self, CopyTestbed, LIMIT};
 use longhaul_bench::scratch_folder::ScratchFolder;
 use serde_json::Value;
 use std::path::Path;
@@ -110,7 +110,7 @@ fn finish_copy(ground: &CopyTestbed, source: &Path, options: &[&str]) -> Result<
     let target = format!("{}:big", ground.address);
     let source = source.display().to_string();
     let (source, target) = (source.as_str(), target.as_str());
-    copy_testbed::run_for_report(ground.copy(&[&[source, target][..], options].concat()))
+    copy_bench::run_for_report(ground.copy(&[&[source, target][..], options].concat()))
 }
 
 /// Waits until this many bytes are at the target, according to the unfinished file's journal.

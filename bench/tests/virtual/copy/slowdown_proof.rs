@@ -2,7 +2,7 @@
 //! processor is slow.
 
 use super::paced_pipe::{PipeDrain, PipeFeeder};
-use longhaul_bench::copy_testbed::{self, CopyTestbed, LIMIT};
+use longhaul_bench::copy_bench::{self, CopyTestbed, LIMIT};
 use longhaul_bench::scratch_folder::ScratchFolder;
 use serde_json::Value;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn prove_narrow_path(longhaul: &Path) -> Result<SlowdownProof, String> {
     let source = store.fill_file("source", 48 * MIB)?;
     let _far = ground.serve(&store.empty("there")?)?;
     let target = format!("{}:copy", ground.address);
-    let report = copy_testbed::run_for_report(ground.copy(&[&source.to_string_lossy(), &target]))?;
+    let report = copy_bench::run_for_report(ground.copy(&[&source.to_string_lossy(), &target]))?;
     Ok(make_proof("a path of 200 Mbit/s", "network", report))
 }
 

@@ -1,22 +1,24 @@
 //! The event loop of the agent.
 
-use super::agent_folder;
 use super::agent_log::AgentLog;
 use super::analysis_worker::{AnalysisResult, AnalysisWorker};
-use super::archive_writer::PlanUpdate;
+use super::archive_writer::{ArchiveWriter, PlanUpdate};
 use super::clocks::read_clock_times;
-use super::finished_run;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
 use super::process_runner::SpoolFiles;
 use super::run_tasks::{RunFinished, RunLauncher, RunOutcome, StoredRun};
-use super::schedule_records;
 use super::service_manager::ServiceManager;
 use super::shared_state::{JobRequest, LiveUpdate, SharedState};
+use super::{agent_folder, finished_run};
 use crate::watch::daily_budget::BudgetUsage;
-use crate::watch::run_schedule::{AttemptOutcome, MissedReason, RunId, RunSchedule};
-use longhaul_store::history_store;
-use std::collections::HashMap;
+use crate::watch::measure_jobs::JobKey;
+use crate::watch::run_schedule::{
+    AttemptOutcome, MissedReason, RunId, RunSchedule, ScheduleNote, ScheduledRun,
+};
+use longhaul_model::report::v1::HostPair;
+use longhaul_store::history_store::{self, PlannedOutcome, PlannedRun};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +74,7 @@ impl EventLoop {
         }
         let notes = self.schedule.take_notes();
         if !notes.is_empty() {
-            schedule_records::record_notes(notes, &self.state, &self.launcher.writer, self.log);
+            record_notes(notes, &self.state, &self.launcher.writer, self.log);
         }
         let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
@@ -193,5 +195,59 @@ impl EventLoop {
             self.schedule.finish_run(&id, outcome, now);
         }
         self.record_decisions();
+    }
+}
+
+/// The reason in the archive of a run that was tried and gave no result.
+const FAILED_REASON: &str = "failed";
+
+/// Records the decisions of the schedule.
+pub fn record_notes(
+    notes: Vec<ScheduleNote>,
+    state: &SharedState,
+    writer: &ArchiveWriter,
+    log: AgentLog,
+) {
+    let mut noted = Vec::new();
+    let mut missed: BTreeMap<(JobKey, MissedReason), usize> = BTreeMap::new();
+    for note in notes {
+        let (run, reason) = match note {
+            ScheduleNote::Planned(run) => (run, None),
+            ScheduleNote::Failed(run) => (run, Some(FAILED_REASON)),
+            ScheduleNote::Missed(run, reason) => {
+                *state.counters.write().missed.entry(reason.word()).or_insert(0) += 1;
+                *missed.entry((run.job.key.clone(), reason)).or_insert(0) += 1;
+                (run, Some(reason.word()))
+            }
+            // Storing the result settles the planned run.
+            ScheduleNote::Done(_) | ScheduleNote::Started(_) | ScheduleNote::Refused(_) => continue,
+        };
+        let outcome = reason.map(|reason| PlannedOutcome::Missed { reason: reason.to_owned() });
+        let row = PlannedRun { outcome, ..build_planned_row(&run) };
+        noted.push(match &row.outcome {
+            None => PlanUpdate::Planned(row.clone()),
+            Some(outcome) => PlanUpdate::Ended(row.id.clone(), outcome.clone()),
+        });
+        // Sending fails if there is no subscriber.
+        let _ = state.updates.send(LiveUpdate::Planned(Arc::new(row)));
+    }
+    for ((key, reason), runs) in missed {
+        log.runs_missed(&key, runs, reason.word(), &reason.to_string());
+    }
+    if !noted.is_empty() {
+        writer.queue_updates(noted);
+    }
+}
+
+fn build_planned_row(planned: &ScheduledRun) -> PlannedRun {
+    let JobKey { measure, from, to } = &planned.job.key;
+    // An audit concerns one host, so it has no pair.
+    let pair = (from != to).then(|| HostPair { from: from.to_string(), to: to.to_string() });
+    PlannedRun {
+        id: planned.id.to_string(),
+        due_us: planned.due_us,
+        measurement: measure.to_string(),
+        pair,
+        outcome: None,
     }
 }

@@ -10,12 +10,10 @@
 //! every writing connection also puts its writes into the outbox (`Archive::enable_outbox`).
 //!
 //! - [`batch_wire`]: a batch as JSON; [`mod@run_from_report`]: derives series values from a report
-//! - [`collector_client`], [`database_delivery`]: the two destinations
 //! - [`batch_sender`]: the send loop
 
 pub mod batch_sender;
 pub mod batch_wire;
-pub mod collector_client;
 #[cfg(any(feature = "clickhouse", test))]
 pub mod database_delivery;
 pub mod run_from_report;

@@ -10,22 +10,41 @@
 //! Statistics, section 7.1, for the interval. Units: bit/s. Error: the interval; it holds the truth
 //! in 95 of 100 cases or more (`accuracy`).
 //! Wrong when: most cells of the grid cannot reach the path's rate; then a tenth is too many.
+//!
+//! Smallest means: fewer streams, then a smaller window (an autotuned one is the smallest: nothing
+//! has to be set), then the default congestion control; among equals the one with the shorter queue
+//! and fewer retransmits.
+//!
+//! Source: seeds of SLAC 2000 to 2003 for "within 3 %"; Altman et al. 2006 for few streams. Units:
+//! bit/s. Error: that of the medians (`noise`).
+//! Wrong when: the scatter is larger than 3 % without repeats; the caveats report it.
 
 use super::goodput_asymmetry::analyse_asymmetry;
 use super::kernel_needs::{DirectionHosts, find_clipped_window, list_needs};
 use super::path_regimes::{build_regimes, find_stretches};
-use super::scan_cells::{self, cell_goodput, list_measured_cells};
+use super::scan_cells::{
+    self, ProbeNoise, SettingGroup, cell_goodput, compute_interval_bps, estimate_noise,
+    group_by_setting, list_failed_cells, list_measured_cells,
+};
 use super::scan_findings::{self, ScanCase};
-use super::{scan_caveats, scan_order, setting_choice};
+use super::{order_cells, scan_order};
 use crate::stats::sign_test::cumulative_binomial;
 use crate::stats::{quantile, sort_finite};
+use crate::throughput::format_whole_percent;
+use crate::tune::{
+    AS_GOOD_RATIO, MIN_ERROR_RATIO, NORMAL_QUANTILE, SettingMeasurement, USUAL_ERROR_RATIO,
+    estimate_expected_bps,
+};
 use crate::{RunConclusion, VERSION};
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::scan::{
-    self, ScanAnalysis, ScanCell, ScanObservation, ScanPlan, SearchMode, TopTenth, TransferSetting,
+    self, ScanAnalysis, ScanCell, ScanConclusion, ScanObservation, ScanPlan, SearchMode,
+    SettingChoice, TopTenth, TransferSetting,
 };
-use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding, ThroughputReport};
 use longhaul_model::units::{Bytes, Rate, count_of};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// The grid that a guided search is compared with if its plan names none: 11 windows × 11 streams.
 const SPARED_CELLS: u32 = 121;
@@ -66,7 +85,7 @@ pub fn conclude_scan(
         regimes,
     };
     let left = all.len() - cells.len();
-    let caveats = scan_caveats::list_scan_caveats(plan, observation, cells, left, stopped_by);
+    let caveats = list_scan_caveats(plan, observation, cells, left, stopped_by);
     RunConclusion { analysis, findings: found, caveats }
 }
 
@@ -80,7 +99,7 @@ fn conclude_direction(
     let mut found = scan::ScanConclusion {
         top_tenth: find_top_tenth(cells, forward),
         curves: scan_cells::build_curves(cells, forward),
-        ..setting_choice::choose_settings(plan, cells, forward)
+        ..choose_settings(plan, cells, forward)
     };
     let gap = find_clipped_window(&found, cells, hosts);
     found.needs = list_needs(&found, cells, hosts, gap.as_ref());
@@ -187,6 +206,158 @@ fn find_interval_ranks(count: usize) -> Option<(usize, usize)> {
     let high = (1..=count).find(|h| below[h - 1] >= 1.0 - tail).unwrap_or(count);
     let low = (1..high).rev().find(|l| below[high - 1] - below[l - 1] >= COVERAGE)?;
     Some((low, high))
+}
+
+/// Returns best, recommended, default and present setting of one direction's cells.
+pub fn choose_settings(plan: &ScanPlan, cells: &[&ScanCell], forward: bool) -> ScanConclusion {
+    let groups = group_by_setting(cells, forward);
+    let scatter = estimate_noise(&groups);
+    let best = groups.iter().reduce(|a, b| if is_better(b, a) { b } else { a });
+    let rates = list_rates_bps(plan, &groups, scatter);
+    let enough = AS_GOOD_RATIO * rates.iter().copied().fold(0.0, f64::max);
+    let adequate = groups.iter().zip(&rates).filter(|(_, bps)| **bps >= enough);
+    let recommended = adequate.map(|(g, _)| g).min_by(|a, b| compare_size(a, b));
+    let of = |setting: &TransferSetting| groups.iter().find(|g| g.setting == setting);
+    ScanConclusion {
+        forward,
+        best: best.map(|g| create_choice(g, scatter)),
+        recommended: recommended.map(|g| create_choice(g, scatter)),
+        default: of(&TransferSetting::default()).map(|g| create_choice(g, scatter)),
+        present: plan.present.as_ref().and_then(of).map(|g| create_choice(g, scatter)),
+        ..ScanConclusion::default()
+    }
+}
+
+/// Returns the rate by which each group is judged: its median; in a guided search with few probes,
+/// the curve through those that filled the path, so that no single probe decides by chance.
+fn list_rates_bps(
+    plan: &ScanPlan,
+    groups: &[SettingGroup],
+    scatter: Option<ProbeNoise>,
+) -> Vec<f64> {
+    if plan.search == SearchMode::Grid {
+        return groups.iter().map(SettingGroup::median_bps).collect();
+    }
+    let measured = groups.iter().map(|g| {
+        let half = compute_interval_bps(g, scatter)
+            .map(|[low, high]| high.saturating_sub(low) as f64 / 2.0);
+        SettingMeasurement {
+            setting: g.setting,
+            goodput_bps: g.median_bps(),
+            error_ratio: half.map_or(USUAL_ERROR_RATIO, |h| {
+                (h / NORMAL_QUANTILE / g.median_bps()).max(MIN_ERROR_RATIO)
+            }),
+            limiter: g.limiter(),
+        }
+    });
+    estimate_expected_bps(&measured.collect::<Vec<_>>())
+}
+
+fn create_choice(group: &SettingGroup, scatter: Option<ProbeNoise>) -> SettingChoice {
+    group.choice(compute_interval_bps(group, scatter))
+}
+
+fn is_better(one: &SettingGroup, other: &SettingGroup) -> bool {
+    let by_rate = one.median_bps().total_cmp(&other.median_bps());
+    by_rate.then_with(|| compare_size(other, one)) == Ordering::Greater
+}
+
+fn compare_size(one: &SettingGroup, other: &SettingGroup) -> Ordering {
+    let size = |s: &TransferSetting| (s.streams, s.window_bytes, s.congestion_control.is_some());
+    let load = |g: &SettingGroup| g.loaded_rtt_us().unwrap_or(u64::MAX);
+    let again = |g: &SettingGroup| g.retransmitted_ratio().unwrap_or(1.0);
+    size(one.setting)
+        .cmp(&size(other.setting))
+        .then_with(|| load(one).cmp(&load(other)))
+        .then_with(|| again(one).total_cmp(&again(other)))
+        .then_with(|| one.setting.cmp(other.setting))
+}
+
+/// With fewer results in a direction, conclusions are weak.
+const FEW_CELLS: usize = 3;
+/// If repeats scatter by more than this, a 3 % difference means nothing.
+const NOISY_RATIO: f64 = 0.1;
+
+/// Returns the caveats. `scan_cells`: the basis of the conclusions; `left`: the number of others.
+pub fn list_scan_caveats(
+    plan: &ScanPlan,
+    observation: &ScanObservation,
+    cells: &[&ScanCell],
+    left: usize,
+    stopped_by: &str,
+) -> Vec<ReportCaveat> {
+    let mut found: Vec<ReportCaveat> = Vec::new();
+    found.extend(check_failed(observation));
+    found.extend(check_interrupted(plan, observation, stopped_by));
+    for forward in list_directions(plan) {
+        // A guided search that settled needs no more probes.
+        if plan.search == SearchMode::Grid || stopped_by != "settled" {
+            found.extend(check_few_cells(cells, forward));
+        }
+        found.extend(check_noise(cells, forward));
+    }
+    if left > 0 {
+        let text = format!(
+            "The path changed during the scan: {left} results from before or during the change are not used; the conclusions use {} results",
+            cells.len()
+        );
+        found.push(ReportCaveat::new("path_changed", text));
+    }
+    found
+}
+
+fn check_failed(observation: &ScanObservation) -> Option<ReportCaveat> {
+    let failed = list_failed_cells(observation);
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for cell in &failed {
+        *reasons.entry(cell.error.as_deref().unwrap_or("no result")).or_default() += 1;
+    }
+    let (reason, times) = reasons.into_iter().max_by_key(|(_, times)| *times)?;
+    let text = format!("{} probes failed; {times} of them: {reason}", failed.len());
+    Some(ReportCaveat::new("failed_cells", text))
+}
+
+fn check_interrupted(
+    plan: &ScanPlan,
+    observation: &ScanObservation,
+    stopped_by: &str,
+) -> Option<ReportCaveat> {
+    if plan.search != SearchMode::Grid {
+        return None;
+    }
+    let all = order_cells(plan).len();
+    let mut places: Vec<u32> = observation.cells.iter().map(|c| c.index).collect();
+    places.sort_unstable();
+    places.dedup();
+    (places.len() < all).then(|| {
+        let text = format!(
+            "Only {} of {all} probes of the grid were run (stopped by: {stopped_by}); an untested setting may be better",
+            places.len()
+        );
+        ReportCaveat::new("interrupted", text)
+    })
+}
+
+fn check_few_cells(cells: &[&ScanCell], forward: bool) -> Option<ReportCaveat> {
+    let count = cells.iter().filter(|c| c.forward == forward).count();
+    (count < FEW_CELLS).then(|| {
+        let way = name_direction(forward);
+        let text =
+            format!("Only {count} probes gave a result in {way}: too few for firm conclusions");
+        ReportCaveat::new("few_cells", text)
+    })
+}
+
+fn check_noise(cells: &[&ScanCell], forward: bool) -> Option<ReportCaveat> {
+    let scatter = estimate_noise(&group_by_setting(cells, forward))?;
+    (scatter.ratio > NOISY_RATIO).then(|| {
+        let text = format!(
+            "Repeated probes of the same setting vary by {} in {}: smaller differences are noise; use more repeats",
+            format_whole_percent(scatter.ratio),
+            name_direction(forward)
+        );
+        ReportCaveat::new("noisy_path", text)
+    })
 }
 
 #[cfg(test)]

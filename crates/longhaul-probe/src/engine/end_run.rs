@@ -1,23 +1,30 @@
 //! One end of a run: its threads, from the start to the last reading.
+//!
+//! Samples every stream's counters, clocks, queue and TCP_INFO, and the cores, at even intervals.
+//!
+//! The sampler has its own thread. It reads the time together with the values, so that late samples
+//! carry their true time.
 
-use super::EngineContext;
-use super::SampleRequest;
-use super::SampleSeries;
-use super::StopRule;
-use super::StreamOutcome;
 use super::defaults::EngineDefaults;
 use super::end_host::{self, CounterBaseline};
 use super::sockets::{DataSocket, StreamAddresses};
 use super::stream_counters::{RunClock, StreamCounters};
-use super::{DatagramFormat, EndSpec, EngineError, EngineProgress, EngineResult, TransferRole};
-use super::{end_result, sampler, scavenger, tcp_receiver, tcp_sender};
+use super::{
+    DatagramFormat, EndSpec, EngineContext, EngineError, EngineProgress, EngineResult,
+    SampleRequest, SampleSeries, StopRule, StreamOutcome, TransferRole, read_stream, scavenger,
+    tcp_receiver, tcp_sender,
+};
 use longhaul_model::report::v1::ReportCaveat;
-use longhaul_model::report::v1::observation::{CoreUsage, TcpReading};
+use longhaul_model::report::v1::observation::{
+    CoreUsage, SocketBuffer, StreamEnd, StreamSample, TcpReading,
+};
 use longhaul_sys::cycle_counter::CycleCounter;
+use longhaul_sys::host::{self, CoreTimes};
 use longhaul_sys::memory_region::MemoryRegion;
-use longhaul_sys::sockopt;
-use longhaul_sys::sockopt::SockRef;
+use longhaul_sys::sockopt::{self, SockRef};
+use longhaul_sys::tcp_info;
 use parking_lot::{Condvar, Mutex};
+use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -198,7 +205,7 @@ impl EndRun {
         let streams = (0..shared.streams.len()).map(stream).collect::<Result<_, _>>()?;
         let sampler = spawn_thread(&shared, "sampler".to_owned(), |own| {
             own.wait_go();
-            sampler::run(own)
+            run(own)
         })?;
         let scavenger = || {
             spawn_thread(&shared, "scavenger".to_owned(), |own| {
@@ -298,8 +305,8 @@ impl EndRun {
         let (mut series, cores) = self.sampler.join().unwrap_or_else(|_| {
             (SampleSeries::new(self.shared.streams.len(), Duration::ZERO), Vec::new())
         });
-        sampler::take_samples(&self.shared, &mut series);
-        end_result::collect_result(&self.shared, series, cores, caveats)
+        take_samples(&self.shared, &mut series);
+        collect_result(&self.shared, series, cores, caveats)
     }
 }
 
@@ -331,4 +338,159 @@ fn prepare_socket(socket: &DataSocket, role: TransferRole) -> Result<(), EngineE
         let _ = sockopt::set_receive_timestamps(socket);
     }
     Ok(())
+}
+
+/// Assembles the results of this end, and prepares the sockets for closing.
+pub(super) fn collect_result(
+    shared: &EngineShared,
+    series: SampleSeries,
+    cores: Vec<CoreUsage>,
+    mut caveats: Vec<ReportCaveat>,
+) -> EngineResult {
+    let parts = shared.streams.iter().zip(series.into_streams());
+    let mut streams = Vec::with_capacity(shared.streams.len());
+    for (stream, samples) in parts {
+        let mut outcome = stream.outcome.lock();
+        caveats.append(&mut outcome.caveats);
+        streams.push(describe_stream(shared, stream, &outcome, samples));
+        if shared.role == TransferRole::Sender && !shared.stop.must_drain() && is_tcp(stream) {
+            // If this fails, closing sends the rest, which only takes longer.
+            let _ = sockopt::set_abort_on_close(&stream.socket);
+        }
+    }
+    let baseline = shared
+        .take_baseline()
+        .unwrap_or_else(|| CounterBaseline::take(shared.interface.as_deref()));
+    EngineResult { end: end_host::describe_end(shared, &baseline, cores), streams, caveats }
+}
+
+fn describe_stream(
+    shared: &EngineShared,
+    stream: &StreamState,
+    outcome: &StreamOutcome,
+    samples: Vec<StreamSample>,
+) -> StreamEnd {
+    let (local, peer) = stream.addresses;
+    let plan = &shared.spec.plan;
+    let buffer = |asked_bytes, stored: io::Result<usize>| {
+        let stored_bytes = stored.ok()? as u64;
+        Some(SocketBuffer { asked_bytes, granted_bytes: stored_bytes / 2, stored_bytes })
+    };
+    let info = tcp_info::read_tcp_info(&stream.socket).ok();
+    let span_ns = stream.counters.span_ns();
+    StreamEnd {
+        local: local.map(|address| address.to_string()),
+        peer: peer.map(|address| address.to_string()),
+        bytes: stream.counters.bytes(),
+        started_us: span_ns.map_or(0, |(first, _)| first / 1000),
+        duration_us: span_ns.map_or(0, |(first, last)| (last - first) / 1000),
+        calls: Some(stream.counters.calls()),
+        blocked_us: Some(stream.counters.blocked_us()),
+        cpu_us: stream.counters.thread_times_us().0,
+        core: outcome.core,
+        send_buffer: buffer(
+            plan.send_buffer_bytes,
+            SockRef::from(&stream.socket).send_buffer_size(),
+        ),
+        receive_buffer: buffer(
+            plan.receive_buffer_bytes,
+            SockRef::from(&stream.socket).recv_buffer_size(),
+        ),
+        mss_bytes: info.as_ref().map(|info| info.reading.mss_bytes as u32),
+        congestion_control: sockopt::congestion_control(&stream.socket).ok(),
+        options: info.map(|info| info.options),
+        udp: outcome.udp,
+        error: outcome.error.clone(),
+        samples,
+    }
+}
+
+fn is_tcp(stream: &StreamState) -> bool {
+    matches!(stream.socket, DataSocket::Tcp(_))
+}
+
+/// `/proc/stat` counts in 10 ms ticks: shorter spans say nothing about a core's load.
+const CORES_SPACING: Duration = Duration::from_millis(100);
+
+/// Samples until the run ends; must be called after `go`.
+pub(super) fn run(shared: &EngineShared) -> (SampleSeries, Vec<CoreUsage>) {
+    let mut series = SampleSeries::new(shared.streams.len(), shared.sample_spacing());
+    let mut load = CoreLoad::begin();
+    let mut due = Instant::now();
+    loop {
+        take_samples(shared, &mut series);
+        load.observe(CORES_SPACING);
+        // After a late sample, the next one keeps its distance: two close samples add nothing.
+        due = (due + series.spacing()).max(Instant::now() + series.spacing() / 2);
+        request_readings(shared, due, series.spacing());
+        if shared.wait_finished_until(due) {
+            break;
+        }
+    }
+    take_samples(shared, &mut series);
+    load.observe(Duration::from_millis(20));
+    (series, load.usage)
+}
+
+/// Requests a reading of every stream shortly before `due`.
+fn request_readings(shared: &EngineShared, due: Instant, spacing: Duration) {
+    let left = due.saturating_duration_since(Instant::now());
+    let left = left.saturating_sub(super::SAMPLE_LEAD.min(spacing / 4));
+    let at_ns = shared.clock().now_ns() + left.as_nanos() as u64;
+    shared.streams.iter().for_each(|it| it.sample_request.request(at_ns));
+}
+
+/// Takes one sample of every stream.
+pub(super) fn take_samples(shared: &EngineShared, series: &mut SampleSeries) {
+    let streams = shared.streams.iter();
+    series.push(streams.map(|stream| sample_stream(shared, stream)));
+}
+
+fn sample_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
+    let answer = stream.sample_request.take_reading();
+    // A stream that has ended has moved more bytes since its reading.
+    let answer = answer.filter(|_| stream.counters.is_running());
+    let mut reading = answer.unwrap_or_else(|| read_stream(shared, stream));
+    (reading.cpu_us, reading.core_wait_us) = stream.counters.thread_times_us();
+    if let Some(tcp) = &reading.tcp {
+        *stream.latest.lock() = Some(tcp.clone());
+    }
+    reading
+}
+
+/// The load of each core since the start, and its maximum.
+struct CoreLoad {
+    read_at: Instant,
+    last: Vec<CoreTimes>,
+    usage: Vec<CoreUsage>,
+}
+
+impl CoreLoad {
+    fn begin() -> CoreLoad {
+        let last = host::read_core_times().unwrap_or_default();
+        let core = |times: &CoreTimes| CoreUsage { index: times.index, ..CoreUsage::default() };
+        CoreLoad { read_at: Instant::now(), usage: last.iter().map(core).collect(), last }
+    }
+
+    /// Reads the cores if the last reading is at least `spacing` old.
+    fn observe(&mut self, spacing: Duration) {
+        let elapsed = self.read_at.elapsed();
+        if elapsed < spacing {
+            return;
+        }
+        let now = host::read_core_times().unwrap_or_default();
+        self.read_at = Instant::now();
+        let micros = |new: Duration, old: Duration| new.saturating_sub(old).as_micros() as u64;
+        for ((new, old), usage) in now.iter().zip(&self.last).zip(&mut self.usage) {
+            let busy_us = micros(new.busy, old.busy);
+            let elapsed_us = elapsed.as_micros() as u64;
+            usage.elapsed_us += elapsed_us;
+            usage.busy_us += busy_us;
+            usage.softirq_us += micros(new.softirq, old.softirq);
+            usage.steal_us += micros(new.steal, old.steal);
+            let permille = (busy_us * 1000).checked_div(elapsed_us).unwrap_or(0).min(1000) as u32;
+            usage.busiest_permille = usage.busiest_permille.max(Some(permille));
+        }
+        self.last = now;
+    }
 }

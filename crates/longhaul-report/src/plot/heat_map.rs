@@ -1,13 +1,12 @@
 //! Goodput by windows (rows) and streams (columns): a colour and a number for each cell.
 
 use super::figure_colours;
-use super::figure_frame::{self, FOOT, HEAD, MARGIN};
+use super::figure_frame::{self, FOOT, HEAD, MARGIN, describe_ends, shorten_name};
 use super::figure_sheet::{BLACK, FAINT, FigureSheet, TextAnchor};
-use super::scan_panels::{ScanPanel, list_scan_panels};
 use crate::number_format::RateUnit;
 use crate::scan_text::setting_format::{choice_mark, format_window};
 use longhaul_model::report::v1::ScanReport;
-use longhaul_model::report::v1::scan::TransferSetting;
+use longhaul_model::report::v1::scan::{GoodputCurve, ScanConclusion, TransferSetting};
 use std::collections::BTreeSet;
 
 const CELL: (f64, f64) = (72.0, 40.0);
@@ -139,4 +138,31 @@ fn cell_label(panel: &ScanPanel, window_bytes: Option<u64>, streams: u32) -> Opt
         '+' => Some("best"),
         _ => None,
     }
+}
+
+const MAX_PANELS: usize = 6;
+
+pub struct ScanPanel<'a> {
+    pub title: String,
+    pub found: &'a ScanConclusion,
+    pub control: Option<&'a str>,
+    pub curves: Vec<&'a GoodputCurve>,
+}
+
+pub fn list_scan_panels(scan: &ScanReport) -> Vec<ScanPanel<'_>> {
+    let mut panels = Vec::new();
+    for found in &scan.analysis.directions {
+        let control_of = |curve: &'_ GoodputCurve| curve.congestion_control.clone();
+        let controls: BTreeSet<Option<String>> = found.curves.iter().map(control_of).collect();
+        for name in controls {
+            let of_it = |curve: &&GoodputCurve| curve.congestion_control == name;
+            let curves: Vec<&GoodputCurve> = found.curves.iter().filter(of_it).collect();
+            let control = curves.first().and_then(|curve| curve.congestion_control.as_deref());
+            let named = control.map_or(String::new(), |name| format!(", {}", shorten_name(name)));
+            let title = format!("{}{named}", describe_ends(&scan.run, found.forward));
+            panels.push(ScanPanel { title, found, control, curves });
+        }
+    }
+    panels.truncate(MAX_PANELS);
+    panels
 }

@@ -47,7 +47,9 @@ fn a_record_measured_on_a_path_of_the_lab_has_all_the_evidence_of_both_ends() {
     }
     assert!(read("output-responder.txt").contains("transferred "));
     assert!(read("capture-responder.txt").contains("window scale"));
-    assert!(read("index.html").contains("Analysis of the capture at the responder"));
+    assert!(
+        read("index.html").contains("Analysis and first packets of the capture at the responder")
+    );
     let manifest: Value = serde_json::from_str(&read("manifest.json")).expect("JSON");
     let listed = manifest["files"].as_array().expect("files");
     assert!(listed.iter().any(|it| it["name"] == "capture-initiator.pcapng"));

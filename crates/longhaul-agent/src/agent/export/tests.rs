@@ -2,7 +2,7 @@
 
 mod place;
 
-use super::collector_client::CollectorClient;
+use super::batch_sender::CollectorClient;
 use super::{DeliveryError, database_delivery, spawn_export};
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
