@@ -277,6 +277,11 @@ impl<'a> Visit<'a> for FileVisitor {
         visit::visit_item_impl(self, item);
     }
 
+    fn visit_impl_item_fn(&mut self, function: &'a syn::ImplItemFn) {
+        self.note_test(&function.attrs, function);
+        visit::visit_impl_item_fn(self, function);
+    }
+
     fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
         self.declare(EntryKind::Type, &item.ident);
         for field in &item.fields {

@@ -32,26 +32,7 @@ pub use super::test_command::{TestArgs, TestFormat};
 pub use super::tune_command::{ScanFilesArgs, TuneArgs};
 pub use super::watch_command::WatchArgs;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul serve                   run the server; prints a token
-  longhaul test far.example.net    measure throughput and what limited it
-  longhaul lab run la-geneva -- longhaul test far
-                                   the same over an emulated path
-  longhaul report show last        show the latest run again
-
-Exit codes:
-  0    success
-  1    success, but an --expect was not met
-  2    usage error
-  3    no server, or the server failed
-  4    incompatible versions
-  5    missing privilege or kernel feature
-  6    archive error
-  70   bug in longhaul
-  130  interrupted (Ctrl-C)
-
-NO_COLOR=1 turns colours off, and CLICOLOR_FORCE=1 turns them on.";
+const EXAMPLES: &str = include_str!("help/longhaul-examples.txt").trim_ascii_end();
 
 /// The commands in the groups in which `longhaul --help` lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -379,27 +360,9 @@ pub struct EventsArgs {
     pub archive: ArchiveArgs,
 }
 
-const CASE: &str = "\
-Examples:
-  longhaul report case far --before 3d..1d --after 1d..
-  longhaul report case far --at 2003-06-11T22:45Z --span 2d -o case.html
-  longhaul report case --event goodput-1a2b -o case.html
+const CASE: &str = include_str!("help/report-case.txt").trim_ascii_end();
 
-A time is RFC 3339, a date, yesterday, today, now, or a time ago (2h, 90 min,
-3d, 1w). All times are UTC. A period is FROM..TO, FROM.. (until now), or a date.";
-
-const COMPARE: &str = "\
-Examples:
-  longhaul report compare last 20261121T215612Z
-  longhaul report compare far@2d..1d far@1d.. --expect 'change >= -5 %'
-  longhaul report compare old.json new.json
-
-A set is a list with commas of: the id of a run or its first letters, `last`, a
-JSON file of reports, a host (all runs to it), HOST@PERIOD or @PERIOD.
-
-Expectations: change, change_low, change_high (the 95 % interval) of throughput,
-or of another quantity as in rtt_floor.change; p. A value that cannot be
-determined does not meet an expectation.";
+const COMPARE: &str = include_str!("help/report-compare.txt").trim_ascii_end();
 
 /// The extensions of files that a report can be written to.
 const REPORT_EXTENSIONS: [&str; 6] = ["html", "htm", "md", "markdown", "txt", "json"];

@@ -29,21 +29,9 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul available far            both directions, about 2 s each
-  longhaul available far --careful -R
-                                    reverse, with narrower intervals
-  longhaul available far --shaper   also look for a large token bucket";
+const EXAMPLES: &str = include_str!("help/available-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-Capacity is the maximum rate of the narrow link; available bandwidth is the part
-of it that other traffic leaves unused. Both count IP packets with their
-headers, and each has an interval (docs/methods/available-bandwidth.md).
-
-The budget per direction is printed first and never exceeded: 58 kB and 1 s with
---light, 64 MB and 3 s with --quick (on most paths less than 1 MB are sent),
-256 MB and 10 s with --careful.";
+const DETAILS: &str = include_str!("help/available-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Probes")]

@@ -21,14 +21,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul test far --capture run.pcapng     write run.pcapng and run-far.pcapng
-  longhaul capture show run.pcapng           options, retransmits, RTT, windows
-  longhaul capture text run.pcapng           print the first 100 packets
-
-Reads pcap and pcapng; truncated files are read up to the damage. Exit code 1:
-the file is damaged; the packets before the damage are shown.";
+const EXAMPLES: &str = include_str!("help/capture-examples.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -24,22 +24,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul serve --files /data:rw       on the server: serve a writable folder
-  longhaul copy run7.dat far:runs/      copy to the server
-  longhaul copy far:runs/run7.dat .     copy from the server
-  tar c . | longhaul copy - far:all.tar copy standard input";
+const EXAMPLES: &str = include_str!("help/copy-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-One of SRC and DST is a local file or folder, or - for standard input or output.
-The other is HOST:NAME, or [ADDRESS]:NAME for IPv6, where NAME is below a folder
-that the server offers with --files. If DST is a folder, the copy is placed in
-it under the name of SRC. Write ./a:b for a local file whose name has a colon.
-
-Blocks are authenticated, but not encrypted. The same command resumes an
-interrupted copy. Streams, window and congestion control are those that
-`longhaul tune` found in the last 30 days, unless options override them.";
+const DETAILS: &str = include_str!("help/copy-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]

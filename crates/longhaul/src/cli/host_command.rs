@@ -29,22 +29,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul host                    audit for the paths in the archive
-  longhaul host --rtt 160ms --rate 10G
-                                   audit for this path
-  longhaul host --apply --prove far.example.net
-                                   keep only settings that improve test runs
-  longhaul host --revert           restore all previous values";
+const EXAMPLES: &str = include_str!("help/host-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-Safe, reversible settings are applied until the next boot; a journal keeps the
-previous values. The others are listed as commands to paste.
-
---prove runs tests before, after, after and before the changes, and reverts the
-changes of each direction unless they gain 3 % beyond the scatter of the runs or
-remove the limit (docs/methods/host-audit.md).";
+const DETAILS: &str = include_str!("help/host-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Test runs")]

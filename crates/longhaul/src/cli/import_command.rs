@@ -22,15 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul import run.json                   iperf3 --json has its start time
-  longhaul import ntttcp.log --at 2004-02-22 --from losangeles --to geneva
-  ping -D far -c 20 | longhaul import -
-
-The format is detected automatically; a file may hold several results. Values
-missing from the output are absent in the report. A file that is imported twice
-is stored once. If any file cannot be read, nothing is stored.";
+const EXAMPLES: &str = include_str!("help/import-examples.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

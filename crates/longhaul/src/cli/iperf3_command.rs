@@ -18,17 +18,9 @@ use std::time::Duration;
 
 const USAGE_LINES: &str = "longhaul iperf3 -c HOST [OPTIONS]\n       longhaul iperf3 -s [OPTIONS]";
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul iperf3 -c far -P 4 -R    same as longhaul test far --iperf3 -P 4 -R
-  longhaul iperf3 -s                same as longhaul serve --anonymous, with
-                                    iperf3's limits for clients without a token";
+const EXAMPLES: &str = include_str!("help/iperf3-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-Values are those of `longhaul test` and `longhaul serve`, except for iperf3's
-own: --bitrate is the rate of each stream, --time does not include --omit,
---interval is that of iperf3's JSON, --connect-timeout is in milliseconds, and
---affinity takes one core for each end. docs/iperf3.md lists the differences.";
+const DETAILS: &str = include_str!("help/iperf3-details.txt").trim_ascii_end();
 
 /// iperf3's names of options that longhaul calls by another name.
 const ALIASES: [(&str, &str); 17] = [

@@ -12,18 +12,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul lab run la-geneva -- longhaul test far
-  longhaul lab run la-geneva --set hops.3.forward.loss=0.001 -- longhaul test far
-  longhaul lab run slac-cesnet --begin-at 61s -- longhaul test far
-  longhaul lab run slac-cesnet --publish 5280 -- longhaul watch watch.toml
-
-In the lab, the hosts are called near and far; far also has the name of the
-path, as in `longhaul test slac-cesnet`. The command runs on near, and
-`longhaul serve` runs on far; enter that host from near as root with
-`nsenter --net --mount --target $LONGHAUL_LAB_FAR_PID CMD`. LONGHAUL_LAB_TRUTH
-names the file for the ground truth.";
+const EXAMPLES: &str = include_str!("help/lab-examples.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 pub struct LabArgs {

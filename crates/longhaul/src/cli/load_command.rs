@@ -22,22 +22,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul load far -P 1,4,16 --plot load.svg
-                                   three loads in one plot
-  longhaul load far -b 20M,40M,max below, near and above the path's capacity
-  longhaul load far --scavenger --competitor
-                                   does a scavenger yield to other traffic?";
+const EXAMPLES: &str = include_str!("help/load-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-A load is one number of streams at one rate; lists give all combinations. Each
-load is archived as a run of its own.
-
-With --competitor, a plain stream in a session of its own shows how much the
-load leaves to other traffic. With --scavenger, every load runs twice: with a
-plain sender, and with a scavenger, which marks its packets as lower effort (LE,
-RFC 8622) and keeps the queueing delay low (docs/methods/load.md).";
+const DETAILS: &str = include_str!("help/load-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]

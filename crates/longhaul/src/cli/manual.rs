@@ -11,15 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const COMPLETIONS: &str = "\
-Examples:
-  longhaul completions bash > /etc/bash_completion.d/longhaul
-  longhaul completions zsh > /usr/local/share/zsh/site-functions/_longhaul
-  longhaul completions fish > ~/.config/fish/completions/longhaul.fish";
+const COMPLETIONS: &str = include_str!("help/completions.txt").trim_ascii_end();
 
-const MANUAL: &str = "\
-Examples:
-  longhaul man --out man1 && man -l man1/longhaul-test.1";
+const MANUAL: &str = include_str!("help/manual.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS)]

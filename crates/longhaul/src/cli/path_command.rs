@@ -32,28 +32,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul path far                RTT, routes in both directions, path MTU
-  longhaul path 192.0.2.7 --tcp --to-port 443
-                                   any host, with TCP probes to its port 443
-  longhaul path far --load=8s      find the narrow link, where the queue grows
-  longhaul path far --watch        live table; Ctrl-C ends it";
+const EXAMPLES: &str = include_str!("help/path-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-HOST can be any host. If `longhaul serve` runs there, RTT and route are also
-measured from the server to this host.
-
-Unprivileged users can send ICMP if the kernel allows it
-(net.ipv4.ping_group_range); otherwise UDP is used, and the report says so. TCP
-probes need privileges.
-
-AS numbers and locations come from databases in MaxMind's format, such as
-GeoLite2-ASN.mmdb, in the folder `address-data` next to the archive. The only
-lookups are those of names of addresses, by this host's resolver.
-
-Exit code 3: no host answered; 5: privileges are missing for all probes; 130:
-Ctrl-C, except for --watch without --count. The results so far are then shown.";
+const DETAILS: &str = include_str!("help/path-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Route")]

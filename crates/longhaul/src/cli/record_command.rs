@@ -32,23 +32,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul record far --legs way.toml -P 4 -w 256M -t 10min
-                                    measure, and write the bundle
-  longhaul record make --run last --legs way.toml
-                                    write the bundle of an archived run
-  longhaul record verify record-20261122T181206Z-5a40f3
-                                    verify that a bundle is unchanged
-  longhaul record check claim.toml  check that the figures of a claim agree
-
-The legs file names the cities that the data passes, in order:
-  stops = [\"San Jose (SJC)\", \"Chicago (ORD)\", \"Lulea\"]
-Without it, a record has no distance and no score. docs/record.md documents the
-legs file and the bundle, docs/claims.md the claims.
-
-Exit code 1: a claim or a bundle is inconsistent. If the name of a server is a
-command of `record`, use its address.";
+const EXAMPLES: &str = include_str!("help/record-examples.txt").trim_ascii_end();
 
 /// The number of packets shown, as in the submissions of 2004.
 const SHOWN_PACKETS: u64 = 100;

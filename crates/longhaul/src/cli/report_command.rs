@@ -3,27 +3,31 @@
 //! [`case_report`], [`mod@site_report`], [`asymmetry_report`] and [`compare_report`] compare runs;
 //! [`run_collection`] reads and selects them.
 
-mod asymmetry_report;
 mod case_report;
-mod compare_report;
 mod run_collection;
-mod site_report;
 
 use crate::cli::args::{
-    ArchiveArgs, EventsArgs, ReportCommand, ReportOutputArgs, RoutesArgs, ScanFilesArgs,
+    ArchiveArgs, AsymmetryArgs, CompareArgs, EventsArgs, ReportCommand, ReportOutputArgs,
+    RoutesArgs, ScanFilesArgs, SiteArgs,
 };
 use crate::cli::value_parsers::file_extension;
-use crate::cli::{command_output, report_archiving, tune_command};
+use crate::cli::{command_output, expectation, report_archiving, tune_command};
 use crate::command_failure::{ARCHIVE, BUG, CommandFailure, USAGE};
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table;
-use longhaul_model::report::v1::{AnyReport, ChangeEvent, EventState, ImportedReport, PathReport};
+use longhaul_history::report_comparison::run_set_comparison::compare_run_sets;
+use longhaul_history::report_comparison::{direction_asymmetry, site_summary};
+use longhaul_model::report::v1::{
+    AnyReport, AsymmetryReport, ChangeEvent, ComparisonReport, EventState, ImportedReport,
+    PathAsymmetry, PathReport, SCHEMA, SitePath, SiteReport, TimePeriod,
+};
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_report::document::{DocumentTable, ReportDocument};
 use longhaul_report::number_format::{ABSENT, format_rate, or_absent};
-use longhaul_report::{event_text, plot, routes_text};
+use longhaul_report::{event_text, plot, routes_text, run_comparison};
 use longhaul_store::history_store::{EventFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
+use run_collection::{RunCollection, RunSetReader};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::IsTerminal;
@@ -36,9 +40,9 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, CommandFailure> {
             show_run(&id, &written, &files, &archive)
         }
         ReportCommand::Case(args) => case_report::run(&args),
-        ReportCommand::Site(args) => site_report::run(&args),
-        ReportCommand::Asymmetry(args) => asymmetry_report::run(&args),
-        ReportCommand::Compare(args) => return compare_report::run(&args),
+        ReportCommand::Site(args) => report_site(&args),
+        ReportCommand::Asymmetry(args) => report_asymmetry(&args),
+        ReportCommand::Compare(args) => return report_comparison(&args),
         ReportCommand::Routes(args) => show_routes(&args),
         ReportCommand::Events(args) => list_found_events(&args),
         ReportCommand::Event { id, json, archive } => show_event(&id, json, &archive),
@@ -287,4 +291,97 @@ pub const LONGHAUL_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Sanitizes and shortens user or file input for an error message.
 pub fn sanitize_input(text: &str) -> String {
     sanitize_line(text, 200)
+}
+
+fn report_comparison(args: &CompareArgs) -> Result<ExitCode, CommandFailure> {
+    let mut sets = RunSetReader::new(args);
+    let (mut a, mut b) = (sets.read(&args.a)?, sets.read(&args.b)?);
+    let compared = compare_run_sets(&mut a, &mut b);
+    let [a, b] = compared.sides;
+    let report = ComparisonReport {
+        schema: SCHEMA.to_owned(),
+        kind: String::from("comparison"),
+        longhaul: LONGHAUL_VERSION.to_owned(),
+        a,
+        b,
+        changes: compared.changes,
+        caveats: compared.caveats,
+    };
+    let document = run_comparison::comparison_document::build_comparison_document(&report);
+    write_report(&args.written, &report, &document)?;
+    let changes = &report.changes;
+    let missed =
+        args.expect.iter().map(|wanted| (wanted.text.as_str(), wanted.describe_miss(changes)));
+    Ok(expectation::report_misses(missed))
+}
+
+/// The period of everything in the archive.
+const ALL_TIME: TimePeriod = TimePeriod { begin_us: 0, end_us: i64::MAX };
+
+fn report_site(args: &SiteArgs) -> Result<(), CommandFailure> {
+    let archive = open_existing_archive(&args.archive)?;
+    let period = args.period.unwrap_or(ALL_TIME);
+    let gathered = RunCollection::read(&archive, &args.hosts, period)?;
+    let materials = gathered.materials(&args.hosts);
+    let paths: Vec<SitePath> = materials
+        .iter()
+        .flat_map(|material| site_summary::summarize_path(material, period))
+        .collect();
+    let report = SiteReport {
+        schema: SCHEMA.to_owned(),
+        kind: String::from("site"),
+        longhaul: LONGHAUL_VERSION.to_owned(),
+        period: args.period.or_else(|| measured_period(&gathered)),
+        paths,
+        caveats: gathered.caveats.clone(),
+    };
+    let document = run_comparison::site_document::build_site_document(&report);
+    write_report(&args.written, &report, &document)
+}
+
+/// Returns the period from the first run or value to the last.
+fn measured_period(gathered: &RunCollection) -> Option<TimePeriod> {
+    let runs = gathered.runs.iter().map(|run| run.at_us);
+    let series = gathered.series.iter();
+    let values = series.flat_map(|series| {
+        let points = series.points.iter().map(|point| point.at_us);
+        points.chain(series.buckets.iter().map(|bucket| bucket.at_us))
+    });
+    let times = || runs.clone().chain(values.clone());
+    Some(TimePeriod { begin_us: times().min()?, end_us: times().max()?.saturating_add(1) })
+}
+
+fn report_asymmetry(args: &AsymmetryArgs) -> Result<(), CommandFailure> {
+    let archive = open_existing_archive(&args.site.archive)?;
+    let period = args.site.period.unwrap_or(ALL_TIME);
+    let gathered = RunCollection::read(&archive, &args.site.hosts, period)?;
+    let most_apart_us = args.within.unsigned_abs();
+    let materials = gathered.materials(&args.site.hosts);
+    // Without hosts, paths measured in one direction only are skipped; with hosts they are shown.
+    let shown = |path: &PathAsymmetry| {
+        let both = path.unmatched_run_counts.iter().all(|count| *count > 0);
+        !path.matched.is_empty() || !args.site.hosts.is_empty() || both
+    };
+    let paths: Vec<_> = materials
+        .iter()
+        .filter_map(|path| direction_asymmetry::compare_directions(path, period, most_apart_us))
+        .filter(shown)
+        .collect();
+    if paths.is_empty() {
+        let text = "cannot compare directions: no path has throughput runs in both in this period";
+        return Err(CommandFailure::new(ARCHIVE, text).hint(Some(
+            "measure both with `longhaul test HOST --bidir`, or with one run with `-R` and one \
+             without",
+        )));
+    }
+    let report = AsymmetryReport {
+        schema: SCHEMA.to_owned(),
+        kind: String::from("asymmetry"),
+        longhaul: LONGHAUL_VERSION.to_owned(),
+        most_apart_us,
+        paths,
+        caveats: gathered.caveats.clone(),
+    };
+    let document = run_comparison::asymmetry_document::build_asymmetry_document(&report);
+    write_report(&args.site.written, &report, &document)
 }

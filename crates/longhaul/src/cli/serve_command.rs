@@ -29,11 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul serve                 generate a token; limit anonymous clients
-  longhaul serve --token-file /etc/longhaul/token
-  longhaul serve --anonymous     no token: limit all clients";
+const EXAMPLES: &str = include_str!("help/serve-examples.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -24,25 +24,9 @@ use longhaul_report::throughput_text::build_throughput_document;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul test far -P 9 -w 64M -t 30   9 streams, 64 MiB buffers, 30 s
-  longhaul test far --bidir --json      both directions at once, as JSON
-  longhaul test far -u -b 500M          UDP at 500 Mbit/s: loss and jitter
-  longhaul test far --expect 'goodput >= 9 Gbit/s'
-                                        exit with 1 if goodput is lower";
+const EXAMPLES: &str = include_str!("help/test-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-Sizes take K, M, G (powers of 1024), KiB, MiB, GiB, or kB, MB, GB (powers of
-1000). Rates take K, M, G (powers of 1000 bit/s), Mbit/s, Gbit/s, or MB/s.
-Times take ns, us, ms, s, min, h; a bare number is in seconds.
-
-Linux limits --window to net.core.rmem_max and net.core.wmem_max; the report
-shows what was granted. Without it the kernel autotunes the buffers, which is
-best on most hosts.
-
-An iperf3 server is detected automatically unless a token is given, because
-iperf3 cannot prove that it knows the token (docs/iperf3.md).";
+const DETAILS: &str = include_str!("help/test-details.txt").trim_ascii_end();
 
 /// In which shape a run is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -43,26 +43,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul tune far                     find the best setting in a few probes
-  longhaul tune far --grid -w auto,256K-16M -P 1-32
-                                        measure every cell; repeat to resume
-  longhaul tune far --grid --csv scan.csv --plot heat.svg
-                                        also write a CSV table and a heat map";
+const EXAMPLES: &str = include_str!("help/tune-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-A guided search determines what limited each probe and changes only that. It
-ends when no further gain is expected, or before it would exceed its budget,
-which is printed first. The result is the smallest setting within 3 % of the
-best (docs/methods/tune.md).
-
-Lists are separated by commas; a range doubles (1-32) or steps (4-32/4). The
-window `auto` is autotuned by the kernel; the congestion control `default` is
-the sender's default.
-
-The same command resumes an interrupted scan within a day. The result is
-remembered for the path, and a later search starts from it.";
+const DETAILS: &str = include_str!("help/tune-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Search")]

@@ -17,20 +17,9 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul watch                    run the agent with the default watch file
-  longhaul watch --check            check the file and show its cost
-  longhaul watch --check watch.toml --agent dtn2
-                                    check it as the agent of host dtn2";
+const EXAMPLES: &str = include_str!("help/watch-examples.txt").trim_ascii_end();
 
-const DETAILS: &str = "\
-The agent measures until it is stopped, detects lasting changes and their
-causes, sends notifications, and serves a web page at the address `listen`.
---check reports all errors at once, or the targets, runs and bytes per day.
-
-docs/watch-file.md documents the file and the signals; contrib/watch.toml is an
-example.";
+const DETAILS: &str = include_str!("help/watch-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]

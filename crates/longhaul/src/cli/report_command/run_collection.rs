@@ -5,8 +5,8 @@
 //! names. Of very many runs, an evenly spread selection is read, with a caveat.
 
 use crate::cli::args::CompareArgs;
+use crate::cli::report_command::ALL_TIME;
 use crate::cli::report_command::sanitize_input;
-use crate::cli::report_command::site_report::ALL_TIME;
 use crate::cli::value_parsers;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use jiff::Timestamp;
