@@ -1,7 +1,6 @@
 //! `longhaul report`: shows archived results.
 //!
-//! [`case_report`], [`mod@site_report`], [`asymmetry_report`] and [`compare_report`] compare runs;
-//! [`run_collection`] reads and selects them.
+//! [`case_report`] compares two periods; [`run_collection`] reads and selects runs.
 
 mod case_report;
 mod run_collection;
