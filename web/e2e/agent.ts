@@ -15,7 +15,7 @@ export const POLICY =
 
 export class Agent {
   /** How it behaves: tests change these. */
-  mood: "well" | "empty" | "broken" | "token" | "crowd" = "well";
+  mood: "well" | "empty" | "broken" | "token" | "crowd" | "star" = "well";
   asked: string[] = [];
   orders: unknown[] = [];
   #server: Server;
@@ -95,7 +95,10 @@ export class Agent {
       case "about": return answers.about;
       case "hosts": return answers.hosts;
       case "pairs": return answers.grid("goodput").map((it) => it.pair);
-      case "grid": return this.mood === "crowd" ? answers.crowd(300) : answers.grid(quantity);
+      case "grid": {
+        const grid = this.mood === "crowd" ? answers.crowd(300) : answers.grid(quantity);
+        return this.mood === "star" ? grid.filter((it) => it.pair.from === "slac") : grid;
+      }
       case "series": return answers.series(pair, quantity, ...range, Number(query.get("points") ?? 1000));
       case "routes": return answers.routes(pair, ...range);
       case "planned": return answers.plannedRuns(mine, query.get("state"));

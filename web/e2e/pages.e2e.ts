@@ -13,12 +13,14 @@ const HOSTILE = "<img src=x onerror=alert(1)>";
 const RTL = "\u202eشبكة-الجامعة.example";
 
 const PAGES: Record<string, string> = {
+  overview: "#/overview",
   mesh: "#/mesh",
   "mesh-value": "#/mesh?quantity=rtt_floor&shade=value&order=name",
   path: link("path", ["slac", "cesnet"]),
   "path-year": link("path", ["slac", "cesnet"], { last: 365 * 86_400 }),
   "path-hostile": link("path", [HOSTILE, RTL]),
   routes: link("routes", ["slac", "cesnet"], { a: "20260910T141458Z-55f0aa", b: "20260911T141500Z-0b77d2" }),
+  "routes-to-choose": link("routes", ["slac", "cesnet"]),
   events: "#/events",
   event: link("events", [events[0]?.id ?? ""]),
   "event-hostile": link("events", [events[3]?.id ?? ""]),
@@ -80,7 +82,7 @@ describe.each(Object.entries(PAGES))("%s", (name, hash) => {
 });
 
 describe("states", () => {
-  const PLAIN = ["mesh", "path", "events", "runs", "map", "hosts", "planned"];
+  const PLAIN = ["overview", "mesh", "path", "events", "runs", "map", "hosts", "planned"];
 
   it.each(PLAIN)("%s says when there is nothing yet", async (name) => {
     agent.mood = "empty";
@@ -166,7 +168,7 @@ describe("hands", () => {
   it("reaches every page and control by Tab, with a focus that is seen", async () => {
     const { page, close } = await visit(PAGES.events ?? "");
     const seen: string[] = [];
-    for (let step = 0; step < 40; step++) {
+    for (let step = 0; step < 48; step++) {
       await page.keyboard.press("Tab");
       const now = await page.evaluate(() => {
         const it = document.activeElement as HTMLElement;
@@ -176,7 +178,7 @@ describe("hands", () => {
       expect(now.ring, now.text).not.toBe("none");
       seen.push(now.text);
     }
-    for (const text of ["Mesh", "Events", "Map", "Runs", "Hosts", "Planned", "dark", "confirmed", "CSV"]) expect(seen).toContain(text);
+    for (const text of ["Overview", "Mesh", "Events", "Map", "Runs", "Hosts", "Planned", "dark", "confirmed", "CSV"]) expect(seen).toContain(text);
     await close();
   });
 
@@ -213,6 +215,51 @@ describe("hands", () => {
     const at = await page.locator(".u-cursor-x").evaluateAll((all) => all.map((it) => it.getBoundingClientRect().x));
     expect(at.length).toBeGreaterThanOrEqual(6);
     expect(Math.max(...at) - Math.min(...at)).toBeLessThan(2);
+    await close();
+  });
+
+  it("finds a path by the names of its hosts, after a slash", async () => {
+    const { page, complaints, close } = await visit(PAGES.events ?? "");
+    await page.keyboard.press("/");
+    await page.keyboard.type("slac ces");
+    await expect.poll(() => page.getByRole("option").first().textContent()).toBe("slac → cesnet");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => location.hash === "#/path/slac/cesnet");
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it("shows local times when asked to, and keeps that", async () => {
+    const context = await browser.newContext({ timezoneId: "Asia/Kolkata" });
+    const page = await context.newPage();
+    await page.goto(`${base}/#/runs`);
+    const first = () => page.locator("main tbody a").first().textContent();
+    await expect.poll(first).toBe("2026-11-22 02:34:34");
+    await page.getByRole("button", { name: "local" }).click();
+    await expect.poll(first).toBe("2026-11-22 08:04:34");
+    expect(await page.locator("footer").textContent()).toContain("UTC+5:30");
+    await page.reload();
+    await expect.poll(first).toBe("2026-11-22 08:04:34");
+    await context.close();
+  });
+
+  it("shows a mesh of one sender as a table with all quantities", async () => {
+    agent.mood = "star";
+    const { page, complaints, close } = await visit(PAGES.mesh ?? "");
+    expect(await page.getByRole("application").count()).toBe(0);
+    const rows = page.getByRole("region", { name: "Paths" }).locator("tbody tr");
+    expect(await rows.count()).toBeGreaterThan(3);
+    expect(await rows.first().textContent()).toMatch(/slac → .*bit\/s.*ms/s);
+    if (SHOTS) await page.screenshot({ path: `${SHOTS}/mesh-star.png`, fullPage: true });
+    expect(await axe(page)).toEqual([]);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it("moves the begin of the charts to a typed time", async () => {
+    const { page, close } = await visit(PAGES.path ?? "");
+    await page.getByLabel("Begin, UTC").fill("2026-09-11T06:00");
+    await expect.poll(() => page.evaluate(() => location.hash)).toContain(`begin=${Date.UTC(2026, 8, 11, 6) / 1000}`);
     await close();
   });
 

@@ -1,6 +1,6 @@
 // Texts for the stable words in reports.
 
-import type { Kind, Quantity, State } from "./api/types.ts";
+import type { Event, Kind, Quantity, State } from "./api/types.ts";
 import { ABSENT, count, micros, percent, rate } from "./units.ts";
 
 interface QuantityWords {
@@ -39,6 +39,17 @@ export function quantityText(quantity: Quantity, value: number | null | undefine
     case "count":
       return count(value);
   }
+}
+
+/** `Throughput fell 37 %`: the change that an event reports. */
+export function eventTitle({ quantity, before, after }: Event): string {
+  const { title, unit } = QUANTITIES[quantity];
+  const [old, now] = [before.median, after.median];
+  if (old === now) return `${title} changed`;
+  const verb = now > old ? "rose" : "fell";
+  const ratio = now / old;
+  if (unit === "count" || !Number.isFinite(ratio) || ratio >= 3) return `${title} ${verb} from ${quantityText(quantity, old)} to ${quantityText(quantity, now)}`;
+  return `${title} ${verb} ${Math.round(Math.abs(ratio - 1) * 1000) / 10} %`;
 }
 
 const LIMITERS: Record<string, string> = {

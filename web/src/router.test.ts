@@ -10,8 +10,8 @@ it("takes apart what it puts together", () => {
   expect(place.query.has("begin")).toBe(false);
 });
 
-it("opens the mesh without a hash, and bears a broken one", () => {
-  expect(parse("").page).toBe("mesh");
+it("opens the overview without a hash, and bears a broken one", () => {
+  expect(parse("").page).toBe("overview");
   expect(parse("#/runs/%E0%A4%A").parts).toEqual(["%E0%A4%A"]);
 });
 

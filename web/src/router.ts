@@ -19,7 +19,7 @@ function decoded(text: string): string {
 export function parse(hash: string): Place {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const parts = path.split("/").filter((it) => it !== "").map(decoded);
-  return { page: parts[0] ?? "mesh", parts: parts.slice(1), query: new URLSearchParams(query) };
+  return { page: parts[0] ?? "overview", parts: parts.slice(1), query: new URLSearchParams(query) };
 }
 
 type Query = Record<string, string | number | undefined>;

@@ -1,19 +1,19 @@
-// Times for people. All of them are UTC, as in the reports: two engineers on two continents look
-// at one page and mean one moment.
+// Times for people, in the zone that the page shows: UTC unless its user chose otherwise, so that
+// two engineers on two continents mean one moment.
 
 import { ABSENT, span } from "./units.ts";
-
-const two = (value: number) => String(value).padStart(2, "0");
+import { shownIso } from "./zone.svelte.ts";
 
 /** `2026-11-22 08:54` of unix microseconds; with seconds on demand. */
 export function moment(us: number | undefined, seconds = false): string {
   if (us === undefined || !Number.isFinite(us)) return ABSENT;
   const at = new Date(us / 1000);
   if (Number.isNaN(at.getTime())) return ABSENT;
-  const day = `${at.getUTCFullYear()}-${two(at.getUTCMonth() + 1)}-${two(at.getUTCDate())}`;
-  const time = `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}`;
-  return `${day} ${time}${seconds ? `:${two(at.getUTCSeconds())}` : ""}`;
+  return shownIso(at).slice(0, seconds ? 19 : 16).replace("T", " ");
 }
+
+/** `08:54` of unix microseconds. */
+export const clockTime = (us: number | undefined) => moment(us).slice(-5);
 
 /** Unix microseconds of an RFC 3339 text. */
 export function parsed(text: string): number | undefined {

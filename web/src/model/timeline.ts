@@ -1,6 +1,7 @@
 // Series as columns of a chart, and the span of time that is looked at.
 
 import type { Series } from "../api/types.ts";
+import { shownIso } from "../zone.svelte.ts";
 
 /** Times in seconds, then most, least and middle. `null` breaks the line; `undefined` does not. */
 export type Columns = [
@@ -79,6 +80,7 @@ export function panned(span: Span, share: number): Span {
 }
 
 export const RANGES: readonly [label: string, seconds: number][] = [
+  ["15 min", 900],
   ["1 h", 3600],
   ["6 h", 6 * 3600],
   ["1 d", 86_400],
@@ -87,14 +89,24 @@ export const RANGES: readonly [label: string, seconds: number][] = [
   ["1 y", 365 * 86_400],
 ];
 
-/** Labels of a time axis, in UTC: the day where it begins, else the time of day. */
+/** Labels of a time axis, in the shown zone: the day where it begins, else the time of day. */
 export function ticks(splits: number[], step: number): string[] {
   return splits.map((at, index) => {
-    const iso = new Date(at * 1000).toISOString();
-    const midnight = at % 86_400 === 0;
+    const iso = shownIso(new Date(at * 1000));
+    const midnight = iso.endsWith("T00:00:00.000");
     if (step >= 300 * 86_400) return iso.slice(0, 4);
-    if (step >= 86_400) return iso.endsWith("01-01T00:00:00.000Z") || index === 0 ? iso.slice(0, 10) : iso.slice(5, 10);
+    if (step >= 86_400) return iso.endsWith("01-01T00:00:00.000") || index === 0 ? iso.slice(0, 10) : iso.slice(5, 10);
     if (midnight) return iso.slice(5, 10);
     return step >= 60 ? iso.slice(11, 16) : iso.slice(11, 19);
   });
+}
+
+/** The span of the data of a series around a change, never into the future, with a tenth of room. */
+export function spanOfData(series: Series | undefined, window: Span, nowUs: number): Span {
+  const times = [...(series?.points ?? []), ...(series?.buckets ?? [])].map((it) => it.at_us);
+  const endUs = Math.min(window.endUs, nowUs);
+  if (times.length < 2) return { beginUs: window.beginUs, endUs };
+  const [first, last] = [Math.min(...times), Math.max(...times)];
+  const room = Math.max(LEAST_US, (last - first) / 10);
+  return { beginUs: Math.max(window.beginUs, first - room), endUs: Math.min(endUs, last + room) };
 }
