@@ -10,7 +10,7 @@ export default defineConfig({
     // The security policy allows no `data:` scripts or styles; every asset is a file.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    chunkSizeWarningLimit: 250,
+    chunkSizeWarningLimit: 300,
   },
   server: { proxy: { "/api": "http://127.0.0.1:5280" } },
   test: { include: ["src/**/*.test.ts"] },
