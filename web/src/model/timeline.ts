@@ -103,7 +103,7 @@ export function ticks(splits: number[], step: number): string[] {
 
 /** The span of the data of a series around a change, never into the future, with a tenth of room. */
 export function spanOfData(series: Series | undefined, window: Span, nowUs: number): Span {
-  const times = [...(series?.points ?? []), ...(series?.buckets ?? [])].map((it) => it.at_us);
+  const times = columns(series)[0].map((at) => at * 1e6);
   const endUs = Math.min(window.endUs, nowUs);
   if (times.length < 2) return { beginUs: window.beginUs, endUs };
   const [first, last] = [Math.min(...times), Math.max(...times)];
