@@ -9,7 +9,7 @@
 //! - [`batch_intake`]: results of other agents
 //! - [`archive_pool`]: archive connections; [`query_params`]: query parameters; [`api_error`]: errors
 //! - [`about`], [`series_handlers`], [`route_handlers`], [`event_handlers`],
-//!   [`planned_run_handlers`], [`host_handlers`], [`run_request_handlers`]: handlers by subject
+//!   [`planned_run_handlers`], [`host_handlers`], [`run_handlers`]: handlers by subject
 //! - [`live_updates`]: server-sent events; [`metrics`]: Prometheus metrics; [`embedded_page`]: the page
 //! - [`shape`], [`openapi`]: JSON types and their OpenAPI description
 
@@ -30,7 +30,7 @@ mod openapi;
 mod planned_run_handlers;
 mod query_params;
 mod route_handlers;
-mod run_request_handlers;
+mod run_handlers;
 mod series_handlers;
 mod shape;
 #[cfg(test)]

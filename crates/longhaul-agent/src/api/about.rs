@@ -3,7 +3,7 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::QueryParams;
-use super::shape::{About, AgentAbout, ArchiveAbout};
+use super::shape::{AgentAbout, ArchiveAbout, ServiceDescription};
 use crate::agent::export::read_wall_us;
 use crate::watch::{DAY_US, measure_jobs};
 use axum::Json;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 /// The agent: version, archive, and today's runs.
 #[utoipa::path(get, path = "/api/v1/about", tag = "agent",
-    responses((status = 200, description = "The agent", body = About)))]
+    responses((status = 200, description = "The agent", body = ServiceDescription)))]
 pub async fn about(
     State(shared): State<Arc<ApiState>>,
     headers: HeaderMap,
     params: QueryParams,
-) -> Result<Json<About>, ApiError> {
+) -> Result<Json<ServiceDescription>, ApiError> {
     params.reject_rest()?;
     let today = find_day_range(read_wall_us());
     let (bytes, counts) = shared
@@ -28,7 +28,7 @@ pub async fn about(
         .query(move |archive| Ok((archive.disk_bytes()?, archive.planned_counts(today)?)))
         .await?;
     let file = shared.state.file();
-    Ok(Json(About {
+    Ok(Json(ServiceDescription {
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: format_time(shared.state.started_us),
         archive: ArchiveAbout { kind: "SQLite".to_owned(), bytes: Some(bytes) },

@@ -3,7 +3,7 @@
 use super::api_error::ApiError;
 use super::{
     ApiState, about, embedded_page, event_handlers, host_handlers, live_updates, metrics, openapi,
-    planned_run_handlers, route_handlers, run_request_handlers, series_handlers,
+    planned_run_handlers, route_handlers, run_handlers, series_handlers,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -49,10 +49,10 @@ pub fn build_guarded_routes(described: OpenApi) -> OpenApiRouter<Arc<ApiState>> 
         .routes(route!(event_handlers::events))
         .routes(route!(event_handlers::event))
         .routes(route!(event_handlers::case))
-        .routes(route!(run_request_handlers::runs, run_request_handlers::order))
-        .routes(route!(run_request_handlers::run))
+        .routes(route!(run_handlers::runs, run_handlers::order))
+        .routes(route!(run_handlers::run))
         .routes(route!(planned_run_handlers::planned))
-        .routes(route!(run_request_handlers::jobs))
+        .routes(route!(run_handlers::jobs))
         .routes(route!(host_handlers::hosts))
         .routes(route!(live_updates::live))
         .routes(route!(openapi::document))

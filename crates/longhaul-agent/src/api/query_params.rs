@@ -8,8 +8,9 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_store::history_store::TimeRange;
-use longhaul_store::history_store::{MAX_ID_BYTES, MAX_NAME_BYTES, TIME_END_US, find_name_fault};
+use longhaul_store::history_store::{
+    MAX_ID_BYTES, MAX_NAME_BYTES, TIME_END_US, TimeRange, find_name_fault,
+};
 use std::ops::RangeInclusive;
 use utoipa::IntoParams;
 

@@ -8,8 +8,7 @@ use axum::extract::State;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{HostPair, QuantitySeries};
 use longhaul_store::Archive;
-use longhaul_store::history_store::GridPair;
-use longhaul_store::history_store::MAX_SERIES_POINTS;
+use longhaul_store::history_store::{GridPair, MAX_SERIES_POINTS};
 use std::sync::Arc;
 
 /// The default number of points: a chart as wide as a usual screen.

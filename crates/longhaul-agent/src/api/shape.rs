@@ -72,8 +72,10 @@ impl From<&ObservedHop> for RouteHop {
     }
 }
 
+// Without a doc comment, which would be a part of docs/openapi.json.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct About {
+#[schema(as = About)]
+pub struct ServiceDescription {
     /// Version of the program.
     pub longhaul: String,
     /// UTC, RFC 3339.

@@ -4,8 +4,7 @@ use crate::agent::shared_state::{AgentCounters, JobRequest, LiveUpdate, SharedSt
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::{self, SecretFileState, WatchFileContext};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair, QuantityLevel, SeriesPoint};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedOutcome, PlannedRun, SeriesReading};
 use serde_json::Value;

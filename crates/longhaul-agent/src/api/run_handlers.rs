@@ -1,4 +1,5 @@
-//! Handlers for requested runs: lists the available jobs, and requests a run.
+//! Handlers for runs: lists archived runs, returns a report, lists the available jobs, and requests a
+//! run.
 //!
 //! A requested run goes through the agent's only queue, with the same budgets and locks.
 
