@@ -4,6 +4,8 @@
 //! share. `dd` measures a disk alone, `longhaul test` the network. Wrong when: the machine has other
 //! work.
 //!
+//! # Turn ratio
+//!
 //! Compares two programs, or two variants, by the ratio of their results in each turn.
 //!
 //! The speed of a machine drifts from minute to minute, and that of two programs in one turn drifts

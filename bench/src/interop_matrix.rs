@@ -10,6 +10,8 @@
 //! - [`pair_runs`]: the rows of one pair on one path
 //! - [`matrix_page`]: the table
 //!
+//! # Interop path
+//!
 //! An emulated path whose far end is free for any server.
 //!
 //! `longhaul lab run` sets it up and starts a `longhaul serve` there, which is ended at once,

@@ -4,17 +4,21 @@
 //! a class. Wrong when: the machine has other work. A run with foreign load is dropped; an asterisk
 //! marks cells without a clean run.
 //!
-//! A client and its server on a test network, measured in a window inside the run: the payload that
-//! arrived, the cost of each end, and foreign load.
-//!
-//! The pairs of a cell run in turn, A B C A B C, so that changes of the machine affect all of them.
-//! Payload is counted by the receiver's device, in the same way for all.
+//! # CPU meter
 //!
 //! The CPU cost of a run, and foreign load on the machine.
 //!
 //! CPU time is that of an accounting group with every process of both ends, including forked ones;
 //! kernel work in their context counts. The machine's total is read as well, so that foreign load
 //! is detected.
+//!
+//! # Pair window
+//!
+//! A client and its server on a test network, measured in a window inside the run: the payload that
+//! arrived, the cost of each end, and foreign load.
+//!
+//! The pairs of a cell run in turn, A B C A B C, so that changes of the machine affect all of them.
+//! Payload is counted by the receiver's device, in the same way for all.
 
 use crate::interop_matrix::interop_peer;
 use crate::markdown_table::{MarkdownTable, format_number, median};

@@ -3,6 +3,8 @@
 //! The first step that fails ends the run with its name. A table of the slowest steps and test
 //! programs is printed at the end.
 //!
+//! # Test programs
+//!
 //! The test programs of the workspace: built by one call of cargo, and run in parallel.
 //!
 //! No test asserts anything that a busy machine can change, so more of them run at a time than the

@@ -8,8 +8,7 @@
 
 use super::rate_series::draw_noise;
 use super::{AccuracyRow, CASES, ErrorTally};
-use longhaul_analysis::stats::{median, sort_finite};
-use longhaul_analysis::stats::{sample_change, sign_test};
+use longhaul_analysis::stats::{median, sample_change, sign_test, sort_finite};
 use longhaul_model::splitmix::SplitMix64;
 
 /// The change that the power test has to find, with eight values on each side.

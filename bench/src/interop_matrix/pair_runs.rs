@@ -1,11 +1,10 @@
 //! Runs the rows of one pair on one path, one after the other against one server.
 
-use super::PairOnPath;
 use super::count_check::{self, CountTolerance, RowReadings};
 use super::device_counters::{DeviceCounters, HostObserver};
 use super::interop_peer::InteropPeer;
 use super::option_rows::OptionRow;
-use super::{FAR_V4, FAR_V6, InteropPath, RATE_BPS};
+use super::{FAR_V4, FAR_V6, InteropPath, PairOnPath, RATE_BPS};
 use std::time::{Duration, Instant};
 use xtask::program_runner::{self, ChildGuard};
 
@@ -17,7 +16,7 @@ const IDLE_DEADLINE: Duration = Duration::from_secs(4);
 /// The result of a row: how its counts agreed, or why it failed.
 pub type RowResult = Result<RowAgreement, String>;
 
-/// How the counts of a row agreed.
+/// The agreement of the counts of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowAgreement {
     /// The bytes that the sender counted and that never left, as a share of those that did.

@@ -22,8 +22,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use xtask::program_runner;
-use xtask::virtual_time;
+use xtask::{program_runner, virtual_time};
 
 /// A named test.
 type VirtualTest = (&'static str, fn());

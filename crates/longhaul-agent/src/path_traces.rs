@@ -7,9 +7,8 @@
 use crate::watch::watch_file::WatchFile;
 use jiff::Timestamp;
 use longhaul_analysis::path::compare_routes;
-use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
-use longhaul_model::report::v1::{AnyReport, PathReport, ReportKind};
+use longhaul_model::report::v1::{AnyReport, HostPair, PathReport, ReportKind};
 use longhaul_store::history_store::{RunFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use std::collections::BTreeMap;

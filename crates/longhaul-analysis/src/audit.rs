@@ -10,18 +10,34 @@
 //! reached.
 //! Wrong when: the given paths are not the ones in use.
 //!
+//! # Clock rules
+//!
+//! Checks that the clock is cheap to read and synchronised.
+//!
 //! Source: see each rule. Units: none.
 //! Error: none. Wrong when: a daemon sets the clock without telling the kernel.
+//!
+//! # Host readings
+//!
+//! Readings, converted to the type that a rule needs, or the reason why they are missing.
 //!
 //! Source: crates/longhaul-probe, which names the readings. Units: those of the reading.
 //! Error: none. Wrong when: a driver reports wrong values.
 //!
+//! # Rule judgement
+//!
+//! The result of a rule.
+//!
 //! Source: none; data types only. Units: bit/s. Error: none. Wrong when: never.
+//!
+//! # Audit case
+//!
+//! The bandwidth-delay product that a path needs, and the rate that a window allows on it.
 //!
 //! Source: bandwidth-delay product as in RFC 6349 (2011). Units: bytes, bit/s, µs.
 //! Error: none beyond that of rate and RTT. Wrong when: either is not that of the path.
 //!
-//! # The reference path
+//! ## The reference path
 //!
 //! The reference path that a host is judged for if the plan names none.
 //!

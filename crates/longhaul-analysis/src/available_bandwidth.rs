@@ -7,10 +7,18 @@
 //! Source: docs/methods/available-bandwidth.md names them. Units: bit/s of IP packets.
 //! Error: given with each figure, as an interval. Wrong when: the flags of the estimate say so.
 //!
+//! # Timing resolution
+//!
+//! The maximum capacity that these hosts can resolve.
+//!
 //! A burst must be long compared with the receiver's batches and stamps, and its size is limited.
 //!
 //! Source: docs/methods/available-bandwidth.md. Units: seconds, bit/s of IP. Error: that of the
 //! observed batching. Wrong when: the batching changes with the load.
+//!
+//! # Train evidence
+//!
+//! The results of the trains of one direction, separately for each method.
 //!
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP, seconds. Error: in each part.
 //! Wrong when: most trains are left out; the reasons are kept.

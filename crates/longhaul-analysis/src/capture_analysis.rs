@@ -10,6 +10,10 @@
 //! Wrong when: the capture has holes (missing packets look lost), or interfaces segment and merge
 //! packets, so that one packet of the capture is many on the wire.
 //!
+//! # Capture RTT
+//!
+//! RTTs of a direction, measured at the capture point.
+//!
 //! From a packet to the first acknowledgement of its end. Retransmitted packets are excluded, since it
 //! is unknown which copy was acknowledged (Karn).
 //!
@@ -18,12 +22,20 @@
 //! evenly spread samples.
 //! Wrong when: the capture is from the receiver: then only that host's response time is measured.
 //!
+//! # TCP handshake
+//!
+//! The options that both ends of a TCP connection offered, those in force, and the times.
+//!
 //! An option is in force if both ends offered it: shifts and timestamps (RFC 7323), selective
 //! acknowledgements (RFC 2018); ECN if the opener set both flags and the listener one (RFC 3168).
 //!
 //! Source: those. Units: bytes, us. Error: none; a middlebox may change the options, so the
 //! captures of the two ends may differ, which is useful evidence.
 //! Wrong when: the capture began after the handshake (then it has none).
+//!
+//! # Sequence coverage
+//!
+//! Tracks the bytes seen of a TCP direction, by sequence number.
 //!
 //! Sequence numbers wrap around; they are extended to 64 bits relative to the first one, each as
 //! close as possible to the highest seen. Real paths have few holes: beyond a limit the oldest is
@@ -32,7 +44,7 @@
 //! Source: RFC 9293, section 3.4. Units: bytes. Error: none within 2 GiB of the highest byte.
 //! Wrong when: more holes are open at once than the limit of 1024.
 //!
-//! # Variety of payloads
+//! ## Variety of payloads
 //!
 //! Checks that payload differs from packet to packet, as rule 6 of the Land Speed Record requires.
 //!

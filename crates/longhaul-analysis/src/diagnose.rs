@@ -1,12 +1,18 @@
 //! Findings: the causes of a run's limits, with advice. Each cause states what we would see,
 //! what refutes it, the readings it needs, and what to do.
 //!
+//! # Two limiters
+//!
 //! Two limiters that shared the run.
 //!
 //! We would see: two limiters with at least 30 % of the bytes each. Refuted by: one with most of
 //! them.
 //! Needs: the shares. To do: lift the first, and measure again.
 //! Units: shares of bytes. Wrong when: the samples are too sparse to distinguish neighbours.
+//!
+//! # CPU limit
+//!
+//! Limited by the CPU of an end.
 //!
 //! We would see: its stream thread running, or waiting for a core, nearly all of the time; at the
 //! receiver also unread data or a zero window. Refuted by: a thread asleep in its call.
@@ -16,6 +22,10 @@
 //! Source: /proc/thread-self/schedstat. Units: shares of time. Error: one interval.
 //! Wrong when: interrupts, not threads, fill the core; then the cores' softirq share shows it.
 //!
+//! # Token bucket causes
+//!
+//! A policer on the path drops the excess over a rate.
+//!
 //! We would see: losses in clusters with no queue before them, and a rate that they limit.
 //! Refuted by: RTTs that rise before the losses (a queue, so a shaper or a full link).
 //! Needs: retransmits and RTT of all streams. To do: send no faster than the rate allows.
@@ -23,7 +33,7 @@
 //! Source: Flach et al., SIGCOMM 2016, implemented in `limit`. Units: bit/s, bytes.
 //! Wrong when: a link's queue is too short to be seen; it then acts the same.
 //!
-//! # Shapers
+//! ## Shapers
 //!
 //! A shaper that passes a burst and then limits the flow to a lower rate.
 //!
@@ -33,6 +43,10 @@
 //!
 //! Source: the shaper test in `limit`. Units: bit/s, bytes. Error: burst accurate to 2 %.
 //! Wrong when: competing traffic starts once and continues.
+//!
+//! # Send buffer limit
+//!
+//! Limited by the sender's socket buffer.
 //!
 //! We would see: the sender asleep in write, nothing unsent in its kernel, and less data in flight
 //! than both windows allow. Refuted by: unsent bytes. Needs: time blocked in write,
@@ -51,7 +65,7 @@ use crate::limit::interval_state::IntervalState;
 use crate::limit::limiter_verdict::{RunVerdict, SHARED_RATIO};
 use crate::limit::run_reading::RunView;
 use crate::limit::stream_intervals::{SampleInterval, ThreadActivity};
-use crate::limit::{limit_bounds, run_reading};
+use crate::limit::{limit_bounds, window_range};
 use crate::throughput::{format_whole_percent, name_limiter, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
@@ -152,14 +166,14 @@ impl DiagnosisCase<'_> {
         let wanted = self
             .double_bdp_per_stream()
             .map_or(present.saturating_mul(STEP), |bytes| bytes.max(present));
-        run_reading::round_window(wanted)
+        window_range::round_window(wanted)
     }
 
     /// Returns a window that the kernel should grant: for the known capacity, or else the requested
     /// one, since more would be a guess.
     fn window_to_grant(&self, asked: u64) -> u64 {
         let wanted = self.double_bdp_per_stream().unwrap_or(asked);
-        run_reading::round_window(wanted)
+        window_range::round_window(wanted)
     }
 
     /// Returns the rate that a window of `to_bytes` on every stream allows.

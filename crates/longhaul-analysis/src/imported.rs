@@ -4,6 +4,8 @@
 //! only if one of them is missing. Figures agree if rounding in print explains the difference.
 //! Wrong when the text counts the bytes of another time span than it prints.
 //!
+//! # Imported route
+//!
 //! Converts a route that another program traced into a path report.
 //!
 //! Only the route is present. If the text does not give the kind of probe packet, the program's

@@ -11,6 +11,7 @@ mod known_routes;
 mod narrow_link;
 mod path_conclusion;
 mod path_findings;
+pub mod path_format;
 #[cfg(test)]
 pub(crate) mod path_test_builder;
 mod route_difference;

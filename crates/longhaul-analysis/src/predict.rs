@@ -9,6 +9,10 @@
 //! Error: against ns-3 and the lab, see docs/methods/prediction.md.
 //! Wrong when: others share the path, the link is no drop-tail queue, or a limit was not specified.
 //!
+//! # Cubic model
+//!
+//! CUBIC's window, as Linux grows and cuts it.
+//!
 //! In addition to RFC 9438: growth of at least 5 % per round trip before the first loss, of at most
 //! half per round trip, and of one segment per hundred round trips above the curve. Slow start ends
 //! early (HyStart): when acknowledgements arrive back to back for half a round trip, or when the
@@ -17,12 +21,20 @@
 //! Source: RFC 9438; Linux, net/ipv4/tcp_cubic.c; Ha, Rhee 2011 for HyStart. Units: segments, s.
 //! Error: see docs/methods/prediction.md. Wrong when: a kernel was built with other constants.
 //!
+//! # Closed forms
+//!
+//! Closed forms: upper bounds of the goodput.
+//!
 //! Window × streams / RTT; the link less headers; the CPU; the loss response of the congestion
 //! control, for each stream.
 //!
 //! Source: Mathis 1997; RFC 9438 section 5.1; Hacker, Athey, Noble 2002. Units: bit/s of payload.
 //! Error: the bound of loss is right to about 30 % (fixtures/ns3).
 //! Wrong when: losses come in bursts, or the streams cause them.
+//!
+//! # BBR model
+//!
+//! BBR version 1: a rate learned from deliveries and probed up and down, a window of twice the BDP.
 //!
 //! Source: Cardwell, Cheng, Gunn, Yeganeh, Jacobson 2016; Linux, net/ipv4/tcp_bbr.c (gains,
 //! lengths). Units: segments, seconds. Error: see docs/methods/prediction.md.
@@ -36,7 +48,7 @@ pub mod stream_model;
 pub use scan_derivation::derive_plan_from_scan;
 
 use crate::limit::limit_bounds::window_bound_bps;
-use crate::limit::run_reading::{loss_bound_bps, mathis_bps};
+use crate::limit::loss_response::{loss_bound_bps, mathis_bps};
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::predict::{
     PredictionAnalysis, PredictionCell, PredictionObservation, PredictionPath, PredictionPlan,

@@ -18,8 +18,7 @@ mod tests;
 
 pub use goodput_asymmetry::build_histogram;
 pub use scan_cells::{build_cell, build_probe_plan, find_min_granted};
-pub use scan_conclusion::compute_top_tenth;
-pub use scan_conclusion::conclude_scan;
+pub use scan_conclusion::{compute_top_tenth, conclude_scan};
 pub use scan_order::{MAX_SLOTS, order_cells};
 
 use longhaul_model::report::v1::scan::TransferSetting;

@@ -1,7 +1,13 @@
 //! Statistics of finished series: quantiles, robust scales, confidence intervals, tests.
 //!
+//! # Sample mode
+//!
+//! The mode of a sample: its most frequent value.
+//!
 //! Source: none. Units: those of the values. Error: none. Wrong when: several values are as frequent;
 //! then the latest counts.
+//!
+//! # Quantile
 //!
 //! Quantiles of a sample.
 //!
@@ -9,12 +15,18 @@
 //! Source: type 7 of Hyndman and Fan, 1996. Units: those of the values. Error: rounding only.
 //! Wrong when: never, but all quantiles of a single value are that value.
 //!
+//! # Robust scale
+//!
 //! Scale and level of values with outliers.
 //!
 //! Median absolute deviation, scaled by 1.4826 so that it equals the standard deviation of normal
 //! values; running medians. Source: Hampel 1974; Tukey 1977. Units: those of the values.
 //! Error: a third more scatter than the mean and the standard deviation have on normal values.
 //! Wrong when: half of the values or more are outliers.
+//!
+//! # Mid ranks
+//!
+//! Ranks of values, with the mean rank for equal ones.
 //!
 //! Source: Mann and Whitney 1947. Units: ranks from 1. Error: none. Wrong when: never.
 

@@ -1,10 +1,18 @@
 //! Concludes from one throughput run: plan and observation to analysis, findings and caveats.
 //!
+//! # Goodput
+//!
+//! Goodput: payload bytes per second that the receiving application read.
+//!
 //! Bytes over time in the steady part, by the receiver's own counts; the 95 % interval from the
 //! scatter of the interval rates, with allowance for correlation ([`crate::stats::mean_interval`]).
 //!
 //! Source: RFC 2647 section 3.17 for the term. Units: bit/s. Error: the interval given with it.
 //! Wrong when: the steady part has few intervals; then there is no interval.
+//!
+//! # Ramp detection
+//!
+//! Finds the end of the ramp, where the steady part begins.
 //!
 //! The marginal standard error rule (White 1997, MSER): cut the beginning at the point that
 //! minimizes the error of the mean of the rest: (sum of squared deviations) / (number of values)².
@@ -12,6 +20,10 @@
 //!
 //! Source: as named. Units: microseconds. Error: about one interval (`accuracy`).
 //! Wrong when: the run varies more slowly than it lasts; then no steady part is given.
+//!
+//! # Run totals
+//!
+//! Totals of a run: bytes, packets, losses and cost.
 //!
 //! Sums over the streams' last counts; per-stream lines for the table. Packets sent are the
 //! sender's, packets received the receiver's, acknowledgements of each included (`tcpi_segs_out`,
@@ -21,7 +33,7 @@
 //! Error: bytes in flight when counting ends are in neither count.
 //! Wrong when: a stream has no TCP_INFO; then the sums over packets are absent.
 //!
-//! # RTT
+//! ## RTT
 //!
 //! Round-trip times under load and without load.
 //!
@@ -32,12 +44,10 @@
 
 pub mod arrival_timeline;
 
-use crate::limit::run_reading::RunView;
-use crate::limit::run_reading::read_run;
+use crate::limit::run_reading::{RunView, read_run};
 use crate::limit::{limit_bounds, limiter_verdict};
 use crate::stats::mean_interval::mean_half_width;
-use crate::stats::median;
-use crate::stats::running_median;
+use crate::stats::{median, running_median};
 use crate::{RunConclusion, VERSION, caveats, diagnose};
 use arrival_timeline::{ArrivalBin, RunArrivals};
 use longhaul_model::report::v1::analysis::{

@@ -7,6 +7,10 @@
 //! Read in this order: [`probe_trial`] (the result of a probe), [`setting_search`] (the state machine),
 //! [`next_setting`] (steps up, and refinement after the last step).
 //!
+//! # Expected goodput
+//!
+//! Estimates the goodput of each setting, by a curve over streams if one fits.
+//!
 //! Fits one curve of goodput over streams to all probes of a full path.
 //!
 //! `n` streams get `S · n / (n + k)`: in competition with `k` other flows by their number, and
@@ -18,9 +22,17 @@
 //! is more than three standard errors off, there is no curve.
 //! Wrong when: the streams are limited by something else than the path; such probes are left out.
 //!
+//! # Setting aggregate
+//!
+//! Aggregates the probes of each setting to a goodput with its error.
+//!
 //! Source: pooled standard errors; Cottrell's rule of the smallest setting that reaches the top,
 //! with 3 % for "reaches". Units: bit/s, ratios. Error: the standard error given with each mean.
 //! Wrong when: the path changes between two probes; then the difference is the path's.
+//!
+//! # Choice refinement
+//!
+//! Refines the choice when no step up is left: is it right, and would less be as good?
 //!
 //! Source: docs/methods/tune.md. Units: ratios of goodput. Error: settles if 5 % more is unlikely
 //! (one standard error). Wrong when: the noise of the path exceeds the intervals of its probes.
@@ -133,7 +145,7 @@ impl AllowedSettings {
     }
 
     pub fn allows_window(&self, window: Option<u64>) -> bool {
-        window.is_none_or(|w| (1..=run_reading::MAX_WINDOW).contains(&w))
+        window.is_none_or(|w| (1..=window_range::MAX_WINDOW).contains(&w))
             && (self.windows.is_empty() || self.windows.contains(&window))
     }
 
@@ -192,7 +204,7 @@ impl AllowedSettings {
 
     /// Returns the smallest permitted window from `wanted` to `most`, or else the largest.
     pub fn explicit_window(&self, wanted: u64, most: u64) -> Option<u64> {
-        let most = most.min(run_reading::MAX_WINDOW);
+        let most = most.min(window_range::MAX_WINDOW);
         if self.windows.is_empty() {
             return Some(wanted.min(most));
         }
@@ -467,9 +479,8 @@ mod tests;
 pub use probe_trial::{HostLimits, ProbeTrial};
 pub use setting_search::SettingSearch;
 
-use crate::limit::run_reading;
-use crate::stats::find_mode;
-use crate::stats::median;
+use crate::limit::window_range;
+use crate::stats::{find_mode, median};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{ScanPlan, TransferSetting};
 use longhaul_model::serde_name;

@@ -4,8 +4,7 @@ mod model;
 
 use longhaul_analysis::RunConclusion;
 use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
-use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::analysis::ThroughputAnalysis;
+use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use model::{Setting, observe};
 

@@ -1,8 +1,7 @@
 //! A bounded buffer of packets that keeps the first or the last packets of a run.
 
-use crate::decode;
 use crate::pcapng_writer::PcapngWriter;
-use crate::{CaptureRecord, LINK_RAW};
+use crate::{CaptureRecord, LINK_RAW, decode};
 use longhaul_model::report::v1::capture::{CaptureInterface, CapturePlan, CaptureResult};
 use longhaul_sys::packet_ring::RingPacket;
 use std::collections::{BTreeSet, VecDeque};

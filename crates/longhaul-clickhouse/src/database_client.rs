@@ -3,6 +3,10 @@
 //! The async runtime is private and used by one thread at a time, so callers need not be async
 //! (docs/decisions/0019). Every write is idempotent: a write without an answer is repeated, at
 //! another server if necessary.
+//!
+//! # Request error
+//!
+//! Errors of requests to the database, with hints for the user.
 
 use crate::endpoint::{ClickHouseOptions, DatabaseEndpoint};
 use clickhouse::error::Error;

@@ -9,8 +9,7 @@ use crate::table_rows;
 use crate::table_rows::{
     EventInsertRow, PairInsertRow, PlannedInsertRow, ReportInsertRow, RunInsertRow, ValueInsertRow,
 };
-use longhaul_model::report::v1::ChangeEvent;
-use longhaul_model::report::v1::HostPair;
+use longhaul_model::report::v1::{ChangeEvent, HostPair};
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{
     self, AgentDelivery, IncomingRun, IngestResult, PlannedOutcome, PlannedRun,

@@ -10,15 +10,23 @@
 //! Wrong when: the level drifts instead of stepping, a step lasts fewer than three samples, or less
 //! than half of the values show it (occasional loss).
 //!
+//! # Quantity scale
+//!
+//! The scale on which a quantity has even noise, and the differences that matter on it.
+//!
 //! Source: rates and times by ratio (8 %), shares by the arcsine of the root (Anscombe 1948).
 //! Units: natural logarithm, radian, count.
 //! Error: none. Wrong when: a share is of few packets: its noise is then not even.
+//!
+//! # Rank split
 //!
 //! The rank-sum statistic of two neighbouring ranges.
 //!
 //! The rank sum of Mann and Whitney, standardised and corrected for ties, without continuity
 //! correction. Source: Mann and Whitney 1947. Units: standard deviations. Error: none but rounding.
 //! Wrong when: neighbours are correlated: the merge corrects for that.
+//!
+//! # Sudden change
 //!
 //! Detects a sudden change: the newest values have all left the level to one side.
 //!
@@ -28,6 +36,8 @@
 //! Error: up to 0.4 false alarms in 1000 values of synthetic series with busy hours and low values.
 //! Wrong when: low values come in clusters, as with a busy host.
 //!
+//! # Series sample
+//!
 //! Cleans a series and thins it to samples.
 //!
 //! Keeps valid values in time order; if they come faster than the slot, takes the median of each
@@ -35,6 +45,10 @@
 //! Source: our own (docs/methods/detection.md). Units: those of the values, us.
 //! Error: a change is located to one slot at best.
 //! Wrong when: a clock was set back: then values with wrong times come first.
+//!
+//! # Report points
+//!
+//! Extracts from a finished report the points that it adds to series.
 //!
 //! - throughput: goodput and retransmit ratio of each direction; loss of UDP
 //! - available: available bandwidth and capacity of each direction
@@ -347,8 +361,7 @@ fn count_hops(route: &ObservedRoute) -> Option<f64> {
 mod tests;
 
 use level_shifts::{LevelShift, LevelShifts};
-use longhaul_analysis::stats::MidRanks;
-use longhaul_analysis::stats::{median, quantile, sort_finite};
+use longhaul_analysis::stats::{MidRanks, median, quantile, sort_finite};
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::available::{AvailableEstimate, EstimateVerdict};
 use longhaul_model::report::v1::path::{ObservedRoute, PathRtt};

@@ -7,12 +7,16 @@
 //!
 //! Pure: all times come with the evidence, and the same evidence always gives the same causes.
 //!
+//! # Limiter shift
+//!
 //! Detects that bulk runs are now limited by something else.
 //!
 //! We would see: another value of `limited_by` in most runs after the event than before it. That
 //! explains the effect of the change but never its reason, so it is not named as a cause.
 //! Refuted by: the same value. Needs: the limiters of runs before and after. To do: what the cause
 //! advises. Wrong when: verdicts alternate between two equally tight limits.
+//!
+//! # Shared end
 //!
 //! Cause: paths that share a host or a segment changed together.
 //!
@@ -91,16 +95,14 @@ pub use change_evidence::{
 };
 pub use event_format::{format_date, format_quantity, format_time_span};
 pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, plan_follow_ups};
-pub use operator_report_text::format_operator_report;
-pub use operator_report_text::pair_hops;
+pub use operator_report_text::{format_operator_report, pair_hops};
 
 use cause_selection::weight;
 use change_scope::SharedElement;
 use event_case::{EventCase, LINK_QUANTITIES, TRANSFER_QUANTITIES};
 use longhaul_analysis::throughput::name_limiter;
-use longhaul_model::report::v1::ChangeEvent;
-use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{ChangeEvent, ReportFinding};
 
 /// The quantities that a cause can affect, and the search for it.
 type CauseSearch = (&'static [PathQuantity], fn(&EventCase) -> Option<ReportFinding>);

@@ -5,6 +5,12 @@
 //! - [`LoginCredentials`] authenticates the client
 //! - [`ClientTestEnd`]: the end of a test, with advice
 //!
+//! # Run error
+//!
+//! Errors of runs against an iperf3 server.
+//!
+//! # Login
+//!
 //! Client authentication: a token for the server's RSA key.
 //!
 //! A token has three lines (user, password, time), encrypted with OAEP as since 3.17, or with the

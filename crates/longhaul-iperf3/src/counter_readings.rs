@@ -1,5 +1,7 @@
 //! The streams' counters of this end, and the counted part of a test.
 //!
+//! # Sender observation
+//!
 //! An observation from the data of one end: those of the other end are derived or absent.
 //!
 //! iperf3 reports only byte counts for its end. If we send, our kernel knows what the peer has

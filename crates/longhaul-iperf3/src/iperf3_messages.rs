@@ -10,6 +10,8 @@
 //! Reading is lenient where versions differ (absent keys, unknown keys, numbers as 3.1 and 3.12
 //! write them) and strict about types and sizes; [`RequestedTest::validate`] is strict about ranges.
 //!
+//! # Lenient numbers
+//!
 //! Numbers and flags as different versions write them.
 //!
 //! Version 3.1 writes every number with six significant digits, for example a byte count as

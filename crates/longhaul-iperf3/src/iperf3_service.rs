@@ -1,6 +1,8 @@
 //! iperf3 clients on the server's port: a connection with a known cookie joins its test, one with a
 //! new cookie begins a test.
 //!
+//! # Test registry
+//!
 //! The registry of iperf3 tests that expect data streams, by cookie or address.
 //!
 //! TCP streams name their test by its cookie. A UDP stream names nothing, so only its address

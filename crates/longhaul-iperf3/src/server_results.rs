@@ -1,7 +1,6 @@
 //! Builds this end's results in iperf3's format.
 
-use super::counter_readings::observe_sender;
-use super::counter_readings::{CountedSpan, CounterReading};
+use super::counter_readings::{CountedSpan, CounterReading, observe_sender};
 use super::iperf3_messages::{RequestedTest, StreamResults, TestResults, stream_id};
 use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
 use longhaul_model::report::v1::observation::{StreamEnd, StreamSample, UdpCounts};

@@ -13,10 +13,16 @@
 //! Wrong when: packets are accepted much later than they were sent; segments of one super-packet
 //! arrive together if the caller sent them together, except behind slow links.
 //!
+//! # Flow hash
+//!
+//! Load balancing by flow over parallel routers.
+//!
 //! Source: the fields that routers hash for equal-cost multipath (RFC 2992): addresses, protocol,
 //! and the ports of TCP and UDP; for ICMP, where routers use the first words of the header in the
 //! same way, type, code, checksum and identifier. A tracer that keeps these constant stays on one
 //! path. Wrong when: a router also hashes the IPv6 flow label, the TTL or the interface.
+//!
+//! # Interrupt batch
 //!
 //! Interrupt coalescing at a host.
 //!
@@ -159,9 +165,7 @@ use emulated_router::EmulatedRouter;
 use event_queue::EventQueue;
 use ground_truth::{EventTruth, PathTotals};
 use link_chain::LinkChain;
-use pooled_packet::PacketPool;
-use pooled_packet::PacketUnit;
-use pooled_packet::{ICMP, ICMP6, PacketRejection, PooledPacket, TCP, UDP};
+use pooled_packet::{ICMP, ICMP6, PacketPool, PacketRejection, PacketUnit, PooledPacket, TCP, UDP};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;

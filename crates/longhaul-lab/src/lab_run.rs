@@ -1,7 +1,13 @@
 //! `lab run`: sets up a path, starts `longhaul serve` at the far host, runs one command at the near
 //! host, and always undoes everything.
 //!
+//! # Listening port
+//!
+//! Finds out whether a TCP port is open in the network namespace of a process.
+//!
 //! Source: `/proc/PID/net/tcp` and `tcp6`; state 0A is LISTEN.
+//!
+//! # Published port
 //!
 //! Publishes a TCP port of host near outside the lab, for example the web page of an agent.
 //!

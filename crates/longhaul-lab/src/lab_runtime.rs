@@ -5,8 +5,14 @@
 //! the namespaces. Everything is held by descriptors of this process, so a crash leaves nothing
 //! behind.
 //!
+//! # Lateness
+//!
+//! The release lateness of packets: the timing error of the emulated path.
+//!
 //! Source: the clock at each write, minus the time at which the packet was due. Units: nanoseconds
 //! in buckets an eighth of an octave wide, so quantiles are right within 9 %.
+//!
+//! # Host files
 //!
 //! Gives commands in a host names for hosts and routers, and shows them only its own devices.
 //!

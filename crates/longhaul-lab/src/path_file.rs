@@ -4,10 +4,14 @@
 //! changes the document before it is read, so it passes the same checks as the file. Quantities
 //! carry their units in the file (`"86 ms"`, `"6.25 Gbit/s"`, `"128 MB"`).
 //!
+//! # Timed events
+//!
 //! Timed events: a change of route, or of one link.
 //!
 //! A change of a link lists only what changes. Everything else stays as the file and earlier events
 //! set it, so every event is read on top of all earlier ones at the same link.
+//!
+//! # Set edits
 //!
 //! Applies `--set key=value` edits to the document before it is read.
 //!

@@ -4,6 +4,10 @@
 //! host `far`; all others are routers, which exist only inside the engine. A hop describes both
 //! directions of the link from its predecessor, and the node at its end.
 //!
+//! # Path limits
+//!
+//! Limits of a path that follow from its description alone.
+//!
 //! Source: the route and its links as they are when the path begins. Wrong when later events change
 //! them, when cross traffic takes capacity, or when random loss or a policer keeps TCP below the
 //! rate.

@@ -14,16 +14,22 @@
 //! [`EndSpec::plan`]'s read size, and at most 1200 samples of about 0.7 KiB. All streams together
 //! keep at most 40 000 samples.
 //!
+//! # Payload pattern
+//!
 //! The payload: pseudo-random bytes, which no device on the path can compress.
 //!
 //! Byte k of every stream is [`payload_byte`] of k modulo the region's length, so that a receiver
 //! that checks it can detect lost or repeated bytes.
+//!
+//! # Pace
 //!
 //! Rate limiting by sleeping between calls.
 //!
 //! This is a schedule, not a token bucket: each call is due when the bytes before it would have
 //! passed at the rate. A late thread may catch up by at most `credit`; time lost beyond that
 //! (blocked by the peer, or without a core) is not made up in a burst.
+//!
+//! # Sample request
 //!
 //! Readings of a stream that its own thread takes shortly before the sampler needs them.
 //!

@@ -5,6 +5,8 @@
 //! clients get what [`AnonymousLimits`] allows, and UDP is sent only to an address that has shown
 //! the session's nonce.
 //!
+//! # UDP hello
+//!
 //! UDP on the server's port: only datagrams that belong to a session are answered.
 //!
 //! The client's hello must carry the nonce that it received over TLS, and come from the address of

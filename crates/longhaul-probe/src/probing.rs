@@ -9,6 +9,8 @@
 //! sender's and of the receiver's own monotonic clocks: their offset is unknown, and their rates
 //! differ by some parts per million. Receive times come from the kernel.
 //!
+//! # Probe datagram
+//!
 //! The header of every probe datagram; incompressible padding follows it.
 //!
 //! ```text

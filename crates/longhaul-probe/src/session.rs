@@ -7,6 +7,8 @@
 //!
 //! Times are offsets from the start of the session on this host's own clock.
 //!
+//! # Clock offset
+//!
 //! RTT and clock offset from exchanges on the idle control connection.
 //!
 //! The exchange with the minimum RTT had the least queueing: its offset is used, and half its RTT

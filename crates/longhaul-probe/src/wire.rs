@@ -3,6 +3,8 @@
 //! docs/protocol.md describes this protocol; a test compares its tables with this module. Times are
 //! microseconds of the sender's clock unless a field says otherwise.
 //!
+//! # Stream preamble
+//!
 //! The 24 bytes at the start of a data connection, and in the datagrams that open a UDP flow.
 //!
 //! ```text
@@ -15,11 +17,15 @@
 //! Magic: `LHD1` on a TCP data connection, `LHU1` in the client's first datagram, `LHU2` in the
 //! server's answer. Index is big-endian. Direction: 0 the client sends, 1 the server sends.
 //!
+//! # Control frame
+//!
 //! Frames on the control connection: four bytes of length, big-endian, then that many bytes of
 //! JSON.
 //!
 //! The decoder accepts bytes in pieces of any size. It holds at most one frame, and memory grows
 //! only with bytes that really arrived: a length alone allocates nothing.
+//!
+//! # File messages
 //!
 //! File messages within a session, from version 4 on.
 //!

@@ -6,6 +6,8 @@
 //! index of 1.468. Wrong when: two of three counts have the same error, or a city is known by
 //! several names.
 //!
+//! # Distance checks
+//!
 //! Checks that the distance adds up, omits no city, and respects the speed of light.
 //!
 //! Legs add up to the total; the total is the same length in every unit; each router's city is the

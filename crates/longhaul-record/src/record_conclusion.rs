@@ -7,6 +7,10 @@
 //!
 //! - [`record_rules`]: checks of each rule against the measurement
 //!
+//! # Record distance
+//!
+//! Computes the distance through the cities and the light travel time.
+//!
 //! Source: geodesics on WGS84 (Karney 2013); great circles on a sphere of the
 //! earth's mean radius; light in fibre with a refractive index of 1.468. Units: mm, ns. Error: half
 //! a millimetre for each leg; the sphere is up to 0.6 % off.

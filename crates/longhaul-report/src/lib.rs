@@ -23,6 +23,7 @@ pub mod claim_text;
 pub mod copy_text;
 pub mod document;
 pub mod event_text;
+pub mod goodput_picture;
 pub mod imported_text;
 pub mod iperf3_report_json;
 pub mod load_text;

@@ -181,7 +181,7 @@ pub struct RecordPageParts<'a> {
     pub record: &'a SpeedRecord,
     /// The transfer, and the measurement of its path.
     pub runs: (&'a RunInfo, Option<&'a PathReport>),
-    /// What each text is about, and the text.
+    /// The subject of each text, and the text.
     pub chapters: Vec<(String, String)>,
     /// An SVG drawing of this program, with its caption.
     pub drawing: Option<(String, String)>,

@@ -5,8 +5,9 @@ use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_millis, or_absent};
 use crate::path_text::path_facts::describe_change_kind;
 use crate::style::FAINT;
+use longhaul_analysis::path::path_format;
 use longhaul_analysis::path::trace_table::{
-    self, DistinctRoute, TraceCell, TraceDay, TraceEntry, TraceTable,
+    DistinctRoute, TraceCell, TraceDay, TraceEntry, TraceTable,
 };
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
 use std::fmt::Write;
@@ -161,7 +162,7 @@ fn describe_change(trace: &TraceEntry, change: &RouteDifference) -> String {
     let other = or_absent(change.other_number, |n| n.to_string());
     let mut parts =
         vec![format!("{other} -> {}: {}", trace.number, describe_change_kind(change.kind))];
-    parts.extend(change.ranges.iter().map(trace_table::format_hop_change));
+    parts.extend(change.ranges.iter().map(path_format::format_hop_change));
     parts.extend(change.rtt_step_ns.and_then(describe_rtt_step));
     parts.join("; ")
 }
@@ -169,6 +170,6 @@ fn describe_change(trace: &TraceEntry, change: &RouteDifference) -> String {
 /// Describes an RTT step, if it exceeds the scatter of a trace.
 fn describe_rtt_step(ns: i64) -> Option<String> {
     let sign = if ns < 0 { "-" } else { "+" };
-    let told = format!("RTT {sign}{}", trace_table::format_delay(ns));
-    (ns.unsigned_abs() >= trace_table::MIN_STEP_NS).then_some(told)
+    let told = format!("RTT {sign}{}", path_format::format_delay(ns));
+    (ns.unsigned_abs() >= path_format::MIN_STEP_NS).then_some(told)
 }

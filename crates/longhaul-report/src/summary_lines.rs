@@ -9,9 +9,9 @@ use longhaul_analysis::throughput::name_limiter;
 use longhaul_history::event::format_quantity;
 use longhaul_model::report::v1::available::AvailableEstimate;
 use longhaul_model::report::v1::{
-    AnyReport, AvailableReport, LoadReport, PathReport, ScanReport, ThroughputReport,
+    AnyReport, AvailableReport, ChangeEvent, EventState, LoadReport, PathReport, ScanReport,
+    ThroughputReport,
 };
-use longhaul_model::report::v1::{ChangeEvent, EventState};
 use longhaul_model::sanitize::sanitize;
 use longhaul_model::units::Bytes;
 

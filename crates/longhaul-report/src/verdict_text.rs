@@ -1,6 +1,6 @@
 //! The result of a run: goodput with its interval, RTT, limiter, and advice.
 
-use super::throughput_text;
+use super::goodput_picture;
 use crate::document::ReportDocument;
 use crate::number_format::{RateUnit, format_micros, format_millis, format_percent, format_rate};
 use crate::style::{FAINT, STRONG};
@@ -26,7 +26,7 @@ pub fn write_result(
     analysis: &ThroughputAnalysis,
     mode: ReceiveMode,
 ) {
-    if let Some((picture, legend)) = throughput_text::draw_goodput(observation, WIDTH - LABEL) {
+    if let Some((picture, legend)) = goodput_picture::draw_goodput(observation, WIDTH - LABEL) {
         page.fact("over time", picture);
         page.styled_fact("", legend, FAINT);
     }

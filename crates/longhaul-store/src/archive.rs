@@ -3,6 +3,8 @@
 //! The file uses a write-ahead log: readers never wait for a writer, and writers wait for each
 //! other for up to [`LOCK_WAIT`].
 //!
+//! # Archive schema
+//!
 //! Brings an archive file to the current schema in numbered steps.
 //!
 //! `user_version` is the number of steps applied, and `application_id` identifies our files. All

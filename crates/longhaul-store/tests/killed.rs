@@ -5,8 +5,7 @@
 //! stored, and closes old hours now and then. It never ends by itself.
 
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, PathReport};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, HostPair, PathReport, SeriesPoint};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{
     self, IncomingRun, PlannedRun, RetentionPolicy, RunFilter, SeriesReading, TimeRange,

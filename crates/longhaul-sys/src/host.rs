@@ -3,14 +3,30 @@
 //!
 //! All values are those of the calling thread's network namespace. Unavailable values are absent.
 //!
+//! # Clock source
+//!
+//! The machine's clock: whether it is synchronised.
+//!
 //! Source: adjtimex(2).
+//!
+//! # Softnet stats
+//!
+//! Packets dropped by the kernel's receive path before protocol processing.
 //!
 //! Source: `/proc/net/softnet_stat`, a hexadecimal line per core: processed, dropped (queue of
 //! `net.core.netdev_max_backlog` full), squeezed (`netdev_budget` used up); of the whole machine.
 //! Wrong when: squeezed counts are normal on a busy host; only drops lose packets.
 //!
+//! # Protocol counters
+//!
+//! Protocol counters with the kernel's names: `TcpExt.TCPTimeouts`, `Udp.RcvbufErrors`.
+//!
 //! Source: `/proc/net/snmp` and `/proc/net/netstat`, of the calling thread's network namespace.
 //! Wrong when: other programs on the host use the network; the counters are not per process.
+//!
+//! # CPU config
+//!
+//! Processor configuration: cores, frequency governors, model.
 //!
 //! Source: sysfs `devices/system/cpu`, `/proc/cpuinfo`; the same in every namespace. Absent if the
 //! machine lacks the feature: most virtual machines have no frequency control.

@@ -2,6 +2,10 @@
 //!
 //! One request, one acknowledgement. Source: rtnetlink(7), `linux/if_link.h`, `linux/veth.h`.
 //!
+//! # Netlink query
+//!
+//! Queries of the kernel's routing tables, and parsing of the answers.
+//!
 //! Source: netlink(7), rtnetlink(7). Answers are limited in messages and in time.
 
 use crate::poll;

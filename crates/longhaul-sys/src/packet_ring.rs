@@ -5,6 +5,8 @@
 //! namespace that owns the network namespace, so no real root. Source: packet(7), the kernel's
 //! packet_mmap document, `linux/if_packet.h`, `linux/filter.h`.
 //!
+//! # Packet socket
+//!
 //! A packet socket on one device: whole frames of up to 64 KiB, each with a virtio header.
 //!
 //! Requires `CAP_NET_RAW` in the user namespace that owns the network namespace, so no real root.

@@ -1,9 +1,8 @@
 //! A running agent on its own port, with an archive of the page's fixtures.
 
 use crate::{checkout, program_runner};
-use longhaul_model::report::v1::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{ChangeEvent, HostPair, SeriesPoint};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedRun, SeriesReading};
 use serde::Deserialize;

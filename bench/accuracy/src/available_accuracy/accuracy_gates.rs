@@ -1,7 +1,6 @@
 //! A few cases of each class that the bench covers in full: enough to notice a broken estimator.
 
-use super::BUSY_CAPACITIES;
-use super::*;
+use super::{BUSY_CAPACITIES, *};
 use longhaul_model::report::v1::available::{EstimateVerdict, TokenBucketKind};
 
 fn case(

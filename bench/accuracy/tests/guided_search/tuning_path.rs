@@ -8,7 +8,7 @@
 //! seconds, bytes. Error: none; this is the truth of the simulation.
 //! Wrong when: taken as a model of a real path; it models only what makes settings differ.
 
-use longhaul_analysis::limit::run_reading::loss_bound_bps;
+use longhaul_analysis::limit::loss_response::loss_bound_bps;
 use longhaul_analysis::tune::{HostLimits, ProbeTrial};
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::scan::TransferSetting;

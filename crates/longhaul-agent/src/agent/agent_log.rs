@@ -2,8 +2,7 @@
 
 use crate::watch::measure_jobs::JobKey;
 use jiff::Timestamp;
-use longhaul_model::report::v1::AnyReport;
-use longhaul_model::report::v1::ChangeEvent;
+use longhaul_model::report::v1::{AnyReport, ChangeEvent};
 use longhaul_report::summary_lines;
 use serde_json::{Value, json};
 use std::io::Write;

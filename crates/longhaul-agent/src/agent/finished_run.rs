@@ -1,5 +1,7 @@
 //! Converts the output of a run into what the archive stores: report, pairs and series values.
 //!
+//! # Spool recovery
+//!
 //! Recovers spooled runs: those that an earlier process started, and those that the archive did not
 //! accept when they ended.
 //!

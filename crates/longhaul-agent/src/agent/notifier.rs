@@ -5,6 +5,8 @@
 //! measurements. A file in the agent's folder records deliveries, so that a restart does not repeat
 //! them.
 //!
+//! # Delivery log
+//!
 //! The record of deliveries, so that a restart does not repeat a notice.
 //!
 //! An attempt is recorded before it is made. One that a kill interrupted may have arrived, so it is

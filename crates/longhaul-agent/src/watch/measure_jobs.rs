@@ -259,7 +259,7 @@ pub fn build_single_job(
     builder.build_job(&Arc::new(measure), Some(far), back)
 }
 
-/// What jobs are built from.
+/// Builds the jobs of a watch file.
 struct JobBuilder<'a> {
     file: &'a WatchFile,
     turns: Option<&'a MeshTurns>,

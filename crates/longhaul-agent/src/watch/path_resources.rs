@@ -1,6 +1,8 @@
 //! Resources that a heavy run locks: both hosts, their interfaces, and the declared links between
 //! them.
 //!
+//! # Resource locks
+//!
 //! Locks of resources: hosts, interfaces and links.
 //!
 //! A heavy run locks its resources exclusively. Light runs share theirs and never start during a

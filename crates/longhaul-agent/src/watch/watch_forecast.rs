@@ -1,13 +1,12 @@
 //! The cost of a watch file: runs and bytes per day, and the use of its busiest resources.
 
-use super::DAY_US;
 use super::measure_jobs::{
     MeshTurns, count_runs_per_path, count_target_hosts, find_path_rate, list_target_hosts,
     to_micros,
 };
-use super::mesh_rounds;
 use super::path_resources::ResourceTable;
 use super::watch_file::{MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
+use super::{DAY_US, mesh_rounds};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,14 +10,11 @@
 //! Wrong when: a host with a large MTU receives small segments; they need six to eleven times the
 //! buffer (ESnet).
 
-use super::AuditRule;
-use super::ReadingResult;
-use super::{AuditCase, MAX_BUFFER_BYTES, VERY_FAST_BPS};
 use super::{
-    RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_hand,
-    remedy_by_sysctl,
+    AuditCase, AuditRule, MAX_BUFFER_BYTES, ReadingResult, RuleJudgement, VERY_FAST_BPS,
+    judge_advice, judge_good, judge_limits, judge_unless, remedy_by_hand, remedy_by_sysctl,
 };
-use crate::limit::run_reading;
+use crate::limit::window_range;
 use longhaul_model::report::v1::host::AuditGrade;
 use longhaul_model::units::{Bytes, Rate};
 
@@ -62,7 +59,7 @@ fn compute_window(case: &AuditCase, buffer: u64) -> u64 {
         Some(shift @ -31..=0) => buffer >> -shift,
         _ => buffer / 2,
     };
-    window.min(run_reading::MAX_WINDOW)
+    window.min(window_range::MAX_WINDOW)
 }
 
 fn judge_receive_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
@@ -77,7 +74,7 @@ fn judge_receive_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
 fn judge_send_autotuning(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let [least, usual, most] = case.readings.triple(WMEM)?;
     let what = format!("a send buffer grows to at most {}", Bytes(most));
-    let window = most.min(run_reading::MAX_WINDOW);
+    let window = most.min(window_range::MAX_WINDOW);
     let value = |wanted| format!("{least} {usual} {wanted}");
     Ok(judge_buffer(case, WMEM, &what, [most, window], value))
 }
@@ -92,7 +89,7 @@ fn judge_requested_buffer(
         "a program that requests its own {which} buffer gets at most {}, without an error",
         Bytes(most)
     );
-    let window = most.min(run_reading::MAX_WINDOW);
+    let window = most.min(window_range::MAX_WINDOW);
     Ok(judge_buffer(case, name, &what, [most, window], |wanted| wanted.to_string()))
 }
 
@@ -114,7 +111,7 @@ fn judge_buffer(
         let text = describe_buffer_size(case, wanted);
         return judged.remedy(remedy_by_sysctl(name, value(wanted), text));
     }
-    let streams = case.in_flight_bytes().div_ceil(run_reading::MAX_WINDOW).max(2);
+    let streams = case.in_flight_bytes().div_ceil(window_range::MAX_WINDOW).max(2);
     judged.remedy(remedy_by_hand(format!(
         "No setting gives one stream a larger window; use {streams} streams"
     )))

@@ -11,9 +11,8 @@
 //! wide.
 //! Wrong when: the path itself changes between the runs by more than they scatter.
 
-use crate::stats::find_mode;
-use crate::stats::mean_and_deviation;
 use crate::stats::mean_interval::student_t_975;
+use crate::stats::{find_mode, mean_and_deviation};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::host::{ChangeEffect, ChangeProof, ProofTrial};
 use longhaul_model::units::Rate;

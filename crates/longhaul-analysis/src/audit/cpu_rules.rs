@@ -4,11 +4,9 @@
 //! Error: interrupt counts are since boot; a run measures those during the run.
 //! Wrong when: another program (irqbalance, tuned) changes these settings with the load.
 
-use super::AuditRule;
-use super::{AuditCase, FAST_BPS, VERY_FAST_BPS};
-use super::{HostReadings, ReadingResult};
 use super::{
-    RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command, remedy_by_hand,
+    AuditCase, AuditRule, FAST_BPS, HostReadings, ReadingResult, RuleJudgement, VERY_FAST_BPS,
+    judge_advice, judge_good, judge_unless, remedy_by_command, remedy_by_hand,
 };
 use longhaul_model::report::v1::host::AuditRemedy;
 

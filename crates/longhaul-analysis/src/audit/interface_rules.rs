@@ -12,12 +12,9 @@
 //! Units: GT/s, lanes, bit/s. Error: headers take 10 % with packets of 256 bytes; this is deducted.
 //! Wrong when: the slot is shared behind a switch.
 
-use super::AuditRule;
-use super::{AuditCase, FAST_BPS};
-use super::{HostReadings, ReadingResult};
 use super::{
-    RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_command,
-    remedy_by_hand, remedy_by_sysctl,
+    AuditCase, AuditRule, FAST_BPS, HostReadings, ReadingResult, RuleJudgement, judge_advice,
+    judge_good, judge_limits, judge_unless, remedy_by_command, remedy_by_hand, remedy_by_sysctl,
 };
 use longhaul_model::units::{Bytes, Rate};
 

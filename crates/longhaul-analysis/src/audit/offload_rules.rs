@@ -4,10 +4,10 @@
 //! Error: the cost of a setting depends on the CPU; these rules show where to look.
 //! Wrong when: the device is virtual and the underlying device does the work.
 
-use super::AuditRule;
-use super::ReadingResult;
-use super::{AuditCase, FAST_BPS, VERY_FAST_BPS};
-use super::{RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command};
+use super::{
+    AuditCase, AuditRule, FAST_BPS, ReadingResult, RuleJudgement, VERY_FAST_BPS, judge_advice,
+    judge_good, judge_unless, remedy_by_command,
+};
 
 /// Readings, the feature names of ethtool, and whether the reading must be known.
 const FEATURES: [(&str, &str, bool); 6] = [

@@ -4,12 +4,9 @@
 //! Error: no reading shows how often a queue was full; the drop counters do.
 //! Wrong when: a queue on the path paces or drops first.
 
-use super::AuditRule;
-use super::ReadingResult;
-use super::{AuditCase, FAST_BPS, VERY_FAST_BPS};
 use super::{
-    RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_command,
-    remedy_by_sysctl,
+    AuditCase, AuditRule, FAST_BPS, ReadingResult, RuleJudgement, VERY_FAST_BPS, judge_advice,
+    judge_good, judge_limits, judge_unless, remedy_by_command, remedy_by_sysctl,
 };
 use longhaul_model::report::v1::host::AuditRemedy;
 use longhaul_model::units::Rate;

@@ -11,11 +11,9 @@
 //! Source: Linux networking/nf_conntrack-sysctl (2025). Units: connections.
 //! Error: the count is of one moment. Wrong when: the table fills in bursts.
 
-use super::AuditRule;
-use super::ReadingResult;
-use super::{AuditCase, FAST_BPS};
 use super::{
-    RuleJudgement, judge_advice, judge_good, judge_unless, remedy_by_command, remedy_by_hand,
+    AuditCase, AuditRule, FAST_BPS, ReadingResult, RuleJudgement, judge_advice, judge_good,
+    judge_unless, remedy_by_command, remedy_by_hand,
 };
 
 const DROPPED: &str = "softnet.dropped";

@@ -12,12 +12,9 @@
 //! Units: segments, round trips. Error: segments are assumed to be 1448 bytes.
 //! Wrong when: programs choose their own congestion control.
 
-use super::AuditCase;
-use super::AuditRule;
-use super::ReadingResult;
 use super::{
-    RuleJudgement, judge_advice, judge_good, judge_limits, judge_unless, remedy_by_hand,
-    remedy_by_sysctl,
+    AuditCase, AuditRule, ReadingResult, RuleJudgement, judge_advice, judge_good, judge_limits,
+    judge_unless, remedy_by_hand, remedy_by_sysctl,
 };
 use longhaul_model::report::v1::host::AuditRemedy;
 use longhaul_model::units::{Bytes, Rate, format_duration};

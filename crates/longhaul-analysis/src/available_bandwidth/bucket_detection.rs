@@ -9,6 +9,10 @@
 //! Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %, small ones ±1 packet.
 //! Wrong when: cross traffic starts once and continues.
 //!
+//! # Rate step
+//!
+//! Detection of a bucket by a single permanent step down in the rate of long trains.
+//!
 //! Bins the arrivals of the long trains and applies the shaper test of bulk transfers.
 //!
 //! Source: [`crate::limit::shaper_fit`]. Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %.

@@ -3,11 +3,10 @@
 //! Source: docs/methods/available-bandwidth.md. Units: bit/s of IP. Error: the intervals.
 //! Wrong when: the verdict or a flag says so.
 
-use super::TrainEvidence;
-use super::bucket_detection;
 use super::capacity::TrainDispersion;
 use super::fusion::{FusedEstimate, MethodAgreement, fuse_methods};
 use super::rate_sweep::BoundedValue;
+use super::{TrainEvidence, bucket_detection};
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailablePlan, DirectionProbing, EstimateVerdict, MethodEstimate,
     TokenBucketEstimate, TokenBucketKind, TrainPurpose,

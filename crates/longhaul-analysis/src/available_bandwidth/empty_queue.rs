@@ -10,8 +10,7 @@
 //! than the noise.
 
 use super::train_reading::{ReceivedPacket, TrainReading};
-use crate::stats::mean_and_deviation;
-use crate::stats::median;
+use crate::stats::{mean_and_deviation, median};
 use longhaul_model::report::v1::available::TrainPurpose;
 
 /// The parameters of the empty-queue method.

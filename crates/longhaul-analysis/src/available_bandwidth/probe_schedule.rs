@@ -7,6 +7,10 @@
 //! Source: docs/methods/available-bandwidth.md. Units: bytes of IP, µs. Error: none, it only plans.
 //! Wrong when: the sender is slower than planned; then rounds are skipped, and budgets still hold.
 //!
+//! # Train budget
+//!
+//! The remaining byte and time budget.
+//!
 //! Source: the plan. Units: bytes of IP, µs from the first probe. Error: the duration of bursts is
 //! estimated, then corrected. Wrong when: the sender lags; then later rounds are skipped.
 

@@ -15,8 +15,7 @@
 //! Source: RFC 9293. Units: us. Error: none.
 //! Wrong when: neither end's first packet was captured; then the first sender counts as the opener.
 
-use super::{AckRtt, is_later_timestamp};
-use super::{SegmentCoverage, SequenceCoverage};
+use super::{AckRtt, SegmentCoverage, SequenceCoverage, is_later_timestamp};
 use longhaul_model::decoded_packet::{DecodedPacket, PacketTransport, TcpFlags, TcpHeader};
 use longhaul_model::report::v1::capture::{CapturedFlow, FlowDirection, TcpFlowDirection};
 use std::net::SocketAddr;

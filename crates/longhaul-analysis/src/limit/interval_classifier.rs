@@ -12,9 +12,8 @@
 
 use super::interval_state::IntervalState;
 use super::run_reading::RunView;
-use super::stream_intervals::SampleInterval;
 use super::stream_intervals::{
-    BELOW_WINDOW_RATIO, HALF, StreamTraits, compute_window_room, is_send_buffer_dry,
+    BELOW_WINDOW_RATIO, HALF, SampleInterval, StreamTraits, compute_window_room, is_send_buffer_dry,
 };
 use longhaul_model::report::v1::observation::ObservedStream;
 

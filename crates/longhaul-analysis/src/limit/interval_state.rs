@@ -5,6 +5,8 @@
 //! Source: docs/methods. Units: none. Error: none, a fixed list.
 //! Wrong when: a cause is new; it is then `unknown`.
 //!
+//! # State shares
+//!
 //! Attributes the bytes of the transfer to states.
 //!
 //! Every judged interval of every stream weighs as many bytes as it delivered; a stalled interval,

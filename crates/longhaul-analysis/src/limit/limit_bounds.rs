@@ -9,8 +9,8 @@
 
 use super::interval_state::IntervalState;
 use super::limiter_verdict::RunVerdict;
+use super::loss_response::loss_bound_bps;
 use super::run_reading::RunView;
-use super::run_reading::loss_bound_bps;
 use crate::stats::median;
 use crate::throughput::format_whole_percent;
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};

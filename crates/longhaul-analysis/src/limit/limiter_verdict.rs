@@ -7,10 +7,9 @@
 //! Units: shares of bytes, microseconds. Error: the share of other limiters.
 //! Wrong when: the run is nearly all `unknown`; then the verdict is unknown.
 
-use super::interval_state::IntervalState;
-use super::interval_state::{StateShares, attribute_bytes};
+use super::interval_state::{IntervalState, StateShares, attribute_bytes};
+use super::loss_response::loss_bound_bps;
 use super::run_reading::RunView;
-use super::run_reading::loss_bound_bps;
 use crate::throughput;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::RunTransport;

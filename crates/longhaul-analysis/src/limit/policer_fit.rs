@@ -12,10 +12,9 @@
 //! Wrong when: a link's queue is too short to show in the RTT (it then acts as a bucket), or
 //! intervals are much longer than the bucket's refill.
 
+use super::loss_response::loss_bound_bps;
 use super::run_reading::RunView;
-use super::run_reading::loss_bound_bps;
-use crate::stats::{mad_scale, mean_and_deviation};
-use crate::stats::{median, quantile, sort_finite};
+use crate::stats::{mad_scale, mean_and_deviation, median, quantile, sort_finite};
 
 /// The parameters of the policer detection.
 struct PolicerFitTuning;

@@ -6,13 +6,16 @@
 //! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
 //! Wrong when: streams take different routes (one idle RTT for all).
 //!
-//! [`super::run_reading`] computes it; all judgements read it.
+//! # Run view
+//!
+//! A run with everything that is derived from it once: intervals, arrivals, RTTs, totals, level of
+//! the rate, clipped buffers, and a token bucket if there was one.
 //!
 //! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
 //! Wrong when: streams take different routes (one idle RTT for all).
+//! # Window range
 //!
-//! Source: Mathis 1997; RFC 9438 section 5.1 (C = 0.4, β = 0.7). Units: bit/s of payload.
-//! Error: a factor of two is usual. Wrong when: losses are not independent of the rate.
+//! Bounds and rounds the windows that are worth requesting.
 //!
 //! Source: RFC 7323 section 2.3 (a window is below 2^30 bytes); below 64 KiB no scaling is needed,
 //! so a smaller request gains nothing. Units: bytes. Error: rounding up at most doubles.
@@ -21,8 +24,7 @@
 use super::policer_fit::{self, PolicerFit, ShaperFit};
 use super::shaper_fit;
 use super::stream_intervals::{self, SampleInterval};
-use crate::stats::mad_scale;
-use crate::stats::{median, quantile, sort_finite};
+use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
 use crate::throughput::arrival_timeline::{ArrivalBin, RunArrivals};
 use longhaul_model::report::v1::analysis::{LoadedRtt, RunTotals, SteadySpan};
@@ -252,58 +254,4 @@ impl<'a> RunView<'a> {
 pub fn is_drop_counter(name: &str) -> bool {
     const WORDS: [&str; 6] = ["drop", "missed", "no_buffer", "discards", "fifo", "over_errors"];
     WORDS.iter().any(|word| name.contains(word))
-}
-
-/// Mathis: √(3/2), for one acknowledgement per segment.
-const MATHIS_FACTOR: f64 = 1.22;
-/// RFC 9438, equation 6, with C = 0.4 and β = 0.7.
-const CUBIC_FACTOR: f64 = 1.054;
-
-/// Returns the rate of one stream at this loss ratio (lost over sent segments); `None` without
-/// loss.
-pub fn loss_bound_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
-    let mathis = mathis_bps(mss_bytes, rtt_s, loss_ratio)?;
-    Some(mathis.max(cubic_bps(mss_bytes, rtt_s, loss_ratio)?))
-}
-
-/// Returns the rate of Reno at this loss by Mathis; `None` without loss.
-pub fn mathis_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
-    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
-    known.then(|| MATHIS_FACTOR * 8.0 * mss_bytes / (rtt_s * loss_ratio.sqrt()))
-}
-
-/// Returns CUBIC's own response to this loss by RFC 9438; `None` without loss.
-pub fn cubic_bps(mss_bytes: f64, rtt_s: f64, loss_ratio: f64) -> Option<f64> {
-    let known = mss_bytes > 0.0 && rtt_s > 0.0 && loss_ratio > 0.0;
-    known.then(|| CUBIC_FACTOR * 8.0 * mss_bytes / (loss_ratio.powf(0.75) * rtt_s.powf(0.25)))
-}
-
-/// The minimum window that is advised or tried.
-pub const MIN_WINDOW: u64 = 1 << 16;
-/// The maximum window that TCP can advertise.
-pub const MAX_WINDOW: u64 = 1 << 30;
-
-/// Returns the next power of two within both limits.
-pub fn round_window(bytes: u64) -> u64 {
-    bytes.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loss_bounds_follow_mathis_at_home_and_cubic_far_away() {
-        // (mss, rtt s, loss, expected Mbit/s, which)
-        let table = [
-            (1460.0, 0.040, 0.00136, 9.66, "Mathis, as measured at 40 ms"),
-            (1460.0, 0.172, 0.001, 3.40, "CUBIC"),
-            (8960.0, 0.172, 0.000_001, 3711.0, "CUBIC"),
-        ];
-        for (mss, rtt, loss, expected, which) in table {
-            let got = loss_bound_bps(mss, rtt, loss).unwrap() / 1e6;
-            assert!((got / expected - 1.0).abs() < 0.02, "{which}: {got} not {expected}");
-        }
-        assert_eq!(loss_bound_bps(1460.0, 0.04, 0.0), None);
-    }
 }

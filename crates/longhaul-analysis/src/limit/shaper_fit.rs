@@ -10,8 +10,7 @@
 //! Wrong when: competing traffic arrives once and stays; or the bucket empties inside the ramp.
 
 use super::policer_fit::ShaperFit;
-use crate::stats::mad_scale;
-use crate::stats::{median, quantile, sort_finite};
+use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput::arrival_timeline::RunArrivals;
 
 /// The parameters of the shaper detection.

@@ -8,6 +8,10 @@
 //! Error: the receiver's shares are off by its sample spacing plus the clocks' error.
 //! Wrong when: the responder's clock is off by more than an interval.
 //!
+//! # Stream traits
+//!
+//! Derives the traits of a whole stream before its intervals are judged.
+//!
 //! Standing queue, moving congestion window, small send buffer, application that keeps a requested
 //! rate: single samples show these only by chance.
 //!

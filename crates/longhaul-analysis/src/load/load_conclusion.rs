@@ -3,6 +3,10 @@
 //! Source: the files named in [`super`]. Units: as named by the fields. Error: intervals given.
 //! Wrong when: the path changed within the run; the idle phases between the loads then differ.
 //!
+//! # Scavenger verdict
+//!
+//! Determines if the scavenger yields, and how much it still gets.
+//!
 //! It yields if the competitor keeps at least nine tenths of its baseline rate. The comparison is
 //! with a plain load of the same run, if any. The used share is the scavenger's rate divided by
 //! what the competitor left of the maximum that the path carried in any step.

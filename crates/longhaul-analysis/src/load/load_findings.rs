@@ -3,6 +3,10 @@
 //! Source: RFC 6349 for deep queues; RFC 8622 and RFC 6817 for yielding. Units: as in the text.
 //! Error: see each threshold. Wrong when: the remote host itself answers late.
 //!
+//! # Load caveats
+//!
+//! Caveats of a run of loads and probes.
+//!
 //! Source: our own. Units: as in the text. Error: none, these are facts of the run.
 //! Wrong when: never; each is read from the observation.
 

@@ -39,6 +39,10 @@
 //! Error: quantiles to one probe; loss as its interval says, if losses are independent.
 //! Wrong when: losses come in bursts, as under tail drop: then the interval is too narrow.
 //!
+//! # RTT rise
+//!
+//! Measures the rise of RTTs under load, its confidence interval, and its direction.
+//!
 //! The rise is the median under load minus the median on the idle path. Its 95 % interval:
 //! neighbouring probes of a sawtooth are correlated, so each part is cut into ten pieces, and the
 //! scatter of the pieces' medians gives the error of the whole. The queueing delay is the 99th
@@ -52,9 +56,8 @@
 //! share of the time for which the queue was full.
 //! Wrong when: under 1 % of the probes met the full queue; or a load is shorter than its sawtooth.
 
-use crate::stats::mad_scale;
 use crate::stats::mean_interval::{self, mean_half_width};
-use crate::stats::{median, quantile, sort_finite};
+use crate::stats::{mad_scale, median, quantile, sort_finite};
 use longhaul_model::report::v1::load::{LoadObservation, LoadPhase, LoadProbe, ProbeDelays};
 
 /// The part of a load that is left out: this long, or this many idle round trips.

@@ -27,9 +27,7 @@
 //! Error: that of the clock that took the times, which the observation names.
 //! Wrong when: the remote host answers echoes later than it receives data: then all times are high.
 
-use crate::stats::mean_and_deviation;
-use crate::stats::mean_interval;
-use crate::stats::{quantile, sort_finite};
+use crate::stats::{mean_and_deviation, mean_interval, quantile, sort_finite};
 use longhaul_model::report::v1::path::{
     HopDelay, MtuProbe, MtuSearch, ObservedHop, ObservedRoute, PathMtu, PathRtt, RoundTripSeries,
 };

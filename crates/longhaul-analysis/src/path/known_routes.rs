@@ -4,6 +4,10 @@
 //! that differs only by silent hops keeps the number, because a missing answer is not another
 //! route. So does a truncated route that agrees up to its end.
 //!
+//! # Route symmetry
+//!
+//! Compares the forward and the return route.
+//!
 //! By autonomous system if both routes know some; else by /24 (IPv4) and /64 (IPv6): routers answer
 //! with another address on the return path, often from the same small network.
 //!

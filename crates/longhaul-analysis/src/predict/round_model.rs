@@ -12,9 +12,8 @@
 //! hit some of the streams. Units: segments and seconds inside, bit/s and bytes outside.
 //! Error: see docs/methods/prediction.md. Wrong when: streams of other kinds share the queue.
 
-use super::AckTrain;
 use super::stream_model::{StreamModel, StreamRound};
-use super::{link_bps, window_bytes};
+use super::{AckTrain, link_bps, window_bytes};
 use crate::throughput;
 use crate::throughput::arrival_timeline::RunArrivals;
 use crate::throughput::measure_goodput;

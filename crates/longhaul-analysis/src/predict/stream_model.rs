@@ -5,8 +5,7 @@
 //! Error: see docs/methods/prediction.md.
 //! Wrong when: the losses of one round trip take more than one to repair.
 
-use super::BbrModel;
-use super::{AckTrain, CubicModel, ends_slow_start};
+use super::{AckTrain, BbrModel, CubicModel, ends_slow_start};
 use longhaul_model::splitmix::SplitMix64;
 
 /// The initial window (RFC 6928).

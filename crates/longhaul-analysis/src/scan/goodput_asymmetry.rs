@@ -8,8 +8,7 @@
 
 use super::kernel_needs::{DirectionHosts, ScanEnd};
 use super::scan_cells::{SettingGroup, group_by_setting};
-use crate::stats::find_mode;
-use crate::stats::median;
+use crate::stats::{find_mode, median};
 use crate::throughput::{format_whole_percent, name_limiter};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{AsymmetryCell, HistogramBin, ScanAsymmetry, ScanCell};

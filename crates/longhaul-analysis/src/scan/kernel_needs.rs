@@ -14,7 +14,7 @@
 //! The two hosts of one direction, from the probes' reports.
 
 use super::scan_cells::{cell_goodput, find_idle_rtt_us};
-use crate::limit::run_reading;
+use crate::limit::window_range;
 use crate::throughput::to_rate;
 use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -64,7 +64,7 @@ pub fn find_clipped_window(
     };
     let idle_rtt_us = find_idle_rtt_us(cells).filter(|us| *us > 0)?;
     let path = to_rate(best.goodput_bps).bytes_in(Duration::from_micros(idle_rtt_us));
-    let wanted_bytes = run_reading::round_window(path.saturating_mul(2));
+    let wanted_bytes = window_range::round_window(path.saturating_mul(2));
     let clip = end.clipped_window(cells, found.forward).filter(|(_, granted)| *granted < path);
     let sized = hosts.end(end).and_then(|h| end.autotuning_bytes(h));
     let sizes_small = sized.is_some_and(|s| s[2] < wanted_bytes.min(path.saturating_mul(2)));

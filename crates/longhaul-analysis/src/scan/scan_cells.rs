@@ -23,6 +23,10 @@
 //! of a median, the 1.25 of normal values.
 //! Wrong when: settings scatter very differently (for example policed and window-limited ones).
 //!
+//! # Scan probe
+//!
+//! Converts a setting to the plan of a probe, and its report to a cell.
+//!
 //! Source: the probe's own report. Units: as named by the fields. Error: that of the run.
 //! Wrong when: never; a run without payload is kept as a failed cell.
 

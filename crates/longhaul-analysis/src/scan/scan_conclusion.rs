@@ -3,6 +3,10 @@
 //! Source: the files named in [`super`]. Units: as named by the fields. Error: intervals given.
 //! Wrong when: the path changed and too few cells followed; then nothing is concluded.
 //!
+//! # Top tenth
+//!
+//! The rate that the top tenth of a path's measurements exceeds.
+//!
 //! Its interval consists of two of the measurements, by the binomial distribution of the number
 //! below the true quantile: no distribution of the measurements is assumed.
 //!
@@ -10,6 +14,10 @@
 //! Statistics, section 7.1, for the interval. Units: bit/s. Error: the interval; it holds the truth
 //! in 95 of 100 cases or more (`accuracy`).
 //! Wrong when: most cells of the grid cannot reach the path's rate; then a tenth is too many.
+//!
+//! # Setting choice
+//!
+//! Chooses the best setting, and the smallest one that is as good.
 //!
 //! Smallest means: fewer streams, then a smaller window (an autotuned one is the smallest: nothing
 //! has to be set), then the default congestion control; among equals the one with the shorter queue

@@ -9,8 +9,7 @@ use crate::RunConclusion;
 use cases::{cell, grid, guided, measure, report};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan::RunDirection;
-use longhaul_model::report::v1::scan::ScanAnalysis;
-use longhaul_model::report::v1::scan::{ScanCell, ScanObservation};
+use longhaul_model::report::v1::scan::{ScanAnalysis, ScanCell, ScanObservation};
 use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
 fn find<'a>(conclusion: &'a RunConclusion<ScanAnalysis>, cause: &str) -> &'a ReportFinding {

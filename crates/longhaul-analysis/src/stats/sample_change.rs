@@ -14,9 +14,8 @@
 //! Wrong when: the samples differ in scatter more than in level, or vary more slowly than they
 //! last.
 
-use super::MidRanks;
 use super::student_distribution::upper_tail;
-use super::{median, quantile, sort_finite};
+use super::{MidRanks, median, quantile, sort_finite};
 
 /// The maximum number of values of both samples together for the exact test.
 const MAX_EXACT: usize = 40;

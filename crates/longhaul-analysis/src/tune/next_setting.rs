@@ -5,11 +5,9 @@
 //! names gives nothing, more streams are tried once before the search settles.
 //! Wrong when: two limits apply at once, and only changing both would help.
 
-use super::ProbeTrial;
 use super::probe_trial::{WindowLimits, compute_in_flight_bytes};
-use super::{AllowedSettings, MAX_STREAMS};
-use super::{SettingAggregate, compute_gain};
-use crate::limit::run_reading;
+use super::{AllowedSettings, MAX_STREAMS, ProbeTrial, SettingAggregate, compute_gain};
+use crate::limit::window_range;
 use crate::throughput::{limiter_label, to_rate};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::TransferSetting;
@@ -110,7 +108,7 @@ fn try_wider_window(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
     let factor = SearchView::headroom(from)
         .map_or(MAX_FACTOR, |f| (MARGIN * f).clamp(MIN_FACTOR, MAX_FACTOR));
     let wanted = (present as f64 * factor) as u64;
-    let wanted = run_reading::round_window(wanted);
+    let wanted = window_range::round_window(wanted);
     let explicit = view.allowed.explicit_window(wanted, view.windows.explicit_bytes);
     let automatic = view
         .windows
@@ -151,7 +149,7 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
     });
     let below = calmer.max_by_key(|t| t.setting.window_bytes)?;
     let wanted = (MARGIN * view.path_bytes()? / f64::from(last.setting.streams)) as u64;
-    let wanted = run_reading::round_window(wanted);
+    let wanted = window_range::round_window(wanted);
     let bytes = view.allowed.explicit_window(wanted, view.windows.explicit_bytes)?;
     let setting = TransferSetting { window_bytes: Some(bytes), ..last.setting.clone() };
     let between = bytes < asked && below.setting.window_bytes.unwrap_or(0) < bytes;
@@ -243,7 +241,7 @@ fn compute_shared_window(view: &SearchView, from: &SettingAggregate, streams: u3
     let path = view.path_bytes().filter(|_| !from.limiter().is_window());
     let enough = path.map_or(asked, |path| {
         let each = (MAX_BDP_RATIO * path / f64::from(streams)) as u64;
-        run_reading::round_window(each)
+        window_range::round_window(each)
     });
     let narrower = Some(asked.min(enough)).filter(|bytes| view.allowed.allows_window(Some(*bytes)));
     narrower.or(Some(asked))

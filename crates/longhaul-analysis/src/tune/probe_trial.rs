@@ -11,7 +11,7 @@
 //! one stream. Error: the kernel's overhead for each packet varies, so half is a round number.
 //! Wrong when: `tcp_adv_win_scale` or the memory of all sockets together limits earlier.
 
-use crate::limit::run_reading;
+use crate::limit::window_range;
 use crate::scan::find_min_granted;
 use crate::throughput;
 use longhaul_model::report::v1::ThroughputReport;
@@ -147,9 +147,9 @@ pub fn find_window_limits(trials: &[ProbeTrial]) -> WindowLimits {
     });
     WindowLimits {
         explicit_bytes: explicit
-            .chain([run_reading::MAX_WINDOW])
+            .chain([window_range::MAX_WINDOW])
             .min()
-            .unwrap_or(run_reading::MAX_WINDOW),
+            .unwrap_or(window_range::MAX_WINDOW),
         automatic_bytes: automatic.min(),
     }
 }

@@ -7,13 +7,11 @@
 //! optimum on more than nine paths of ten (`accuracy::tuning`).
 //! Wrong when: the path changes during the search; then its trials are not of one path.
 
-use super::AllowedSettings;
 use super::next_setting::{NextSetting, SearchView};
 use super::{
-    ProbeTrial, RememberedSetting, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop,
-    next_setting, probe_trial,
+    AllowedSettings, ProbeTrial, RememberedSetting, SearchProbe, SearchSpent, SearchStart,
+    SearchStep, SearchStop, aggregate_trials, choose_smallest, next_setting, probe_trial,
 };
-use super::{aggregate_trials, choose_smallest};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{ScanPlan, TransferSetting};
 use longhaul_model::units::count_of;

@@ -3,8 +3,7 @@
 mod model;
 mod properties;
 
-use super::*;
-use super::{aggregate_trials, choose_smallest};
+use super::{aggregate_trials, choose_smallest, *};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::plan;
 use longhaul_model::report::v1::scan::{self, ScanBudget, ScanPlan};

@@ -1,7 +1,6 @@
 //! Packets made by hand, and what is decoded of them.
 
-use crate::LINK_RAW;
-use crate::decode;
+use crate::{LINK_RAW, decode};
 use longhaul_model::decoded_packet::{PacketTransport, TcpFlags};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};

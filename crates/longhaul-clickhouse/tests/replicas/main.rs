@@ -9,8 +9,7 @@ mod fleet;
 use fleet::{Fleet, PASSWORD, ask, wait_for};
 use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ThroughputReport};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, HostPair, SeriesPoint, ThroughputReport};
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{
     AgentDelivery, IncomingRun, PlannedOutcome, PlannedRun, SeriesReading,

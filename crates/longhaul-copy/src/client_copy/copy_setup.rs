@@ -1,7 +1,6 @@
 //! Setup of a copy: data connections, list of files, and blocks that the target already has.
 
-use super::open_local_folder;
-use super::{ClientCopy, CopyError, LocalLocation};
+use super::{ClientCopy, CopyError, LocalLocation, open_local_folder};
 use crate::block_digest::BlockDigest;
 use crate::block_header::BlockKey;
 use crate::copy_sender::{self, TargetBlocks};

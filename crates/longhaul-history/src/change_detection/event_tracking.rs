@@ -10,8 +10,7 @@
 use super::{DetectionOptions, LevelChange, SeriesLevels, analyse_series};
 use longhaul_analysis::stats::median;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{ChangeEvent, EventState};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair, SeriesPoint};
 
 /// A change within this many samples of an earlier one in the same direction is the same change.
 const MAX_SAME_CHANGE_SAMPLES: usize = 3;

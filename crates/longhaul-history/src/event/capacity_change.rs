@@ -6,11 +6,10 @@
 //!
 //! Units: bit/s of IP. Wrong when: a token bucket lets short bursts pass at another rate than bulk.
 
-use super::bucket_change;
 use super::cause_selection::weight;
 use super::event_case::{self, EventCase};
-use super::event_format;
 use super::state_change::LevelStep;
+use super::{bucket_change, event_format};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::quantity::PathQuantity;
 

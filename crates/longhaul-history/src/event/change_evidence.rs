@@ -3,13 +3,11 @@
 //! The caller passes what it has from some days around the event; all of it is optional. Missing
 //! evidence is reported as not measured, never as unchanged.
 
-use longhaul_model::report::v1::ChangeEvent;
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::{
-    AvailableReport, HostReport, PathReport, ThroughputReport, analysis, available,
+    AvailableReport, ChangeEvent, HostPair, HostReport, PathReport, SeriesPoint, ThroughputReport,
+    analysis, available, observation, path,
 };
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
-use longhaul_model::report::v1::{observation, path};
 
 /// A report, and its relation to the event.
 #[derive(Debug)]

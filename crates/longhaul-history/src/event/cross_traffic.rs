@@ -7,11 +7,10 @@
 //!
 //! Units: bit/s of IP. Wrong when: our own heavy runs used the path during the estimate.
 
-use super::bucket_change;
 use super::cause_selection::weight;
 use super::event_case::EventCase;
-use super::event_format;
 use super::state_change::LevelStep;
+use super::{bucket_change, event_format};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::quantity::PathQuantity;
 

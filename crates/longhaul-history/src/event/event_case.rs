@@ -6,16 +6,16 @@ use super::change_evidence::{ChangeEvidence, EvidenceReport, HostRole};
 use super::event_format;
 use super::state_change::{self, LevelStep, StateChange, StateReading};
 use longhaul_analysis::path::compare_routes;
-use longhaul_analysis::stats::find_mode;
-use longhaul_analysis::stats::median;
-use longhaul_model::report::v1::ChangeEvent;
+use longhaul_analysis::stats::{find_mode, median};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, TokenBucketEstimate, TokenBucketKind,
 };
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind, RouteDifference};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AvailableReport, PathReport, ReportFinding, ThroughputReport};
+use longhaul_model::report::v1::{
+    AvailableReport, ChangeEvent, PathReport, ReportFinding, ThroughputReport,
+};
 
 /// RTTs are equal if they differ by less than either limit: 2 ms or 5 %.
 const RTT_STEP_US: f64 = 2_000.0;

@@ -12,11 +12,9 @@ use longhaul_model::report::v1::path::{ObservedRoute, PathMtu, PathRtt};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{
-    AvailableReport, HostReport, PathReport, ReportFinding, ReportKind, RunInfo, RunParty, SCHEMA,
-    ThroughputReport, host,
+    AvailableReport, ChangeEvent, EventState, HostPair, HostReport, PathReport, QuantityLevel,
+    ReportFinding, ReportKind, RunInfo, RunParty, SCHEMA, SeriesPoint, ThroughputReport, host,
 };
-use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
 
 pub const MINUTE: i64 = 60_000_000;
 pub const HOUR: i64 = 60 * MINUTE;

@@ -6,13 +6,11 @@
 //!
 //! Units: those of the quantity. Wrong when: two unrelated problems happen to cancel each other.
 
-use super::bucket_change;
 use super::cause_selection::weight;
 use super::event_case::EventCase;
-use super::event_format;
-use longhaul_model::report::v1::ReportFinding;
+use super::{bucket_change, event_format};
 use longhaul_model::report::v1::available::TokenBucketKind;
-use longhaul_model::report::v1::{ChangeEvent, QuantityLevel};
+use longhaul_model::report::v1::{ChangeEvent, QuantityLevel, ReportFinding};
 
 /// Levels are equal within this ratio, or within twice their scatter.
 const SAME_RATIO: f64 = 0.15;

@@ -9,7 +9,7 @@ use super::change_evidence::ChangeEvidence;
 use super::event_case::{EventCase, is_same_route};
 use super::event_format::{self, format_quantity};
 use longhaul_analysis::path::compare_routes;
-use longhaul_analysis::path::trace_table::format_hop_change;
+use longhaul_analysis::path::path_format::format_hop_change;
 use longhaul_analysis::throughput::name_limiter;
 use longhaul_model::report::v1::path::{ChangedHops, ObservedHop, ObservedRoute, RouteDifference};
 use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel, ReportFinding};

@@ -9,12 +9,11 @@
 //! Wrong when: a load balancer moved the flow; routes change more often than they matter (the base
 //! rate is always reported).
 
-use super::bucket_change;
 use super::cause_selection::weight;
 use super::change_evidence::RouteChangeBaseRate;
 use super::event_case::{EventCase, RouteTransition};
-use super::event_format;
-use longhaul_analysis::path::trace_table::format_hop_change;
+use super::{bucket_change, event_format};
+use longhaul_analysis::path::path_format::format_hop_change;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::available::TokenBucketKind;
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind};

@@ -6,8 +6,7 @@
 //! counts as none. Wrong when: something changed and changed back between two readings.
 
 use super::event_case::{EventCase, is_same_route};
-use super::event_format;
-use super::host_facts;
+use super::{event_format, host_facts};
 use longhaul_analysis::throughput::name_limiter;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::units::count_of;

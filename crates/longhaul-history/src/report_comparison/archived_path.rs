@@ -4,13 +4,13 @@
 //! whose reports were deleted come from an agent's series; an hour that is only kept as a bucket
 //! counts as one value, its median.
 
-use crate::change_detection::extract_points;
-use crate::change_detection::median_spacing_us;
+use crate::change_detection::{extract_points, median_spacing_us};
 use crate::event::{ChangeEvidence, EvidenceReport};
-use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ThroughputReport, analysis, observation};
-use longhaul_model::report::v1::{HostPair, QuantitySeries, SeriesPoint};
+use longhaul_model::report::v1::{
+    AnyReport, HostPair, QuantitySeries, SeriesPoint, ThroughputReport, TimePeriod, analysis,
+    observation,
+};
 use std::collections::BTreeMap;
 
 /// A run from the archive.

@@ -8,11 +8,10 @@ use super::archived_path::{ArchivedBulkRun, ArchivedPath};
 use super::period_settings;
 use longhaul_analysis::stats::median;
 use longhaul_analysis::throughput::{format_whole_percent, name_limiter};
-use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::SocketBuffer;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ReportFinding};
+use longhaul_model::report::v1::{AnyReport, ReportFinding, TimePeriod};
 use longhaul_model::units::{Bytes, Rate};
 use std::collections::BTreeSet;
 

@@ -8,12 +8,11 @@
 use super::archived_path::ArchivedPath;
 use super::asymmetry_causes;
 use longhaul_analysis::scan::build_histogram;
-use longhaul_analysis::stats::{median, sort_finite};
-use longhaul_analysis::stats::{sample_change, sign_test};
-use longhaul_model::report::v1::SeriesPoint;
-use longhaul_model::report::v1::TimePeriod;
+use longhaul_analysis::stats::{median, sample_change, sign_test, sort_finite};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AsymmetryVerdict, MatchedRuns, PathAsymmetry};
+use longhaul_model::report::v1::{
+    AsymmetryVerdict, MatchedRuns, PathAsymmetry, SeriesPoint, TimePeriod,
+};
 
 /// The maximum number of points of each direction that are matched.
 const MAX_MATCHED_POINTS: usize = 5_000;

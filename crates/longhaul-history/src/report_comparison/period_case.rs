@@ -4,6 +4,8 @@
 //! lasting change in that time, its causes are reported; otherwise the agent's reasoning is applied
 //! to the change between the periods.
 //!
+//! # Period routes
+//!
 //! Compares the routes of a path in two periods.
 //!
 //! Uses the route that most traces of a period show, from the last trace in which most hops

@@ -1,16 +1,12 @@
 //! Compares the settings of bulk runs.
 
 use super::archived_path::{ArchivedBulkRun, ArchivedPath};
-use longhaul_analysis::stats::find_mode;
-use longhaul_analysis::stats::median;
-use longhaul_model::report::v1::AnyReport;
-use longhaul_model::report::v1::BestSetting;
-use longhaul_model::report::v1::HostPair;
-use longhaul_model::report::v1::TimePeriod;
+use longhaul_analysis::stats::{find_mode, median};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::case::SettingCase;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::scan::{SettingChoice, TransferSetting};
+use longhaul_model::report::v1::{AnyReport, BestSetting, HostPair, TimePeriod};
 use std::collections::BTreeMap;
 
 /// Returns the setting that a plan requests.

@@ -3,6 +3,8 @@
 //! Tests every quantity of every pair in either set. No test can tell from two single runs whether
 //! further runs would differ as well; a caveat reports whether their own intervals are disjoint.
 //!
+//! # Quantity change
+//!
 //! Compares one quantity in two samples.
 //!
 //! Rates and RTTs are compared by ratio, shares and counts by difference. The test and the interval

@@ -7,12 +7,9 @@ use super::archived_path::ArchivedPath;
 use super::period_settings;
 use longhaul_analysis::scan::compute_top_tenth;
 use longhaul_analysis::stats::{median, sort_finite};
-use longhaul_model::report::v1::AnyReport;
-use longhaul_model::report::v1::HostPair;
-use longhaul_model::report::v1::SitePath;
-use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::path::NarrowLink;
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{AnyReport, HostPair, SitePath, TimePeriod};
 
 /// Summarises the measured directions of a path.
 pub fn summarize_path(material: &ArchivedPath, period: TimePeriod) -> Vec<SitePath> {

@@ -2,7 +2,6 @@
 
 use super::{ArchivedPath, ArchivedRun};
 use crate::path_test_builder::build_route;
-use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::analysis::{self, Limiter, RunTotals};
 use longhaul_model::report::v1::observation::{
     BothEnds, EndObservation, ObservedStream, StreamEnd, ThroughputObservation,
@@ -10,7 +9,7 @@ use longhaul_model::report::v1::observation::{
 use longhaul_model::report::v1::path::{self, ProbeProtocol};
 use longhaul_model::report::v1::plan::{RunDirection, ThroughputPlan};
 use longhaul_model::report::v1::{
-    AnyReport, Report, ReportKind, RunInfo, RunParty, SCHEMA, ThroughputReport,
+    AnyReport, HostPair, Report, ReportKind, RunInfo, RunParty, SCHEMA, ThroughputReport,
 };
 
 pub const MINUTE_US: i64 = 60_000_000;

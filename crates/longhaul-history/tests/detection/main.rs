@@ -5,9 +5,8 @@ mod synthetic_series;
 
 use longhaul_history::change_detection::event_tracking::EventTracker;
 use longhaul_history::change_detection::{DetectionOptions, find_level_changes};
-use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{ChangeEvent, EventState};
+use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair};
 use synthetic_series::{CADENCES, SeriesCadence, SyntheticSeries, draw_series_set};
 
 const SEED: u64 = 5;

@@ -8,8 +8,7 @@ use crate::iperf3_messages::{Iperf3Error, RequestedTest, TestCookie, TestParamet
 use crate::server_protocol::{
     ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd, TestFault,
 };
-use crate::server_results::build_server_results;
-use crate::server_results::format_server_output;
+use crate::server_results::{build_server_results, format_server_output};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::engine::is_socket_timeout;

@@ -7,10 +7,14 @@
 //!
 //! Units: wire bytes, that is IP bytes plus `overhead` per segment.
 //!
+//! # Cross queueing
+//!
 //! Cross traffic in the queue of a link.
 //!
 //! It creates no events: cross packets since the last update are processed in time order when the
 //! next real packet arrives or leaves.
+//!
+//! # Link change
 //!
 //! Changes to a link in the middle of traffic.
 //!
@@ -23,8 +27,7 @@ use super::Nanos;
 use super::cross_source::{CrossContext, CrossSource};
 use super::exact_token_bucket::ExactTokenBucket;
 use super::ground_truth::{CrossTruth, DropCounts, LinkTruth, PacketTally};
-use super::pooled_packet::PacketPool;
-use super::pooled_packet::{PacketUnit, SegmentSizes};
+use super::pooled_packet::{PacketPool, PacketUnit, SegmentSizes};
 use super::seeded_random::{RandomMarks, SeededRandom};
 use super::transmitter::{LinkTransmitter, TransmitLoad, TransmitSlot};
 use crate::path_spec::LinkSpec;

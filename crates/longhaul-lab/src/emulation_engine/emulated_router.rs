@@ -1,5 +1,7 @@
 //! Packets that end at a router, and the router's responses.
 //!
+//! # Forged ICMP
+//!
 //! Malformed and forged ICMP errors, for testing programs that parse them.
 //!
 //! The IP header and the ICMP checksum stay valid, so that kernels deliver the message; what it

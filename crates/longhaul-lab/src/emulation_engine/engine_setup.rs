@@ -1,6 +1,5 @@
 //! Builds the engine's stations and chains from the description of a path.
 
-use super::InterruptBatch;
 use super::cross_source::CrossContext;
 use super::emulated_link::{EmulatedLink, to_virtual_nanos};
 use super::emulated_router::EmulatedRouter;
@@ -8,10 +7,12 @@ use super::event_queue::EventQueue;
 use super::ground_truth::PathTotals;
 use super::lab_addresses::{assign_router_addresses, list_routes};
 use super::link_chain::{LinkChain, PlainLinkCounts, TransitTime};
-use super::middlebox;
 use super::pooled_packet::PacketPool;
 use super::seeded_random::SeededRandom;
-use super::{EmulationEngine, LabHost, Nanos, PlannedEvent, QueueStation, ResolvedChange};
+use super::{
+    EmulationEngine, InterruptBatch, LabHost, Nanos, PlannedEvent, QueueStation, ResolvedChange,
+    middlebox,
+};
 use crate::path_spec;
 use crate::path_spec::{ChangeSpec, HopSpec, LinkPlace, LinkSpec, OptionRewrite, PathSpec};
 use longhaul_model::units::Rate;

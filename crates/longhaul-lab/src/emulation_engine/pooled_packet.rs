@@ -6,11 +6,15 @@
 //! 9293, 768. Inconsistent packets are rejected here, so the rest of the engine may trust a
 //! `PooledPacket`. IPv6 extension headers and IP fragments are carried unparsed, as one segment.
 //!
+//! # Packet unit
+//!
 //! The unit that moves through the path: consecutive segments of one packet that travel together.
 //!
 //! A super-packet (TSO, USO) stays one unit while nothing happens to it; loss, a full queue, a
 //! policer or the quantum of a slow link cut it between two segments. Times are those at which the
 //! first and the last segment have fully arrived.
+//!
+//! # Packet pool
 //!
 //! The memory pool of packets: each is held until its last segment has left the path.
 //!

@@ -3,10 +3,8 @@
 //! Source: RFC 792, 1812 (4.3.2), 4443; MPLS labels as in RFC 4884 and 4950. Errors quote the first
 //! 128 bytes of the packet as it was on the wire; an error is never answered with an error.
 
-use super::middlebox;
-use super::pooled_packet::PacketUnit;
-use super::pooled_packet::{ICMP, ICMP6, PooledPacket};
-use super::segment_headers;
+use super::pooled_packet::{ICMP, ICMP6, PacketUnit, PooledPacket};
+use super::{middlebox, segment_headers};
 use crate::path_spec::OptionRewrite;
 use std::net::IpAddr;
 

@@ -7,8 +7,9 @@
 //! so the payload is never read. Source: Linux `tcp_gso_segment`, `__udp_gso_segment`,
 //! `virtio_net_hdr_to_skb`.
 
-use super::pooled_packet::PacketUnit;
-use super::pooled_packet::{GSO_ECN, NEEDS_CHECKSUM, PooledPacket, TCP, UDP, VNET_BYTES};
+use super::pooled_packet::{
+    GSO_ECN, NEEDS_CHECKSUM, PacketUnit, PooledPacket, TCP, UDP, VNET_BYTES,
+};
 use std::ops::Range;
 
 const FIN_PSH: u8 = 0x09;

@@ -4,8 +4,7 @@
 //! The engine uses only nominal times; this thread maps them to the real clock. Every write records
 //! how late it is.
 
-use super::EnginePort;
-use super::{DriverStarted, LabReading, LatenessHistogram};
+use super::{DriverStarted, EnginePort, LabReading, LatenessHistogram};
 use crate::emulation_engine::{EmulationEngine, LabHost, Nanos};
 use longhaul_sys::{poll, sched};
 use std::io;

@@ -1,5 +1,7 @@
 //! One end of a run: its threads, from the start to the last reading.
 //!
+//! # Sampler
+//!
 //! Samples every stream's counters, clocks, queue and TCP_INFO, and the cores, at even intervals.
 //!
 //! The sampler has its own thread. It reads the time together with the values, so that late samples

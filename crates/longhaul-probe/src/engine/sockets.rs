@@ -10,14 +10,12 @@
 //! requested value is the effective one. With iperf3's wire protocol it behaves as in iperf3: the
 //! kernel opens the window up to the whole buffer, at most twice the requested size.
 
-use super::EngineContext;
-use super::{EngineError, TransferRole};
+use super::{EngineContext, EngineError, TransferRole};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::units::Rate;
-use longhaul_sys::host;
-use longhaul_sys::sockopt;
 use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
+use longhaul_sys::{host, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,6 +1,10 @@
 //! The receiver of one TCP stream: blocking reads into memory (*delivered*), or discarding in the
 //! kernel without a copy (*wire*).
 //!
+//! # Read batching
+//!
+//! Adaptive batching for UDP receivers: the reader sleeps so that datagrams accumulate.
+//!
 //! A reader that takes each datagram as it arrives is woken for each, which costs more than the
 //! datagram; between two programs on one machine, the sender's call pays for it. The kernel keeps
 //! arrival times, so the reader may come later and take many at once: after each read that emptied

@@ -3,11 +3,10 @@
 //! The zero-copy sender fills a pipe with references (vmsplice) and moves them to the socket
 //! (splice). Without a pipe, plain writes are used, with a caveat.
 
-use super::RatePacer;
-use super::StreamEnding;
 use super::defaults::EngineDefaults;
 use super::end_run::{EngineShared, StreamState};
 use super::stream_counters::CounterWriter;
+use super::{RatePacer, StreamEnding};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_sys::memory_region::{GatherVector, MemoryRegion};
 use longhaul_sys::sockopt::SockRef;

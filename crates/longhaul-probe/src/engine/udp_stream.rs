@@ -3,12 +3,11 @@
 //! Below about 100 Mbit/s, every datagram is sent at its own time. Above, one call sends as many as
 //! are due in 200 us (UDP segmentation offload).
 
-use super::RatePacer;
 use super::datagram_tracker::{DatagramFormat, DatagramHeader, DatagramTracker};
 use super::end_run::EngineShared;
-use super::sockets;
 use super::stream_counters::CounterWriter;
 use super::tcp_receiver::{BatchPacer, BatchedRead};
+use super::{RatePacer, sockets};
 use longhaul_model::report::v1::observation::UdpCounts;
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport};
 use longhaul_model::units::Rate;

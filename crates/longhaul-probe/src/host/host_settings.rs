@@ -1,8 +1,6 @@
 //! The settings that longhaul writes: each one is read and written as text, in one call.
 
-use super::HostError;
-use super::error_text;
-use super::format_governors;
+use super::{HostError, error_text, format_governors};
 use longhaul_sys::host::{self, ethtool, network_interface};
 use longhaul_sys::netlink::{self, NetlinkSocket};
 use std::io;

@@ -6,10 +6,9 @@
 use super::error_text;
 use longhaul_model::report::v1::host::EffectiveSetting;
 use longhaul_model::units::Rate;
-use longhaul_sys::host;
 use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
-use longhaul_sys::{sockopt, tcp_info};
+use longhaul_sys::{host, sockopt, tcp_info};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};

@@ -3,11 +3,10 @@
 //! `0x16` begins a TLS handshake: control. `LHD1` begins the preamble of a data stream. Others are
 //! offered to the handlers.
 
-use super::PendingSlot;
 use super::serve_event::ServeEvent;
 use super::server_hooks::ServerHooks;
 use super::stream_registry::StreamClaim;
-use super::{ListeningPort, STOP_POLL_INTERVAL, ServerContext};
+use super::{ListeningPort, PendingSlot, STOP_POLL_INTERVAL, ServerContext};
 use crate::secure::{ControlChannel, TlsHandshake, boot_proof};
 use crate::session::{GREETING_TIMEOUT, Session, SessionSetup};
 use crate::session_driver::SessionDriver;

@@ -55,7 +55,7 @@ struct OutstandingFlowProbe {
     at: Duration,
 }
 
-/// What is known of the next hops of a router.
+/// The known next hops of a router.
 struct RouterCoverage {
     /// The hop after the router, from 0.
     hop: usize,

@@ -11,6 +11,8 @@
 //! (small hosts, and hosts that limit ICMP errors to one per second, do so for UDP); the interval
 //! is shorter than such a limit, which then looks like loss.
 //!
+//! # Connect prober
+//!
 //! TCP round trips without privileges: each probe is a connection that is closed at once.
 //!
 //! If the port is open, the kernel has measured the handshake (TCP_INFO); if not, this program

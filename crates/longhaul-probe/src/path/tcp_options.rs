@@ -2,10 +2,9 @@
 
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::PathTcpOptions;
-use longhaul_sys::host;
 use longhaul_sys::sockopt::SockRef;
-use longhaul_sys::tcp_info;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
+use longhaul_sys::{host, tcp_info};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -10,10 +10,10 @@
 
 use super::flow_reader::SingleDatagram;
 use super::probe_control::ProbeControl;
-use super::saturating_nanos;
 use super::train_sender::payload_bytes;
-use super::{DatagramKind, ProbeDatagramHeader};
-use super::{EchoSeriesPlan, SessionFlow, local_error};
+use super::{
+    DatagramKind, EchoSeriesPlan, ProbeDatagramHeader, SessionFlow, local_error, saturating_nanos,
+};
 use crate::engine::payload_byte;
 use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};
 use crate::path::round_trips::echo_state::{AnswerTiming, EchoSchedule, EchoSeriesState, RttClock};

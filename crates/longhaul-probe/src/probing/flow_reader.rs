@@ -1,8 +1,7 @@
 //! One end of a session's UDP flow: receives datagrams with kernel timestamps.
 
-use super::saturating_nanos;
 use super::train_recorder::{DatagramArrival, TrainRecorder};
-use super::{DatagramKind, ProbeDatagramHeader};
+use super::{DatagramKind, ProbeDatagramHeader, saturating_nanos};
 use crate::engine::RunClock;
 use longhaul_sys::probe_socket::IpFamily;
 use longhaul_sys::sockopt;

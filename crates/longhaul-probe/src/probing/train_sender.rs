@@ -4,8 +4,7 @@
 //! between trains it sleeps. The recorded send times are those of the clock just before each call,
 //! not of the schedule: a preempted thread shows as a gap.
 
-use super::{DatagramKind, HEADER_BYTES, ProbeDatagramHeader};
-use super::{PacketSchedule, micro_burst_packets};
+use super::{DatagramKind, HEADER_BYTES, PacketSchedule, ProbeDatagramHeader, micro_burst_packets};
 use crate::engine::{RunClock, is_queue_full, payload_byte};
 use crate::wire::{PacketTimes, SentTrain};
 use longhaul_model::report::v1::available::TrainPlan;

@@ -1,9 +1,8 @@
 //! The client's handling of messages.
 
-use super::{ClockReading, MAX_EXCHANGES, PING_INTERVAL};
 use super::{
-    EngineStart, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose, SessionRole,
-    SessionState, sends_payload,
+    ClockReading, EngineStart, MAX_EXCHANGES, PING_INTERVAL, Session, SessionAction, SessionEnd,
+    SessionEvent, SessionPurpose, SessionRole, SessionState, sends_payload,
 };
 use crate::plan_limits::MAX_CAPTURE_BYTES;
 use crate::probe_error::TokenFailure;

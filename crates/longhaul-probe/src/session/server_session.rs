@@ -1,9 +1,8 @@
 //! The server's handling of messages, which trusts no input.
 
-use super::TOKEN_PENALTY;
 use super::{
     AdmissionRequest, EngineStart, Session, SessionAction, SessionEnd, SessionEvent,
-    SessionPurpose, SessionRole, SessionState,
+    SessionPurpose, SessionRole, SessionState, TOKEN_PENALTY,
 };
 use crate::plan_limits::{LimitError, MAX_RUN_US, check_anonymous, check_plan};
 use crate::secure::{make_proof, verify_proof};

@@ -2,9 +2,8 @@
 
 use crate::fake::{FakeFarEnd, FakePeer};
 use crate::far_end::{FarEnd, options};
-use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedule};
-use longhaul_model::report::v1::load;
+use longhaul_model::report::v1::{RunParty, load};
 use longhaul_probe::measurement_server::ServeOptions;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::probing::{EchoSeriesPlan, ProbeBounds, ProbeClient};

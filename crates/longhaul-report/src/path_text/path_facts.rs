@@ -3,7 +3,7 @@
 use super::{format_ms, protocol_name};
 use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_grouped, format_percent, join_parts, non_empty};
-use longhaul_analysis::path::trace_table;
+use longhaul_analysis::path::path_format;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
     MtuSearch, PathAnalysis, PathMtu, PathObservation, PathRtt, PathTcpOptions, RoundTripSeries,
@@ -83,7 +83,7 @@ pub fn write_route_change(page: &mut ReportDocument, change: Option<&RouteDiffer
     };
     let mut parts = vec![format!("{}, compared with {other}", describe_change_kind(change.kind))];
     if change.kind != RouteChangeKind::Same {
-        parts.extend(change.ranges.iter().map(trace_table::format_hop_change));
+        parts.extend(change.ranges.iter().map(path_format::format_hop_change));
     }
     if let Some(step) = change.rtt_step_ns {
         let sign = if step < 0 { "-" } else { "+" };

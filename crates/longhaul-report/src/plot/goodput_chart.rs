@@ -4,7 +4,7 @@ use super::chart_panel::{AxisScale, ChartPanel};
 use super::figure_colours;
 use super::figure_frame::{self, FOOT, HEAD, MARGIN};
 use super::figure_sheet::{FigureSheet, GREY};
-use crate::throughput_text::split_goodput;
+use crate::goodput_picture::split_goodput;
 use longhaul_model::report::v1::ThroughputReport;
 
 const WIDTH: f64 = 820.0;

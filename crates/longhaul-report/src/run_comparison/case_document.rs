@@ -5,7 +5,7 @@ use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{ABSENT, count_of, format_rate, join_parts, or_absent};
 use crate::scan_text::setting_format::format_setting;
 use crate::{plot, summary_lines};
-use longhaul_analysis::path::trace_table::format_hop_change;
+use longhaul_analysis::path::path_format::format_hop_change;
 use longhaul_analysis::throughput::name_limiter;
 use longhaul_history::event::pair_hops;
 use longhaul_model::report::v1::case::{CaseReport, PathCase, RouteCase, SettingCase, TracedRoute};

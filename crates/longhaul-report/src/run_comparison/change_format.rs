@@ -3,10 +3,10 @@
 use crate::number_format::{ABSENT, or_absent};
 use jiff::Timestamp;
 use longhaul_history::event::format_quantity;
-use longhaul_model::report::v1::HostPair;
-use longhaul_model::report::v1::QuantityLevel;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{ChangeVerdict, QuantityChange, TimePeriod};
+use longhaul_model::report::v1::{
+    ChangeVerdict, HostPair, QuantityChange, QuantityLevel, TimePeriod,
+};
 
 /// Formats a pair: `near > far`.
 pub fn format_pair(pair: &HostPair) -> String {

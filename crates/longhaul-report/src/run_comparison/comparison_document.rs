@@ -4,8 +4,9 @@ use super::case_document::build_change_table;
 use super::change_format::{self, METHOD_NOTE};
 use crate::document::ReportDocument;
 use crate::number_format::count_of;
-use longhaul_model::report::v1::HostPair;
-use longhaul_model::report::v1::{ChangeVerdict, ComparisonReport, ComparisonSide, QuantityChange};
+use longhaul_model::report::v1::{
+    ChangeVerdict, ComparisonReport, ComparisonSide, HostPair, QuantityChange,
+};
 use std::collections::BTreeSet;
 
 pub fn build_comparison_document(comparison: &ComparisonReport) -> ReportDocument {

@@ -5,8 +5,7 @@ use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{ABSENT, RateUnit, count_of, format_millis, format_rate, or_absent};
 use crate::scan_text::setting_format::format_setting;
 use longhaul_analysis::throughput::name_limiter;
-use longhaul_model::report::v1::SeriesPoint;
-use longhaul_model::report::v1::{SitePath, SiteReport};
+use longhaul_model::report::v1::{SeriesPoint, SitePath, SiteReport};
 
 pub fn build_site_document(site: &SiteReport) -> ReportDocument {
     let mut document = ReportDocument::from_archive("Paths of this archive", &site.longhaul);

@@ -3,12 +3,10 @@
 use super::SeriesSlice;
 use crate::archive::{self, Archive, RUN_COLUMNS, RunEntry};
 use crate::history_store::{self, HOUR_US};
-use crate::history_store::{GridPair, RunFilter, TimeRange};
-use crate::history_store::{MAX_SERIES_POINTS, TIME_END_US};
+use crate::history_store::{GridPair, MAX_SERIES_POINTS, RunFilter, TIME_END_US, TimeRange};
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::ReportKind;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{HostPair, QuantitySeries};
+use longhaul_model::report::v1::{HostPair, QuantitySeries, ReportKind};
 use rusqlite::{Transaction, params};
 
 impl Archive {

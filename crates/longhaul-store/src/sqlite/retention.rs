@@ -1,8 +1,7 @@
 //! Deletes expired data, in steps that each leave the archive consistent.
 
 use crate::archive::Archive;
-use crate::history_store::HOUR_US;
-use crate::history_store::{RetentionPolicy, RetentionResult};
+use crate::history_store::{HOUR_US, RetentionPolicy, RetentionResult};
 use crate::store_error::StoreError;
 use rusqlite::Transaction;
 

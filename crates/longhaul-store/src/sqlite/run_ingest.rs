@@ -1,8 +1,7 @@
 //! Inserts runs and their values, in any order, and any number of times.
 
-use super::NO_PAIR;
 use super::outbox::OutboxWriter;
-use super::planned_table;
+use super::{NO_PAIR, planned_table};
 use crate::archive::insert_run;
 use crate::archived_report;
 use crate::history_store::{IncomingRun, IngestResult, PlannedOutcome};

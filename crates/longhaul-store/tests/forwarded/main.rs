@@ -6,8 +6,7 @@ mod outbox;
 mod temporary_archive;
 
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ThroughputReport};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, HostPair, SeriesPoint, ThroughputReport};
 use longhaul_store::history_store::{IncomingRun, PlannedRun, SeriesReading};
 
 const FIXTURE: &str = include_str!("../../../../fixtures/reports/slac-daresbury-window.json");

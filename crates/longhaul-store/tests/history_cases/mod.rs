@@ -1,9 +1,9 @@
 //! Runs and events that the tests of archives and of the shared database store.
 
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ThroughputReport};
-use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{
+    AnyReport, ChangeEvent, EventState, HostPair, QuantityLevel, SeriesPoint, ThroughputReport,
+};
 use longhaul_store::history_store::{IncomingRun, SeriesReading};
 
 pub const HOUR_US: i64 = 3_600_000_000;

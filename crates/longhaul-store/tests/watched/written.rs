@@ -3,9 +3,8 @@
 use crate::archive_queries::{DAY_US, goodput, points};
 use crate::history_cases::{HOUR_US, MIDNIGHT_US, event, geneva, pair, run, runs};
 use crate::temporary_archive::TemporaryArchive;
-use longhaul_model::report::v1::EventState;
-use longhaul_model::report::v1::ReportKind;
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{EventState, ReportKind};
 use longhaul_store::history_store::{
     EventFilter, IncomingRun, IngestResult, PlannedOutcome, PlannedRun, PlannedRunCounts,
     PlannedRunFilter, PlannedRunState, RunFilter, TimeRange,

@@ -4,9 +4,8 @@
 
 use crate::cli::args::{OutputArgs, PeerArgs};
 use crate::cli::progress_lines::{StatusLine, print_statement};
-use crate::cli::report_command;
 use crate::cli::value_parsers::{accept_micros, accept_size, parse_dscp};
-use crate::cli::{option_resolution, report_archiving};
+use crate::cli::{option_resolution, report_archiving, report_command};
 use crate::command_failure::CommandFailure;
 use clap::Args;
 use jiff::Timestamp;

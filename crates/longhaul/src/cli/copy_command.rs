@@ -3,10 +3,9 @@
 use crate::cli::args::{LocalArgs, OutputArgs, SocketArgs, TokenArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
-use crate::cli::report_command;
 use crate::cli::tune_command::scan_history;
 use crate::cli::value_parsers::{self, parse_port, parse_streams};
-use crate::cli::{command_output, interrupt, option_resolution};
+use crate::cli::{command_output, interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
 use clap::Args;
 use longhaul_analysis::copy_analysis::conclude_copy;

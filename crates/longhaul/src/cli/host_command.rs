@@ -7,12 +7,11 @@ mod audit_paths;
 mod change_proof;
 
 use crate::cli::args::{LocalArgs, OutputArgs, TokenArgs};
-use crate::cli::report_command;
-use crate::cli::value_parsers::accept_round_trip;
 use crate::cli::value_parsers::{
-    parse_connect_timeout, parse_device, parse_host, parse_port, parse_rate, parse_run_time,
+    accept_round_trip, parse_connect_timeout, parse_device, parse_host, parse_port, parse_rate,
+    parse_run_time,
 };
-use crate::cli::{command_output, option_resolution, report_archiving};
+use crate::cli::{command_output, option_resolution, report_archiving, report_command};
 use crate::command_failure::{CommandFailure, HOST};
 use change_proof::{ProofResult, RevertGuard};
 use clap::Args;

@@ -3,10 +3,9 @@
 use crate::cli::args::{OutputArgs, PeerArgs, SocketArgs};
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::report_archiving::{self, timestamp_of};
-use crate::cli::report_command;
 use crate::cli::value_parsers::{self, accept_file, accept_micros, parse_run_time};
 use crate::cli::value_parsers::{StreamCounts, parse_stream_counts};
-use crate::cli::{interrupt, option_resolution};
+use crate::cli::{interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
 use clap::Args;
 use longhaul_analysis::load::conclude_load;

@@ -6,10 +6,9 @@ use crate::command_failure::{CommandFailure, HOST};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fs, io};
 
 const COMPLETIONS: &str = include_str!("help/completions.txt").trim_ascii_end();
 

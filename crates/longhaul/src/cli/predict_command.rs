@@ -2,13 +2,12 @@
 
 use crate::cli::args::{ArchiveArgs, OutputArgs};
 use crate::cli::record_command::wrong_kind_failure;
-use crate::cli::report_command;
 use crate::cli::value_parsers::{
     self, LossRatios, SizeList, StreamCounts, WindowList, accept_round_trip, parse_loss_ratios,
     parse_queue_sizes, parse_stream_counts, parse_windows,
 };
 use crate::cli::value_parsers::{accept_count, accept_file, parse_rate, parse_run_time};
-use crate::cli::{command_output, report_archiving};
+use crate::cli::{command_output, report_archiving, report_command};
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use clap::Args;
 use jiff::Timestamp;

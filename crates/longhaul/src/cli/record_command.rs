@@ -7,8 +7,9 @@ mod bundle_contents;
 
 use crate::cli::args::{ArchiveArgs, PathArgs, ReportOutputArgs, TestArgs, TestFormat};
 use crate::cli::capture_command::capture_files::far_capture_path;
-use crate::cli::report_command;
-use crate::cli::{capture_command, command_output, path_command, report_archiving, test_command};
+use crate::cli::{
+    capture_command, command_output, path_command, report_archiving, report_command, test_command,
+};
 use crate::command_failure::{self, BUG, CommandFailure, HOST, USAGE};
 use clap::error::Error;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};

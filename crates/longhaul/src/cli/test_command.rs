@@ -5,12 +5,13 @@ use crate::cli::args::{
 };
 use crate::cli::expectation::{self, ThroughputExpectation};
 use crate::cli::progress_lines::ThroughputLines;
-use crate::cli::report_command;
 use crate::cli::value_parsers::{
     accept_count, accept_micros, accept_size, parse_blocks, parse_buffer_size, parse_rate,
     parse_run_bytes, parse_run_time, parse_streams,
 };
-use crate::cli::{capture_command, command_output, option_resolution, report_archiving};
+use crate::cli::{
+    capture_command, command_output, option_resolution, report_archiving, report_command,
+};
 use crate::command_failure::CommandFailure;
 use clap::{Args, ValueEnum};
 use longhaul_iperf3::client_run::{self, LoginCredentials};

@@ -13,14 +13,11 @@ pub mod scan_history;
 
 use crate::cli::args::{DirectionArgs, OutputArgs, PeerArgs, StreamArgs};
 use crate::cli::report_archiving::{self, saturating_micros};
-use crate::cli::report_command;
 use crate::cli::value_parsers::{
-    StreamCounts, WindowList, check_grid_size, parse_stream_counts, parse_windows,
+    StreamCounts, WindowList, accept_count, accept_file, check_grid_size, parse_congestion_control,
+    parse_run_bytes, parse_run_time, parse_stream_counts, parse_windows,
 };
-use crate::cli::value_parsers::{
-    accept_count, accept_file, parse_congestion_control, parse_run_bytes, parse_run_time,
-};
-use crate::cli::{command_output, interrupt, option_resolution};
+use crate::cli::{command_output, interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
 use active_scan::{ActiveScan, add_spent};
 use clap::Args;
@@ -36,8 +33,7 @@ use longhaul_model::report::v1::{Report, RunInfo, ScanReport};
 use longhaul_probe::{plan_limits, throughput};
 use longhaul_report::number_format::count_of;
 use longhaul_report::plot;
-use longhaul_report::scan_text::build_scan_document;
-use longhaul_report::scan_text::render_scan_csv;
+use longhaul_report::scan_text::{build_scan_document, render_scan_csv};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -3,6 +3,8 @@
 //! clap prints the option and the value before each message, so a message only says what is
 //! allowed.
 //!
+//! # Setting lists
+//!
 //! Lists and ranges of settings: `auto,64K-4M`, `1,2,4-32`, `4-32/4`.
 //!
 //! A range doubles from its first value and ends with its last one; `/STEP` adds instead. Values

@@ -3,8 +3,7 @@
 
 use crate::stage::*;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, PathReport};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, HostPair, PathReport, SeriesPoint};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, SeriesReading};
 use serde_json::Value;

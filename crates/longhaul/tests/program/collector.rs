@@ -2,8 +2,7 @@
 
 use crate::support::{Folder, HUNG, free_port};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ThroughputReport};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, HostPair, SeriesPoint, ThroughputReport};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{
     IncomingRun, PlannedOutcome, PlannedRun, PlannedRunFilter, RunFilter, SeriesReading, TimeRange,

@@ -4,8 +4,7 @@
 mod embedded;
 
 use crate::support::{Folder, HUNG, free_port};
-use longhaul_model::report::v1::HostPair;
-use longhaul_model::report::v1::{AnyReport, ThroughputReport};
+use longhaul_model::report::v1::{AnyReport, HostPair, ThroughputReport};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedRun};
 use std::fs::{self, File};

@@ -7,10 +7,8 @@ use longhaul_history::change_detection::median_spacing_us;
 use longhaul_history::event::{
     ChangeEvidence, EvidenceReport, OtherPathChange, RouteChangeBaseRate, UnchangedPath,
 };
-use longhaul_model::report::v1::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ReportKind};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{AnyReport, ChangeEvent, HostPair, ReportKind, SeriesPoint};
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
 use longhaul_store::{Archive, StoreError};
 

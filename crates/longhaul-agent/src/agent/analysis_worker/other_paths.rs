@@ -1,9 +1,7 @@
 //! Finds paths that changed together with a path, and measured paths that did not change.
 
-use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::path::ObservedRoute;
-use longhaul_model::report::v1::{AnyReport, ReportKind};
-use longhaul_model::report::v1::{ChangeEvent, EventState};
+use longhaul_model::report::v1::{AnyReport, ChangeEvent, EventState, HostPair, ReportKind};
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
 use longhaul_store::{Archive, StoreError};
 use std::collections::HashSet;

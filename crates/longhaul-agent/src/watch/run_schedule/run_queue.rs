@@ -1,8 +1,7 @@
 //! Waiting runs, and the decision to start them.
 
-use super::LOST_MARGIN_US;
 use super::schedule_notes::ScheduleNote;
-use super::{ClockTimes, MissedReason, RunInProgress, RunSchedule, ScheduledRun};
+use super::{ClockTimes, LOST_MARGIN_US, MissedReason, RunInProgress, RunSchedule, ScheduledRun};
 use crate::watch::SECOND_US;
 use crate::watch::daily_budget::BudgetReservation;
 use crate::watch::hash_random::{draw_up_to, hash_text};

@@ -17,6 +17,10 @@
 //! Wrong when: a clock was stepped by a few milliseconds during the run; larger steps do not fit
 //! the RTT and are left out.
 //!
+//! # Queue position
+//!
+//! Finds the hops between which the rise begins.
+//!
 //! The queue begins at the first hop k that stands out (3 ms, 3 × its noise, a quarter of the
 //! destination's rise, rank sum below 0.01) and whose rise the destination and 70 % of the later
 //! hops share (0.6 of its rise, by floor or median). A hop that stands out alone, or before a quiet
@@ -30,8 +34,7 @@
 //! queue: then the farther one is named. Or the router before the link answers slowly under load,
 //! by exactly the delay of the queue.
 
-use crate::stats::sign_test;
-use crate::stats::{median, quantile, sort_finite};
+use crate::stats::{median, quantile, sign_test, sort_finite};
 use longhaul_model::report::v1::path::{EndDelay, HopWatch, ProbeEcho, WatchedHop};
 
 /// Time that a load needs to fill a queue; at most a quarter of the loaded time is left out.

@@ -10,7 +10,7 @@
 use super::hop_rise::{
     self, HopRise, MAX_P_VALUE, MIN_RISE_NS, OneWayRises, QUIET_RATIO, QueuePosition, RISEN_RATIO,
 };
-use crate::path::{KnownRoute, PathCapacityEstimate, trace_table};
+use crate::path::{KnownRoute, PathCapacityEstimate, path_format};
 use longhaul_model::report::v1::path::{HopWatch, NarrowLink, PathObservation};
 use longhaul_model::units::Rate;
 use std::fmt::Write;
@@ -152,7 +152,7 @@ fn find_queue(
     let place = place.ok_or_else(|| {
         format!(
             "the RTT to {to} grew by {} under our load, but the hops disagree about the location",
-            trace_table::format_delay(far.rise_ns)
+            path_format::format_delay(far.rise_ns)
         )
     })?;
     Ok(build_located_link(&place, sure, input, capacity))
@@ -226,7 +226,7 @@ pub fn describe_weak_rise(far: &HopRise, to: &str) -> String {
     if !far.exceeds_noise() {
         return format!(
             "the RTT to {to} varies by {} without our load, too much to detect a queue caused by it",
-            trace_table::format_delay(far.noise_ns)
+            path_format::format_delay(far.noise_ns)
         );
     }
     format!(
@@ -238,7 +238,7 @@ pub fn describe_weak_rise(far: &HopRise, to: &str) -> String {
 
 pub fn describe_no_queue(far: &HopRise, input: &NarrowLinkInput) -> String {
     let grown = if far.rise_ns > 0 {
-        format!("by only {}", trace_table::format_delay(far.rise_ns))
+        format!("by only {}", path_format::format_delay(far.rise_ns))
     } else {
         String::from("not at all")
     };
@@ -254,7 +254,7 @@ pub fn describe_return_queue(against: &HopRise, input: &NarrowLinkInput) -> Stri
     format!(
         "the queue grew in the opposite direction, {way}, by {}: it delays the acknowledgements, \
          and hops cannot locate it",
-        trace_table::format_delay(against.rise_ns)
+        path_format::format_delay(against.rise_ns)
     )
 }
 
@@ -264,7 +264,7 @@ pub fn describe_location(
     input: &NarrowLinkInput,
     capacity: Option<PathCapacityEstimate>,
 ) -> String {
-    let rise = trace_table::format_delay(place.rise_ns);
+    let rise = path_format::format_delay(place.rise_ns);
     let mut text = if verdict == "own_host" {
         format!("under our load the queue in this host's own interface grew by {rise}")
     } else {

@@ -1,7 +1,7 @@
 //! Detects a destination that does not answer, and traces that do not reach it.
 
 use super::PathFindingInput;
-use crate::path::trace_table;
+use crate::path::path_format;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::path::{ObservedHop, ObservedRoute, RouteChangeKind};
 
@@ -76,7 +76,7 @@ pub fn find_unreached_destination(case: &PathFindingInput) -> Option<ReportFindi
 pub fn find_route_loop(case: &PathFindingInput) -> Option<ReportFinding> {
     let route = case.observation.route.as_ref()?;
     let (first, last) = find_address_cycle(route)?;
-    let between = trace_table::format_hops(Some([first, last]));
+    let between = path_format::format_hops(Some([first, last]));
     let summary = format!("Routing loop at {between}: the same routers answer again");
     let sure = if route.ended_by == "loop" { 0.95 } else { 0.7 };
     let mut found = ReportFinding::new("route_loop", sure, summary);

@@ -5,7 +5,7 @@
 //! Reports the narrow link, if the queue under load showed it.
 
 use super::PathFindingInput;
-use crate::path::trace_table;
+use crate::path::path_format;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::path::{NarrowLink, RouteChangeKind, RouteDifference};
 use longhaul_model::units::capitalize_first;
@@ -24,7 +24,7 @@ pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
     let other = change.other_number.unwrap_or(0);
     let summary = format!("The route changed {how}: now route {number}, before route {other}");
     let mut found = ReportFinding::new("route_changed", 0.9, summary);
-    let ranges = change.ranges.iter().map(trace_table::format_hop_change);
+    let ranges = change.ranges.iter().map(path_format::format_hop_change);
     found.supports.extend(ranges);
     found.supports.extend(describe_rtt_step(change));
     if number == other {
@@ -46,10 +46,10 @@ pub fn find_route_change(case: &PathFindingInput) -> Option<ReportFinding> {
 }
 
 fn describe_rtt_step(change: &RouteDifference) -> Option<String> {
-    let told = |ns: &i64| ns.unsigned_abs() >= trace_table::MIN_STEP_NS;
+    let told = |ns: &i64| ns.unsigned_abs() >= path_format::MIN_STEP_NS;
     let ns = change.rtt_step_ns.filter(told)?;
     let way = if ns < 0 { "shorter" } else { "longer" };
-    Some(format!("the RTT is {} {way} than before", trace_table::format_delay(ns)))
+    Some(format!("the RTT is {} {way} than before", path_format::format_delay(ns)))
 }
 
 /// Reports different forward and return routes.

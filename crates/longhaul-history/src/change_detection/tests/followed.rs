@@ -4,8 +4,7 @@ use super::{HOUR_US, series};
 use crate::change_detection::DetectionOptions;
 use crate::change_detection::event_tracking::{EventTracker, PATIENCE};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{ChangeEvent, EventState};
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair, SeriesPoint};
 
 fn watcher(quantity: PathQuantity) -> EventTracker {
     EventTracker {

@@ -1,13 +1,12 @@
 //! A case: paths in two periods, compared: `longhaul report case`.
 
-use super::BestSetting;
-use super::ChangeEvent;
 use super::analysis::Limiter;
 use super::path::{ObservedRoute, RouteDifference};
 use super::scan::TransferSetting;
-use super::{HostPair, QuantitySeries};
-use super::{QuantityChange, TimePeriod};
-use super::{ReportCaveat, ReportFinding};
+use super::{
+    BestSetting, ChangeEvent, HostPair, QuantityChange, QuantitySeries, ReportCaveat,
+    ReportFinding, TimePeriod,
+};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 

@@ -3,8 +3,10 @@
 use super::analysis::ThroughputAnalysis;
 use super::observation::ThroughputObservation;
 use super::plan::ThroughputPlan;
-use super::{Report, ReportCaveat, ReportFinding, RunInfo};
-use super::{available, copy, host, imported, load, path, predict, scan};
+use super::{
+    Report, ReportCaveat, ReportFinding, RunInfo, available, copy, host, imported, load, path,
+    predict, scan,
+};
 use crate::serde_name;
 use serde::{Deserialize, Deserializer, Serialize};
 

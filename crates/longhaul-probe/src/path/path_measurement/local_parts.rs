@@ -1,12 +1,11 @@
 //! Parts that this host measures alone: round trips, route, path MTU, TCP options.
 
 use super::{PathPart, PathRun};
-use crate::path::ProbeTarget;
 use crate::path::mtu_probe::{self, MtuSearchOutcome};
 use crate::path::path_error::PathError;
 use crate::path::round_trips::{self, EchoSeriesRequest, EchoSeriesResult};
 use crate::path::route_trace::{TraceRequest, trace_route};
-use crate::path::tcp_options;
+use crate::path::{ProbeTarget, tcp_options};
 use longhaul_model::report::v1::path::{ObservedRoute, ProbeEcho, ProbeProtocol, TracePlan};
 use std::time::Duration;
 

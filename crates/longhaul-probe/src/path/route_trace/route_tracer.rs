@@ -16,10 +16,8 @@
 //! Bounds: at most `max_hops` × `probes` + 1 probes; at most the given time; silent hops occupy
 //! the window no longer than [`RouteTracer::reply_timeout`].
 
-use super::HopRecord;
-use super::ProbeFate;
 use super::hop_prober::HopEcho;
-use super::{STOP_POLL_INTERVAL, TraceStep};
+use super::{HopRecord, ProbeFate, STOP_POLL_INTERVAL, TraceStep};
 use crate::path::probe_reply::ReplyKind;
 use longhaul_model::report::v1::path::{ObservedHop, TracePlan};
 use std::net::IpAddr;

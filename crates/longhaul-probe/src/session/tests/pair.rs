@@ -2,9 +2,9 @@
 
 use crate::secure::AuthToken;
 use crate::session::{
-    Session, SessionAction, SessionEnd, SessionInput, SessionPurpose, SessionRole, TransferProgress,
+    Session, SessionAction, SessionEnd, SessionInput, SessionPurpose, SessionRole, SessionSetup,
+    SessionState, TransferProgress,
 };
-use crate::session::{SessionSetup, SessionState};
 use crate::wire::{
     AnonymousLimits, ControlMessage, DirectionResult, HelloMessage, IntervalCounters, ProbeBounds,
     ProtocolVersions, SessionNonce, SessionReply, SessionRequest, StreamResult,

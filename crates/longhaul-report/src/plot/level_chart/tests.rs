@@ -1,8 +1,7 @@
 //! Figures of cases: which there are, positions of values, the shaded periods, and extreme values.
 
 use super::*;
-use longhaul_model::report::v1::TimePeriod;
-use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_model::report::v1::{HostPair, SeriesPoint, TimePeriod};
 use proptest::prelude::*;
 
 const HOUR_US: i64 = 3_600_000_000;

@@ -2,9 +2,8 @@
 
 use crate::cli::args::PathArgs;
 use crate::cli::command_output;
-use crate::cli::path_command::MIN_ROUND_US;
 use crate::cli::path_command::hop_origins::HopOrigins;
-use crate::cli::path_command::{archive_path_report, show_path_report};
+use crate::cli::path_command::{MIN_ROUND_US, archive_path_report, show_path_report};
 use crate::cli::report_archiving::format_rfc3339;
 use crate::command_failure::CommandFailure;
 use jiff::Timestamp;

@@ -11,8 +11,7 @@ use longhaul_record::bundle_verification::{IMPORTED, RECORD, THROUGHPUT};
 use longhaul_record::record_assembly::RecordTransfer;
 use longhaul_record::speed_record::SpeedRecord;
 use longhaul_report::document::ReportDocument;
-use longhaul_report::record_text;
-use longhaul_report::{capture_text, imported_text, path_text, plot, throughput_text};
+use longhaul_report::{capture_text, imported_text, path_text, plot, record_text, throughput_text};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +68,7 @@ pub fn write_bundle_files(
 /// Writes files into the bundle, and collects those that the page shows.
 struct BundleWriter<'a> {
     folder: &'a mut BundleFolder,
-    /// What each text is about, and the text.
+    /// The subject of each text, and the text.
     chapters: Vec<(String, String)>,
 }
 

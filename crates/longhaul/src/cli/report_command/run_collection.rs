@@ -5,19 +5,16 @@
 //! names. Of very many runs, an evenly spread selection is read, with a caveat.
 
 use crate::cli::args::CompareArgs;
-use crate::cli::report_command::ALL_TIME;
-use crate::cli::report_command::sanitize_input;
+use crate::cli::report_command::{ALL_TIME, sanitize_input};
 use crate::cli::value_parsers;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_history::report_comparison::run_set_comparison::RunSet;
 use longhaul_history::report_comparison::{ArchivedPath, ArchivedRun, reverse_pair};
-use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ReportCaveat};
-use longhaul_model::report::v1::{HostPair, QuantitySeries};
+use longhaul_model::report::v1::{AnyReport, HostPair, QuantitySeries, ReportCaveat, TimePeriod};
 use longhaul_store::history_store::{IncomingRun, RunFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use serde_json::Value;

@@ -1,7 +1,6 @@
 use super::*;
-use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair, QuantityLevel};
 use longhaul_store::sqlite::outbox::OutgoingRun;
 use proptest::prelude::*;
 

@@ -3,10 +3,10 @@
 use crate::agent::clocks::read_wall_us;
 use crate::agent::shared_state::SharedState;
 use crate::watch::watch_file::{SecretFileState, WatchFile, WatchFileContext, parse_watch_file};
-use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, ThroughputReport};
-use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
+use longhaul_model::report::v1::{
+    AnyReport, ChangeEvent, EventState, HostPair, QuantityLevel, ThroughputReport,
+};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{
     IncomingRun, PlannedOutcome, PlannedRun, RunFilter, TimeRange,
