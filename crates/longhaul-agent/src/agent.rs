@@ -33,3 +33,4 @@ pub use analysis_worker::build_case_text;
 pub use lifecycle::run;
 pub use process_runner::build_run_command;
 pub use startup::AgentOptions;
+pub(crate) use startup::read_hostname;

@@ -322,10 +322,24 @@ export interface components {
             text: string;
         };
         AgentAbout: {
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Of those: runs that were made and gave no result.
+             */
+            failed_today: number;
+            /**
+             * Format: int64
+             * @description Of those: runs that were not made for an unusual reason, such as `target_failing`,
+             *     `disk_full` or `budget`. Not counted are `locked`, `asleep`, `agent_off`, `agent_stopped` and
+             *     `stopping`.
+             */
             missed_today: number;
+            /** @description Runs without a result by reason, the most frequent first: failed, missed and unusual or not. */
+            missed_today_by_reason: components["schemas"]["MissedFor"][];
             /** @description The agent's own host. */
             name: string;
+            /** @description The time before the start of the agent in which it was not running, if runs came due in it. */
+            off?: components["schemas"]["AgentOffTime"];
             /**
              * Format: int64
              * @description Runs due since midnight, UTC.
@@ -338,6 +352,15 @@ export interface components {
              * @description The number of hosts that the agent measures.
              */
             targets: number;
+            /** @description The name of the requesting user, if a proxy or the token gives one. */
+            user?: string;
+        };
+        /** @description A time in which no agent was running. */
+        AgentOffTime: {
+            /** Format: int64 */
+            from_us: number;
+            /** Format: int64 */
+            until_us: number;
         };
         ArchiveAbout: {
             /**

@@ -1,9 +1,12 @@
 //! The log of the agent: one line per event, as text for people or as JSON for programs.
 
 use crate::watch::measure_jobs::JobKey;
+use crate::watch::run_schedule::MissedReason;
 use jiff::Timestamp;
 use longhaul_model::report::v1::{AnyReport, ChangeEvent};
+use longhaul_report::number_format::count_of;
 use longhaul_report::summary_lines;
+use longhaul_store::history_store::TimeRange;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -36,6 +39,19 @@ impl AgentLog {
         let times = if runs == 1 { String::new() } else { format!(" {runs} times") };
         let value = json!({ "runs": runs, "reason": word });
         self.write_job_line("missed", key, &format!("skipped{times}: {why}"), value);
+    }
+
+    /// Logs the runs that came due while no agent was running.
+    pub fn agent_was_off(self, range: TimeRange, runs: usize) {
+        let TimeRange { begin_us, end_us } = range;
+        let [from, to] = [begin_us, end_us].map(format_moment);
+        let runs_text = count_of(runs as u64, "run");
+        let text = format!("the agent was not running from {from} to {to}: {runs_text} skipped");
+        let value = json!({
+            "event": "off", "from_us": begin_us, "until_us": end_us, "runs": runs,
+            "reason": MissedReason::AgentOff.word(),
+        });
+        self.write_line(&text, value);
     }
 
     /// Logs a line about a job; `value` has the further fields of its JSON.
@@ -82,6 +98,12 @@ impl AgentLog {
             write_text(&summary_lines::format_timed_line(&now, text))
         };
     }
+}
+
+/// Formats a time: `2026-11-22 12:05:00Z`.
+pub fn format_moment(at_us: i64) -> String {
+    let moment = Timestamp::from_microsecond(at_us).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 fn write_json(mut value: Value) -> std::io::Result<()> {

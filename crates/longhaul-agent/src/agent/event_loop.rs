@@ -2,7 +2,7 @@
 
 use super::agent_log::AgentLog;
 use super::analysis_worker::{AnalysisResult, AnalysisWorker};
-use super::archive_writer::{ArchiveWriter, PlanUpdate};
+use super::archive_writer::PlanUpdate;
 use super::clocks::read_clock_times;
 use super::follow_ups::FollowUpRequests;
 use super::notifier::EventNotifier;
@@ -14,7 +14,7 @@ use super::{agent_folder, finished_run};
 use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{
-    AttemptOutcome, MissedReason, RunId, RunSchedule, ScheduleNote, ScheduledRun,
+    AttemptOutcome, FAILED_REASON, MissedReason, RunId, RunSchedule, ScheduleNote, ScheduledRun,
 };
 use longhaul_model::report::v1::HostPair;
 use longhaul_store::history_store::{self, PlannedOutcome, PlannedRun};
@@ -74,7 +74,7 @@ impl EventLoop {
         }
         let notes = self.schedule.take_notes();
         if !notes.is_empty() {
-            record_notes(notes, &self.state, &self.launcher.writer, self.log);
+            self.record_notes(notes);
         }
         let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
@@ -164,6 +164,57 @@ impl EventLoop {
         }
     }
 
+    /// Records the decisions of the schedule.
+    fn record_notes(&self, notes: Vec<ScheduleNote>) {
+        let mut noted = Vec::new();
+        let mut missed: BTreeMap<(JobKey, MissedReason), usize> = BTreeMap::new();
+        for note in notes {
+            let (run, reason) = match note {
+                ScheduleNote::Planned(run) => (run, None),
+                ScheduleNote::Failed(run) => (run, Some(FAILED_REASON)),
+                ScheduleNote::Missed(run, reason) => {
+                    *missed.entry((run.job.key.clone(), reason)).or_insert(0) += 1;
+                    (run, Some(reason.word()))
+                }
+                // Storing the result settles the planned run.
+                ScheduleNote::Done(_) | ScheduleNote::Started(_) | ScheduleNote::Refused(_) => {
+                    continue;
+                }
+            };
+            let outcome = reason.map(|reason| PlannedOutcome::Missed { reason: reason.to_owned() });
+            let row = PlannedRun { outcome, ..build_planned_row(&run) };
+            noted.push(match &row.outcome {
+                None => PlanUpdate::Planned(row.clone()),
+                Some(outcome) => PlanUpdate::Ended(row.id.clone(), outcome.clone()),
+            });
+            // Sending fails if there is no subscriber.
+            let _ = self.state.updates.send(LiveUpdate::Planned(Arc::new(row)));
+        }
+        self.count_missed_runs(&missed);
+        if !noted.is_empty() {
+            self.launcher.writer.queue_updates(noted);
+        }
+    }
+
+    /// Logs missed runs, and counts them. All those of the time when the agent was off have one line.
+    fn count_missed_runs(&self, missed: &BTreeMap<(JobKey, MissedReason), usize>) {
+        let mut off = 0;
+        for ((key, reason), runs) in missed {
+            let mut figures = self.state.counters.write();
+            *figures.missed.entry(reason.word()).or_insert(0) += *runs as u64;
+            drop(figures);
+            if *reason == MissedReason::AgentOff {
+                off += runs;
+            } else {
+                self.log.runs_missed(key, *runs, reason.word(), &reason.to_string());
+            }
+        }
+        if let Some(range) = self.schedule.off_time().filter(|_| off > 0) {
+            self.log.agent_was_off(range, off);
+            self.state.counters.write().off_time = Some(range);
+        }
+    }
+
     fn handle_stored_run(&mut self, run: &StoredRun, planned_id: &str) {
         let _ = self.state.updates.send(LiveUpdate::Run(Arc::clone(&run.entry)));
         let follows_up = self.follow_ups.take_event_of(planned_id);
@@ -195,47 +246,6 @@ impl EventLoop {
             self.schedule.finish_run(&id, outcome, now);
         }
         self.record_decisions();
-    }
-}
-
-/// The reason in the archive of a run that was tried and gave no result.
-const FAILED_REASON: &str = "failed";
-
-/// Records the decisions of the schedule.
-pub fn record_notes(
-    notes: Vec<ScheduleNote>,
-    state: &SharedState,
-    writer: &ArchiveWriter,
-    log: AgentLog,
-) {
-    let mut noted = Vec::new();
-    let mut missed: BTreeMap<(JobKey, MissedReason), usize> = BTreeMap::new();
-    for note in notes {
-        let (run, reason) = match note {
-            ScheduleNote::Planned(run) => (run, None),
-            ScheduleNote::Failed(run) => (run, Some(FAILED_REASON)),
-            ScheduleNote::Missed(run, reason) => {
-                *state.counters.write().missed.entry(reason.word()).or_insert(0) += 1;
-                *missed.entry((run.job.key.clone(), reason)).or_insert(0) += 1;
-                (run, Some(reason.word()))
-            }
-            // Storing the result settles the planned run.
-            ScheduleNote::Done(_) | ScheduleNote::Started(_) | ScheduleNote::Refused(_) => continue,
-        };
-        let outcome = reason.map(|reason| PlannedOutcome::Missed { reason: reason.to_owned() });
-        let row = PlannedRun { outcome, ..build_planned_row(&run) };
-        noted.push(match &row.outcome {
-            None => PlanUpdate::Planned(row.clone()),
-            Some(outcome) => PlanUpdate::Ended(row.id.clone(), outcome.clone()),
-        });
-        // Sending fails if there is no subscriber.
-        let _ = state.updates.send(LiveUpdate::Planned(Arc::new(row)));
-    }
-    for ((key, reason), runs) in missed {
-        log.runs_missed(&key, runs, reason.word(), &reason.to_string());
-    }
-    if !noted.is_empty() {
-        writer.queue_updates(noted);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::WatchFile;
 use longhaul_model::report::v1::ChangeEvent;
-use longhaul_store::history_store::PlannedRun;
+use longhaul_store::history_store::{PlannedRun, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -46,6 +46,8 @@ pub struct AgentCounters {
     pub runs: ScheduleCounts,
     /// The number of missed runs by reason.
     pub missed: BTreeMap<&'static str, u64>,
+    /// The time before the start in which no agent was running, if runs came due in it.
+    pub off_time: Option<TimeRange>,
     pub bytes_today: u64,
     /// Runs, planned runs and events that wait to be sent; absent without collector or database.
     pub to_send: Option<u64>,

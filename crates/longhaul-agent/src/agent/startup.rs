@@ -1,7 +1,7 @@
 //! Startup of the agent: checks its requirements, recovers earlier runs and starts all tasks.
 
 use super::agent_folder::{self, AgentFolder};
-use super::agent_log::AgentLog;
+use super::agent_log::{AgentLog, format_moment};
 use super::analysis_worker::AnalysisWorker;
 use super::archive_writer::{self, ArchiveWriter};
 use super::clocks::{read_clock_times, read_wall_us};
@@ -20,7 +20,6 @@ use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::RunSchedule;
 use crate::watch::watch_file::WatchFile;
 use crate::watch_file_reading::read_watch_file;
-use jiff::Timestamp;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::number_format::count_of;
 use longhaul_store::Archive;
@@ -216,8 +215,7 @@ fn announce_startup(
     missed: u64,
 ) {
     let file = agent.state.file();
-    let scheme = if file.api.tls_files().is_some() { "https" } else { "http" };
-    let page = format!("{scheme}://{}/", page.unwrap_or(file.agent.listen));
+    let page = format_page_url(&file, page.unwrap_or(file.agent.listen));
     let begun = StartupMessage {
         agent: &file.agent.name,
         page: &page,
@@ -229,6 +227,26 @@ fn announce_startup(
     };
     agent.log.startup(&begun.text(), begun.json());
     ServiceManager::ready(&format!("page at {page}"));
+}
+
+/// Returns the address of the page for a browser. An agent that listens on all addresses is called
+/// by the address of its host in the file, or by its host name.
+fn format_page_url(file: &WatchFile, at: SocketAddr) -> String {
+    let scheme = if file.api.tls_files().is_some() { "https" } else { "http" };
+    if !at.ip().is_unspecified() {
+        return format!("{scheme}://{at}/");
+    }
+    let own = file.own_host();
+    let host = Some(own.address.clone()).filter(|it| *it != own.name);
+    let host = host.or_else(read_hostname).unwrap_or_else(|| own.name.clone());
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    format!("{scheme}://{host}:{}/", at.port())
+}
+
+/// Returns the hostname of this host, which its audits contain.
+pub fn read_hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Returns the first runs with their due times.
@@ -308,12 +326,6 @@ impl StartupMessage<'_> {
     }
 }
 
-/// Formats a time: `2026-11-22 12:05:00Z`.
-fn format_moment(at_us: i64) -> String {
-    let moment = Timestamp::from_microsecond(at_us).unwrap_or(Timestamp::UNIX_EPOCH);
-    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
-}
-
 /// Reads the file again. An invalid file changes nothing.
 pub fn reload_watch_file(origin: &AgentOptions, agent: &mut EventLoop) {
     ServiceManager::reloading();
@@ -361,4 +373,30 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
     drop(figures);
     let jobs = agent.schedule.jobs().count();
     agent.log.info(&format!("watch file reloaded: {jobs} jobs"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::watch_file::{SecretFileState, WatchFileContext, parse_watch_file};
+
+    #[test]
+    fn the_address_of_the_page_can_be_opened_when_the_agent_listens_on_all_addresses() {
+        let url = |host: &str, at: &str| {
+            let text = format!(
+                "[agent]\nname = \"a\"\n[[api.agent]]\nname = \"b\"\ntoken_file = \"t\"\n{host}"
+            );
+            let look = |_: &Path| SecretFileState::Private;
+            let here = WatchFileContext { agent: None, check_secret: &look };
+            let file = parse_watch_file("w", &text, &here).expect("right");
+            format_page_url(&file, at.parse().expect("an address"))
+        };
+        let named = "[[host]]\nname = \"a\"\naddress = \"dtn.example.net\"\n";
+        assert_eq!(url(named, "0.0.0.0:80"), "http://dtn.example.net:80/");
+        let numbered = "[[host]]\nname = \"a\"\naddress = \"2001:db8::7\"\n";
+        assert_eq!(url(numbered, "[::]:80"), "http://[2001:db8::7]:80/");
+        let hostname = read_hostname().expect("a hostname");
+        assert_eq!(url("", "0.0.0.0:80"), format!("http://{hostname}:80/"));
+        assert_eq!(url(named, "127.0.0.1:80"), "http://127.0.0.1:80/");
+    }
 }

@@ -1,16 +1,18 @@
 //! Information about the agent.
 
 use super::ApiState;
+use super::access_control::RequestUser;
 use super::api_error::ApiError;
 use super::query_params::QueryParams;
-use super::shape::{AgentAbout, ArchiveAbout, ServiceDescription};
+use super::shape::{AgentAbout, AgentOffTime, ArchiveAbout, ServiceDescription};
 use crate::agent::export::read_wall_us;
+use crate::watch::run_schedule::{FAILED_REASON, is_unusual_reason};
 use crate::watch::{DAY_US, measure_jobs};
-use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::{Extension, Json};
 use jiff::Timestamp;
-use longhaul_store::history_store::TimeRange;
+use longhaul_store::history_store::{PlannedRunCounts, TimeRange};
 use std::sync::Arc;
 
 /// The agent: version, archive, and today's runs.
@@ -18,16 +20,21 @@ use std::sync::Arc;
     responses((status = 200, description = "The agent", body = ServiceDescription)))]
 pub async fn about(
     State(shared): State<Arc<ApiState>>,
+    Extension(user): Extension<RequestUser>,
     headers: HeaderMap,
     params: QueryParams,
 ) -> Result<Json<ServiceDescription>, ApiError> {
     params.reject_rest()?;
     let today = find_day_range(read_wall_us());
-    let (bytes, counts) = shared
+    let (bytes, PlannedRunCounts { planned, reasons, .. }) = shared
         .archive
         .query(move |archive| Ok((archive.disk_bytes()?, archive.planned_counts(today)?)))
         .await?;
     let file = shared.state.file();
+    let off_time = shared.state.read_counters().off_time;
+    let count = |counts: fn(&str) -> bool| {
+        reasons.iter().filter(|it| counts(&it.reason)).map(|it| it.runs).sum()
+    };
     Ok(Json(ServiceDescription {
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: format_time(shared.state.started_us),
@@ -35,9 +42,13 @@ pub async fn about(
         agent: AgentAbout {
             name: file.agent.name.clone(),
             targets: measure_jobs::count_target_hosts(&file) as u64,
-            planned_today: counts.planned,
-            missed_today: counts.missed,
-            takes_orders: shared.authorize_run_request(&headers).is_ok(),
+            planned_today: planned,
+            failed_today: count(|it| it == FAILED_REASON),
+            missed_today: count(|it| it != FAILED_REASON && is_unusual_reason(it)),
+            missed_today_by_reason: reasons,
+            off: off_time.map(|it| AgentOffTime { from_us: it.begin_us, until_us: it.end_us }),
+            takes_orders: shared.authorize_change(&user, &headers).is_ok(),
+            user: user.name,
         },
     }))
 }

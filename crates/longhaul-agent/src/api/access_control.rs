@@ -1,4 +1,5 @@
-//! Access control: bearer tokens, and `Host` and `Origin` checks.
+//! Access control: bearer tokens and their rights, the user of a request, and `Host` and `Origin`
+//! checks.
 //!
 //! Without a token the agent listens only on loopback (the watch file enforces this), and every
 //! program on this host may read. Browsers on this host run untrusted code. Therefore the `Host`
@@ -10,35 +11,82 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use crate::secret_file::{self, SecretDigest, hash_secret};
+use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
+use longhaul_model::sanitize::sanitize_line;
+use std::net::SocketAddr;
+
+/// The maximum length of a user's name.
+const MAX_USER_CHARS: usize = 100;
+/// The rights of tokens, for error texts.
+const RIGHTS_HINT: &str = "a token has the right to read (GET only) or to operate (also to start \
+                           runs and to acknowledge events)";
+
+/// The address of the client, or of the proxy in front of it. An extension of every request.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerAddress(pub SocketAddr);
+
+/// The user of a request that may read. An extension of every request of the API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestUser {
+    /// The name from the header of a trusted proxy, or else that of the token. `None` if neither
+    /// gives one.
+    pub name: Option<String>,
+    /// The user may start runs and acknowledge events.
+    pub may_operate: bool,
+}
 
 impl ApiState {
-    /// Checks whether the request may read.
-    pub fn authorize_read(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let Some(path) = &self.state.file().api.token_file else {
-            return self.check_host_header(headers);
+    /// Returns the user of a request that may read.
+    pub fn authorize_read(&self, request: &Request) -> Result<RequestUser, ApiError> {
+        let headers = request.headers();
+        let file = self.state.file();
+        let Some(path) = &file.api.token_file else {
+            self.check_host_header(headers)?;
+            // Without a token, only loopback is safe from other users.
+            let may_operate = self.own_address.ip().is_loopback();
+            return Ok(RequestUser { name: self.proxy_user(request), may_operate });
         };
         let token = secret_file::read_secret(&self.state.folder.join(path)).map_err(|error| {
             let text = format!("cannot read {}: {error}", path.display());
             ApiError::unavailable("token_unreadable", text)
                 .hint("correct the file that token_file in [api] names")
         })?;
-        check_bearer_token(headers, &hash_secret(token.as_bytes()))
+        check_bearer_token(headers, &hash_secret(token.as_bytes()))?;
+        Ok(RequestUser { name: self.proxy_user(request), may_operate: true })
     }
 
-    /// Checks whether a request that may read may also request runs.
-    pub fn authorize_run_request(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let has_token = self.state.file().api.token_file.is_some();
-        if !has_token && !self.own_address.ip().is_loopback() {
-            return Err(ApiError::new(
-                StatusCode::FORBIDDEN,
-                "read_only",
-                "runs can be requested only with a token if other hosts can reach the agent",
-            )
-            .hint("set token_file in [api]"));
+    /// Checks whether a request that may read may also change something.
+    pub fn authorize_change(
+        &self,
+        user: &RequestUser,
+        headers: &HeaderMap,
+    ) -> Result<(), ApiError> {
+        if !user.may_operate {
+            let (text, hint) = if self.state.file().api.token_file.is_some() {
+                ("this token may only read", RIGHTS_HINT)
+            } else {
+                (
+                    "an agent that other hosts can reach without a token may only be read",
+                    "set token_file in [api]",
+                )
+            };
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "read_only", text).hint(hint));
         }
         check_same_origin(headers)
+    }
+
+    /// Returns the user's name that a trusted proxy sent.
+    fn proxy_user(&self, request: &Request) -> Option<String> {
+        let file = self.state.file();
+        let PeerAddress(peer) = request.extensions().get::<PeerAddress>()?;
+        if !file.api.trusted_proxies.contains(&peer.ip().to_canonical()) {
+            return None;
+        }
+        let name = request.headers().get(file.api.user_header.as_deref()?)?;
+        let name = sanitize_line(&String::from_utf8_lossy(name.as_bytes()), MAX_USER_CHARS);
+        Some(name.trim().to_owned()).filter(|it| !it.is_empty())
     }
 
     /// Checks that `Host` is an address or name of this agent.
@@ -99,18 +147,21 @@ fn check_same_origin(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(
         StatusCode::FORBIDDEN,
         "foreign_origin",
-        "another site cannot request runs in your name",
+        "another site cannot start runs or change events in your name",
     )
     .hint("send the request from the agent's own page, or from a program"))
 }
 
 fn check_bearer_token(headers: &HeaderMap, kept: &SecretDigest) -> Result<(), ApiError> {
     let refused = |text: &str| {
-        Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text)
-            .hint("send `Authorization: Bearer TOKEN`; the agent's operator has the token"))
+        let hint = format!(
+            "send the header Authorization: Bearer TOKEN with a token from the agent's operator; \
+             {RIGHTS_HINT}"
+        );
+        Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text).hint(hint))
     };
     let Some(sent) = headers.get(AUTHORIZATION) else {
-        return refused("this agent requires a token");
+        return refused("this agent requires a token with the right to read");
     };
     let sent = sent.as_bytes();
     let scheme = sent.get(..7).is_some_and(|it| it.eq_ignore_ascii_case(b"bearer "));

@@ -92,10 +92,11 @@ async fn reject_method(method: Method) -> ApiError {
 
 async fn require_read_access(
     State(shared): State<Arc<ApiState>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    shared.authorize_read(request.headers())?;
+    let user = shared.authorize_read(&request)?;
+    request.extensions_mut().insert(user);
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

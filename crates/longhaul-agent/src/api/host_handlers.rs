@@ -4,6 +4,7 @@ use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::QueryParams;
 use super::shape::HostRow;
+use crate::agent::read_hostname;
 use crate::watch::watch_file::WatchFile;
 use axum::Json;
 use axum::extract::State;
@@ -62,12 +63,6 @@ fn build_host_rows(archive: &Archive, file: &WatchFile) -> Result<Vec<HostRow>, 
         rows.push(add_audit(archive, row, Some(audit))?);
     }
     Ok(rows)
-}
-
-/// Returns the hostname of this host, which its audits contain.
-fn read_hostname() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned())
 }
 
 fn add_audit(

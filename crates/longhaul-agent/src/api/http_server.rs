@@ -3,13 +3,16 @@
 //! Clients that send headers too slowly, or stop reading, are disconnected. Clients beyond the
 //! connection limit wait in the kernel's accept queue.
 
+use super::access_control::PeerAddress;
 use super::api_tls::{self, TlsAcceptorCache};
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use longhaul_probe::supervise;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -47,18 +50,18 @@ pub async fn serve_connections(
             () = wait_for_stop(&mut stop) => break,
         };
         match taken {
-            Ok((stream, _peer)) => {
+            Ok((stream, peer)) => {
                 // Without the option, a client that reads nothing keeps its place for longer.
                 let _ = supervise::set_dead_peer_timeout(&stream, STALL_TIMEOUT);
                 let (router, stop) = (router.clone(), stop.clone());
                 let tls_config = tls_config.current_acceptor();
                 tokio::spawn(async move {
                     match tls_config {
-                        None => serve_connection(stream, router, stop).await,
+                        None => serve_connection(stream, peer, router, stop).await,
                         // Clients without TLS get no response.
                         Some(tls) => {
                             if let Ok(stream) = api_tls::accept_tls(tls, stream).await {
-                                serve_connection(stream, router, stop).await;
+                                serve_connection(stream, peer, router, stop).await;
                             }
                         }
                     }
@@ -81,15 +84,24 @@ pub async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Serves one connection, plain or over TLS.
-pub async fn serve_connection<S>(stream: S, router: Router, mut stop: watch::Receiver<bool>)
-where
+pub async fn serve_connection<S>(
+    stream: S,
+    peer: SocketAddr,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request| {
+        request.extensions_mut().insert(PeerAddress(peer));
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_HEADER_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // Disconnects are not worth a log line.
     tokio::select! {

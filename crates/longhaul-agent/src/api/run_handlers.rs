@@ -4,6 +4,7 @@
 //! A requested run goes through the agent's only queue, with the same budgets and locks.
 
 use super::ApiState;
+use super::access_control::RequestUser;
 use super::api_error::ApiError;
 use super::query_params::{self, QueryParams, QueryRange};
 use super::shape::{RequestableRun, RunOrder, RunTaken, StoredReport};
@@ -11,12 +12,12 @@ use crate::agent::shared_state::JobRequest;
 use crate::watch::measure_jobs::{self, JobKey};
 use crate::watch::run_schedule::{RequestedRun as Answer, RunRequestError};
 use crate::watch::watch_file::WatchFile;
-use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
+use axum::{Extension, Json};
 use longhaul_model::report::v1::ReportKind;
 use longhaul_store::history_store::{MAX_NAME_BYTES, RunFilter};
 use longhaul_store::{RunEntry, StoreError};
@@ -75,11 +76,12 @@ fn list_jobs(file: &WatchFile) -> Vec<RequestableRun> {
     ))]
 pub async fn order(
     State(shared): State<Arc<ApiState>>,
+    Extension(user): Extension<RequestUser>,
     headers: HeaderMap,
     params: QueryParams,
     body: Result<Json<RunOrder>, JsonRejection>,
 ) -> Result<(StatusCode, Json<RunTaken>), ApiError> {
-    shared.authorize_run_request(&headers)?;
+    shared.authorize_change(&user, &headers)?;
     params.reject_rest()?;
     let Json(order) = body.map_err(|rejection| reject_body(&rejection))?;
     let name = |what: &str, text| query_params::validate_name(what, text, MAX_NAME_BYTES);

@@ -5,7 +5,7 @@
 //! report v1, these are the only types whose derives are a public interface (docs/decisions/0018).
 
 use longhaul_model::report::v1::path::{ObservedHop, RouteDifference};
-use longhaul_store::history_store::{PlannedRun, PlannedRunCounts};
+use longhaul_store::history_store::{MissedRunCount, PlannedRun, PlannedRunCounts};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 use utoipa::openapi::schema::AdditionalProperties;
@@ -93,6 +93,7 @@ pub struct ArchiveAbout {
     pub bytes: Option<u64>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AgentAbout {
     /// The agent's own host.
@@ -101,9 +102,27 @@ pub struct AgentAbout {
     pub targets: u64,
     /// Runs due since midnight, UTC.
     pub planned_today: u64,
+    /// Of those: runs that were made and gave no result.
+    pub failed_today: u64,
+    /// Of those: runs that were not made for an unusual reason, such as `target_failing`,
+    /// `disk_full` or `budget`. Not counted are `locked`, `asleep`, `agent_off`, `agent_stopped` and
+    /// `stopping`.
     pub missed_today: u64,
+    /// Runs without a result by reason, the most frequent first: failed, missed and unusual or not.
+    pub missed_today_by_reason: Vec<MissedRunCount>,
+    /// The time before the start of the agent in which it was not running, if runs came due in it.
+    pub off: Option<AgentOffTime>,
     /// The requesting client may start runs (`POST /api/v1/runs`).
     pub takes_orders: bool,
+    /// The name of the requesting user, if a proxy or the token gives one.
+    pub user: Option<String>,
+}
+
+/// A time in which no agent was running.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AgentOffTime {
+    pub from_us: i64,
+    pub until_us: i64,
 }
 
 /// A host of the watch file, or one with an audit in the archive.

@@ -251,7 +251,10 @@ impl RunSchedule {
 #[cfg(test)]
 mod tests;
 
-pub use schedule_notes::{MissedReason, RunId, ScheduleCounts, ScheduleNote, ScheduledRun};
+pub use schedule_notes::{
+    FAILED_REASON, MissedReason, RunId, ScheduleCounts, ScheduleNote, ScheduledRun,
+    is_unusual_reason,
+};
 
 use super::daily_budget::{BudgetUsage, DailyBudget};
 use super::measure_jobs::{self, MeasureJob, MeshTurns};
@@ -260,6 +263,7 @@ use super::watch_file::{CatchUpPolicy, WatchFile};
 use crate::watch::SECOND_US;
 use crate::watch::daily_budget::BudgetReservation;
 use crate::watch::measure_jobs::JobKey;
+use longhaul_store::history_store::TimeRange;
 use run_queue::{TargetBackoff, WaitingRun};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -386,6 +390,13 @@ impl RunSchedule {
         }
     }
 
+    /// Returns the time between the last planned run of an earlier process and the start of this
+    /// one.
+    pub fn off_time(&self) -> Option<TimeRange> {
+        let begin_us = self.planned_until_us.filter(|at| *at < self.started_us)?;
+        Some(TimeRange { begin_us, end_us: self.started_us })
+    }
+
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<MeasureJob>> {
         self.slots.iter().map(|slot| &slot.job)
     }
@@ -394,6 +405,12 @@ impl RunSchedule {
     fn advance_clock(&mut self, now: ClockTimes) {
         let last = self.last_times.replace(now);
         let gap = last.map_or(ClockStep::None, |last| now.step_since(last));
+        // The reason of runs that are older than the last look.
+        let reason = match (last, gap) {
+            (None, _) => MissedReason::AgentOff,
+            (_, ClockStep::Forward) => MissedReason::ClockStepped,
+            (_, ClockStep::None | ClockStep::Back) => MissedReason::Asleep,
+        };
         self.budget.advance_to(now.wall_us);
         if last.is_none() {
             self.started_us = now.wall_us;
@@ -403,7 +420,7 @@ impl RunSchedule {
             self.reset_intervals(now.wall_us);
         }
         if !self.stopping {
-            self.plan_due(now, gap);
+            self.plan_due(now, reason);
         }
     }
 
@@ -414,26 +431,22 @@ impl RunSchedule {
         }
     }
 
-    fn plan_due(&mut self, now: ClockTimes, gap: ClockStep) {
+    fn plan_due(&mut self, now: ClockTimes, reason: MissedReason) {
         let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.due_us <= now.wall_us);
         let mut due: Vec<(i64, usize)> = slots.map(|(index, slot)| (slot.due_us, index)).collect();
         due.sort_unstable();
         for (_, index) in due {
-            self.plan_slot(index, now, gap);
+            self.plan_slot(index, now, reason);
         }
     }
 
     /// Plans the due runs of one job: one, or several late ones after a gap.
-    fn plan_slot(&mut self, index: usize, now: ClockTimes, gap: ClockStep) {
+    fn plan_slot(&mut self, index: usize, now: ClockTimes, reason: MissedReason) {
         let slot = &mut self.slots[index];
         let job = Arc::clone(&slot.job);
         let latest = job.latest_at(now.wall_us);
         let first = slot.next_interval.max(latest - GAP_RUNS_MAX + 1);
         slot.set_next_interval(latest + 1);
-        let reason = match gap {
-            ClockStep::Forward => MissedReason::ClockStepped,
-            ClockStep::None | ClockStep::Back => MissedReason::Asleep,
-        };
         let late = |due_us: i64| due_us < now.wall_us - LATE_US;
         for number in first..=latest {
             let due_us = job.due_us(number);

@@ -1,6 +1,9 @@
 //! Every address, asked as it should be.
 
 use super::scene::{BEGIN_US, HOUR_US, Scene};
+use crate::agent::export::read_wall_us;
+use longhaul_store::Archive;
+use longhaul_store::history_store::{PlannedOutcome, PlannedRun, TimeRange};
 use serde_json::json;
 
 const PAIR: &str = "from=slac&to=cesnet";
@@ -17,6 +20,38 @@ fn about_says_what_the_agent_is() {
     assert_eq!(agent["name"], "slac");
     assert_eq!(agent["targets"], 1);
     assert_eq!(agent["takes_orders"], true);
+}
+
+#[test]
+fn only_unusual_reasons_count_as_missed_and_all_are_listed() {
+    let scene = Scene::new();
+    let mut archive = Archive::open(&scene.folder.join("archive.sqlite3")).expect("an archive");
+    let today = read_wall_us();
+    for (number, reason) in
+        ["failed", "failed", "disk_full", "locked", "agent_off", "agent_off", "agent_off", "asleep"]
+            .into_iter()
+            .enumerate()
+    {
+        let id = format!("t-{number}");
+        let planned = PlannedRun {
+            id: id.clone(),
+            due_us: today,
+            measurement: "bulk".to_owned(),
+            pair: None,
+            outcome: None,
+        };
+        archive.add_planned(&[planned]).expect("planned");
+        let outcome = PlannedOutcome::Missed { reason: reason.to_owned() };
+        archive.record_outcome(&id, &outcome).expect("settled");
+    }
+    scene.desk.counters.write().off_time = Some(TimeRange { begin_us: 1, end_us: 2 });
+    let agent = scene.json("/api/v1/about")["agent"].clone();
+    let counts = ["planned_today", "failed_today", "missed_today"].map(|key| agent[key].clone());
+    assert_eq!(counts, [8, 2, 1].map(|it| json!(it)));
+    let reasons = [("agent_off", 3), ("failed", 2), ("asleep", 1), ("disk_full", 1), ("locked", 1)];
+    let reasons = reasons.map(|(reason, runs)| json!({ "reason": reason, "runs": runs }));
+    assert_eq!(agent["missed_today_by_reason"], json!(reasons));
+    assert_eq!(agent["off"], json!({ "from_us": 1, "until_us": 2 }));
 }
 
 #[test]

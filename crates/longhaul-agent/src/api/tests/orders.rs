@@ -82,3 +82,18 @@ fn with_a_token_an_order_needs_it() {
     let right = format!("authorization: Bearer {TOKEN}");
     assert_eq!(order(&scene, "bulk", &[&right]).status, 202);
 }
+
+#[test]
+fn the_user_comes_from_the_header_of_a_trusted_proxy_only() {
+    let user = |proxy: &str| {
+        let scene = Scene::with(&format!(
+            "[api]\nuser_header = \"X-Forwarded-User\"\ntrusted_proxies = [\"{proxy}\"]\n"
+        ));
+        let headers = ["x-forwarded-user: alice\u{202e}"];
+        scene.ask("GET", "/api/v1/about", &headers, "").json()["agent"]["user"].clone()
+    };
+    let named = user("127.0.0.1");
+    assert!(named.as_str().is_some_and(|it| it.starts_with("alice")), "{named}");
+    assert!(!named.to_string().contains('\u{202e}'), "no direction override: {named}");
+    assert!(user("192.0.2.1").is_null());
+}

@@ -75,7 +75,7 @@ impl Scene {
         Scene::with("[api]\ntoken_file = \"token\"\n")
     }
 
-    fn with(more: &str) -> Scene {
+    pub fn with(more: &str) -> Scene {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("longhaul-api-{}-{number}", std::process::id());
@@ -237,6 +237,7 @@ fn figures() -> AgentCounters {
     AgentCounters {
         runs: ScheduleCounts { planned: 10, done: 6, failed: 1, missed: 2, waiting: 0, running: 1 },
         missed: [("locked", 2)].into(),
+        off_time: None,
         bytes_today: 12_345,
         to_send: Some(3),
         set_aside: Some(1),

@@ -109,7 +109,8 @@ fn a_defect_in_a_handler_becomes_an_answer() {
     let (_stop, stopped) = watch::channel(false);
     let answer = run(async {
         let (mut here, there) = tokio::io::duplex(4096);
-        tokio::spawn(crate::api::http_server::serve_connection(there, router, stopped));
+        let peer = ([127, 0, 0, 1], 1).into();
+        tokio::spawn(crate::api::http_server::serve_connection(there, peer, router, stopped));
         let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         here.write_all(request.as_bytes()).await.expect("it reads");
         let mut answer = String::new();

@@ -47,8 +47,10 @@ pub enum MissedReason {
     FarEndBusy,
     /// The target has failed repeatedly and is skipped for a while.
     TargetFailing,
-    /// The agent was not running, or the host was suspended.
+    /// The host was suspended.
     Asleep,
+    /// The agent was not running.
+    AgentOff,
     /// The clock stepped over its due time.
     ClockStepped,
     /// The requested run waited too long.
@@ -67,6 +69,22 @@ impl MissedReason {
     }
 }
 
+/// The reason in the archive of a run that was tried and gave no result.
+pub const FAILED_REASON: &str = "failed";
+
+/// Returns whether an operator should look after runs that were missed for this reason. Waiting for
+/// other runs, and an agent or a host that was off, are usual; words of newer agents are not.
+pub fn is_unusual_reason(word: &str) -> bool {
+    let usual = [
+        MissedReason::Locked,
+        MissedReason::Asleep,
+        MissedReason::AgentOff,
+        MissedReason::Stopping,
+        MissedReason::AgentStopped,
+    ];
+    usual.iter().all(|it| it.word() != word)
+}
+
 impl fmt::Display for MissedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -76,9 +94,8 @@ impl fmt::Display for MissedReason {
             MissedReason::TargetFailing => {
                 "the server failed repeatedly and is skipped for a while"
             }
-            MissedReason::Asleep => {
-                "the host was suspended or the agent did not run when it was due"
-            }
+            MissedReason::Asleep => "the host was suspended when it was due",
+            MissedReason::AgentOff => "the agent was not running when it was due",
             MissedReason::ClockStepped => "the clock stepped past its due time",
             MissedReason::WaitedTooLong => "the requested run waited too long in the queue",
             MissedReason::Stopping => "the agent was stopping",

@@ -4,7 +4,7 @@ use super::agent_sections::{DAY_S, MAX_RETAIN_S};
 use super::{SecretFileState, WatchFileReader, host_tables};
 use longhaul_config::{config_values, quote_value};
 use serde::Deserialize;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,6 +77,11 @@ fn default_user() -> String {
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSection {
     pub token_file: Option<PathBuf>,
+    /// The header in which a proxy sends the name of the user.
+    #[serde(deserialize_with = "config_values::name")]
+    pub user_header: Option<String>,
+    /// The proxies whose header counts.
+    pub trusted_proxies: Vec<IpAddr>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     /// Agents that send their results here.
@@ -216,6 +221,14 @@ impl WatchFileReader<'_, '_> {
             if self.document.has(&there) && !self.document.has(&here) {
                 self.document.add(&here, "missing", advice);
             }
+        }
+        let proxies = ["user_header", "trusted_proxies"].map(|key| format!("api.{key}"));
+        let [has_header, has_proxies] = [0, 1].map(|index| self.document.has(&proxies[index]));
+        if has_header != has_proxies {
+            let at = &proxies[usize::from(has_header)];
+            let advice = "write user_header = \"X-Forwarded-User\" and the addresses of your \
+                          proxies in trusted_proxies = [\"127.0.0.1\"]";
+            self.document.add(at, "missing", advice);
         }
         self.check_senders(&section.senders);
     }

@@ -314,7 +314,10 @@ fn an_agent_goes_on_where_an_earlier_one_ended() {
     let started = schedule.start_due(at(0));
     assert_eq!(started.len(), 2, "the latest of each is made late");
     let missed = reasons(&schedule.take_notes());
-    assert!((10..=12).contains(&missed[&MissedReason::Asleep]), "{missed:?}");
+    assert_eq!(missed.keys().collect::<Vec<_>>(), [&MissedReason::AgentOff]);
+    assert!((10..=12).contains(&missed[&MissedReason::AgentOff]), "{missed:?}");
+    let off = schedule.off_time().expect("it was off");
+    assert_eq!((off.begin_us, off.end_us), (ended, BEGIN_US));
     // Nobody has planned yet: nothing is late.
     let mut first = RunSchedule::new(&file, 1).resume_from(None);
     assert!(first.start_due(at(0)).is_empty());
