@@ -29,7 +29,7 @@ mod shared_database;
 pub mod shared_state;
 mod startup;
 
-pub use analysis_worker::build_case_text;
+pub use analysis_worker::build_case;
 pub use lifecycle::run;
 pub use process_runner::build_run_command;
 pub use startup::AgentOptions;

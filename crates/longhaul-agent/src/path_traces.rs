@@ -31,7 +31,7 @@ pub fn read_traces(
         range,
         pair: Some(pair.clone()),
         kind: Some(ReportKind::Path),
-        limit: MAX_LISTED_RUNS,
+        ..RunFilter::newest(MAX_LISTED_RUNS)
     })?;
     entries.reverse();
     sample_traces(&entries, |entry| {

@@ -70,7 +70,7 @@ pub fn insert_planned(client: &DatabaseClient, rows: &[PlannedRun]) -> Result<()
 fn build_planned_row(row: &PlannedRun) -> PlannedInsertRow<'_> {
     let (state, told) = match &row.outcome {
         None => (WAITING, ""),
-        Some(PlannedOutcome::Missed { reason }) => (MISSED, reason.as_str()),
+        Some(PlannedOutcome::Missed { reason, .. }) => (MISSED, reason.as_str()),
         Some(PlannedOutcome::Done { run_id }) => (DONE, run_id.as_str()),
     };
     let pair = row.pair.as_ref();

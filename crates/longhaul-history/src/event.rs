@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`ChangeEvidence`] (the reports before and after the change), [`explain_event`] (the
 //! entry point: causes, unchanged quantities, other paths), [`plan_follow_ups()`] (what to measure next),
-//! [`format_operator_report()`] (a text for the operator of the path). Each cause has its own file;
+//! [`build_operator_report()`] (a text for the operator of the path). Each cause has its own file;
 //! `cause_selection` names the likely ones, and `state_change` finds the time of each change of state.
 //!
 //! Pure: all times come with the evidence, and the same evidence always gives the same causes.
@@ -95,7 +95,9 @@ pub use change_evidence::{
 };
 pub use event_format::{format_date, format_quantity, format_time_span};
 pub use follow_up_plan::{FollowUpKind, FollowUpMeasurement, plan_follow_ups};
-pub use operator_report_text::{format_operator_report, pair_hops};
+pub use operator_report_text::{
+    OperatorReport, OperatorReportKind, build_operator_report, pair_hops,
+};
 
 use cause_selection::weight;
 use change_scope::SharedElement;

@@ -2,7 +2,9 @@
 
 use crate::document::ReportDocument;
 use crate::summary_lines;
-use longhaul_history::event::{format_quantity, format_time_span};
+use longhaul_history::event::{
+    OperatorReport, OperatorReportKind, format_quantity, format_time_span,
+};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{ChangeEvent, QuantityLevel};
 
@@ -45,6 +47,34 @@ pub fn build_event_document(event: &ChangeEvent) -> ReportDocument {
         page.item("    - ", sentence);
     }
     page
+}
+
+/// Renders the text for the operator of a path, for a file that is sent to them.
+pub fn build_case_document(case: &OperatorReport, longhaul: &str) -> ReportDocument {
+    let mut page = ReportDocument::from_archive("", longhaul);
+    let mut rows = Vec::new();
+    for (kind, text) in &case.parts {
+        if *kind == OperatorReportKind::Row {
+            rows.push(text.as_str());
+            continue;
+        }
+        add_rows(&mut page, &mut rows);
+        match kind {
+            OperatorReportKind::Title => text.clone_into(&mut page.title),
+            OperatorReportKind::Section => page.heading(2, text),
+            OperatorReportKind::Paragraph => page.paragraph(text),
+            OperatorReportKind::Item | OperatorReportKind::Row => page.item("- ", text),
+        }
+    }
+    add_rows(&mut page, &mut rows);
+    page
+}
+
+fn add_rows(page: &mut ReportDocument, rows: &mut Vec<&str>) {
+    if !rows.is_empty() {
+        page.verbatim(rows.join("\n"));
+        rows.clear();
+    }
 }
 
 fn describe_level(quantity: PathQuantity, level: &QuantityLevel) -> String {

@@ -14,7 +14,7 @@
 use crate::history_store::IncomingRun;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::{
-    AnyReport, HostPair, ListColumns, Report, ReportContent, ReportKind, RunInfo,
+    AnyReport, HostPair, ListColumns, Report, ReportContent, ReportKind, RunInfo, RunValues,
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 use serde::Serialize;
@@ -58,12 +58,12 @@ pub enum AppendOutcome {
 /// The columns of a run list, in the order that [`read_run_entry`] reads.
 pub(crate) const RUN_COLUMNS: &str = "id, started_at, kind, initiator_host, responder_host, \
      responder_address, streams, goodput_bps, limited_by, analysis_version, \
-     (SELECT count(*) FROM run part WHERE part.part_of = run.id)";
+     (SELECT count(*) FROM run part WHERE part.part_of = run.id), list_values";
 
 /// One run in a list.
 #[skip_serializing_none]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RunRow))]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunEntry {
     pub id: String,
     /// UTC, RFC 3339.
@@ -83,6 +83,8 @@ pub struct RunEntry {
     /// The number of probes that are runs of their own; absent: none.
     #[serde(skip_serializing_if = "is_zero")]
     pub parts: u32,
+    /// Absent for kinds without further values, and for runs that an earlier version archived.
+    pub values: Option<RunValues>,
     /// The requested pair, or the pair of a live update.
     pub pair: Option<HostPair>,
 }
@@ -108,6 +110,7 @@ impl RunEntry {
             limited_by: derived.limited_by.map(str::to_owned),
             analysis_version: derived.analysis_version,
             parts: 0,
+            values: Some(derived.values).filter(|it| *it != RunValues::default()),
             pair: incoming.pairs.first().cloned(),
         }
     }
@@ -125,8 +128,8 @@ pub(crate) fn insert_run(
     to.prepare_cached(
         "INSERT INTO run (id, started_at, kind, initiator_host, responder_host, \
          responder_address, streams, goodput_bps, limited_by, analysis_version, report, \
-         part_of, part_index, watched) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
+         part_of, part_index, watched, list_values) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
          ON CONFLICT (id) DO NOTHING",
     )?
     .execute(params![
@@ -144,6 +147,9 @@ pub(crate) fn insert_run(
         run.part_of.as_ref().map(|whole| &whole.id),
         run.part_of.as_ref().map(|whole| whole.index),
         watched,
+        serde_json::to_string(&derived.values)
+            .ok()
+            .filter(|_| derived.values != RunValues::default()),
     ])
 }
 
@@ -319,6 +325,7 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
         limited_by: row.get(8)?,
         analysis_version: row.get(9)?,
         parts: row.get(10)?,
+        values: row.get::<_, Option<String>>(11)?.and_then(|it| serde_json::from_str(&it).ok()),
         pair: None,
     })
 }
@@ -326,11 +333,12 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
 /// `LHAR`, in the file header.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const SCHEMA_STEPS: [&str; 4] = [
+const SCHEMA_STEPS: [&str; 5] = [
     include_str!("../schema/0001-runs.sql"),
     include_str!("../schema/0002-parts.sql"),
     include_str!("../schema/0003-watched.sql"),
     include_str!("../schema/0004-forwarded.sql"),
+    include_str!("../schema/0005-states.sql"),
 ];
 
 /// The number of schema steps in this version.

@@ -16,6 +16,7 @@ use longhaul_model::report::v1::{
     AnyReport, ChangeEvent, EventState, HostPair, ListColumns, ReportKind, RunInfo, SeriesBucket,
     SeriesPoint,
 };
+use longhaul_model::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 use std::time::Duration;
@@ -138,12 +139,14 @@ pub struct PlannedRun {
 
 /// The outcome of a planned run.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Outcome))]
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedOutcome {
     Done { run_id: String },
-    // The reason is one of a small set of words, so that it can be counted.
-    Missed { reason: String },
+    // The reason is one of a small set of words, so that it can be counted; the detail is what the
+    // program that failed reported.
+    Missed { reason: String, detail: Option<String> },
 }
 
 /// The state of a planned run.
@@ -202,6 +205,109 @@ pub struct GridPair {
     pub weekly_median: Option<f64>,
     /// Suspected or confirmed events of this quantity that have not recovered.
     pub open_events: u32,
+    /// The run with this value.
+    pub run_id: Option<String>,
+    /// The limiting factor of that run.
+    pub limited_by: Option<String>,
+}
+
+/// The results of one measurement of one pair: the last success and the failures since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeasurementState {
+    pub measurement: String,
+    /// Absent for an audit.
+    pub pair: Option<HostPair>,
+    /// Due time of the last run with a result.
+    pub done_us: Option<i64>,
+    pub done_run: Option<String>,
+    /// Kind of that run.
+    pub kind: Option<String>,
+    pub failure: Option<MeasurementFailure>,
+}
+
+/// The failures of a measurement since its last success.
+#[skip_serializing_none]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MeasurementFailure {
+    /// Due time of the first failed run.
+    pub since_us: i64,
+    /// Due time of the last one.
+    pub latest_us: i64,
+    /// `failed`, or `target_failing` if the target is skipped for a while.
+    pub reason: String,
+    /// The error of the last attempt.
+    pub detail: Option<String>,
+}
+
+/// An action of a person on an event.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteAction {
+    /// The event is known.
+    Acknowledge,
+    /// A text without further effect.
+    Comment,
+    /// No notifications, and not among the open events, until `until_us`.
+    Silence,
+    /// Ends acknowledgement and silence.
+    Reopen,
+}
+
+/// A note of a person on an event.
+#[skip_serializing_none]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EventNote {
+    pub at_us: i64,
+    /// The user, the name of the token, or the name that was entered.
+    pub who: String,
+    pub action: NoteAction,
+    pub text: Option<String>,
+    /// End of a silence.
+    pub until_us: Option<i64>,
+}
+
+/// The effect of the notes on an event.
+#[skip_serializing_none]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct EventHandling {
+    /// The number of notes.
+    pub notes: u32,
+    pub acknowledged_by: Option<String>,
+    /// End of the latest silence; it may have passed.
+    pub silenced_until_us: Option<i64>,
+}
+
+impl NoteAction {
+    /// Returns the word in JSON and in the archive.
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
+    }
+}
+
+impl EventHandling {
+    /// Returns the effect of notes, the oldest first.
+    pub fn of_notes(notes: &[EventNote]) -> EventHandling {
+        let mut handling = EventHandling { notes: notes.len() as u32, ..Default::default() };
+        for note in notes {
+            match note.action {
+                NoteAction::Acknowledge => handling.acknowledged_by = Some(note.who.clone()),
+                NoteAction::Silence => handling.silenced_until_us = note.until_us,
+                NoteAction::Reopen => {
+                    (handling.acknowledged_by, handling.silenced_until_us) = (None, None);
+                }
+                NoteAction::Comment => {}
+            }
+        }
+        handling
+    }
+
+    pub fn is_silenced(&self, now_us: i64) -> bool {
+        self.silenced_until_us.is_some_and(|until_us| now_us < until_us)
+    }
 }
 
 /// A filter for runs.
@@ -212,7 +318,28 @@ pub struct RunFilter {
     /// Only watched runs of this pair.
     pub pair: Option<HostPair>,
     pub kind: Option<ReportKind>,
+    /// Part of the name of the client or server, in any case.
+    pub host: Option<String>,
+    /// Start of the id.
+    pub id: Option<String>,
+    /// Only runs that a list shows after this one, for the next page.
+    pub after: Option<String>,
     pub limit: u32,
+}
+
+impl RunFilter {
+    /// Returns the filter that selects the newest `limit` runs.
+    pub const fn newest(limit: u32) -> RunFilter {
+        RunFilter {
+            range: TimeRange::ALL,
+            pair: None,
+            kind: None,
+            host: None,
+            id: None,
+            after: None,
+            limit,
+        }
+    }
 }
 
 /// A filter for events.
@@ -381,6 +508,12 @@ pub const MAX_ID_BYTES: usize = 128;
 /// The maximum size of a report; a day of samples of many streams is far below.
 pub const MAX_REPORT_BYTES: usize = 64 << 20;
 
+/// The maximum size of the text of a note, and of the detail of a missed run.
+pub const MAX_TEXT_BYTES: usize = 4000;
+
+/// The maximum number of notes on an event.
+pub const MAX_EVENT_NOTES: usize = 1000;
+
 /// The maximum size of an event as JSON.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
@@ -446,7 +579,32 @@ pub fn check_planned(planned: &[PlannedRun]) -> Result<(), StoreError> {
 pub fn check_outcome(outcome: &PlannedOutcome) -> Result<(), StoreError> {
     match outcome {
         PlannedOutcome::Done { run_id } => check_identifier("the id of a run", run_id),
-        PlannedOutcome::Missed { reason } => check_name("the reason of a missed run", reason),
+        PlannedOutcome::Missed { reason, detail } => {
+            check_name("the reason of a missed run", reason)?;
+            match detail {
+                Some(detail) => check_text("the detail of a missed run", detail, MAX_TEXT_BYTES),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+/// Checks a note on an event that has `earlier` notes.
+pub fn check_note(note: &EventNote, earlier: usize) -> Result<(), StoreError> {
+    check_name("the name of the author", &note.who)?;
+    if let Some(text) = &note.text {
+        check_text("the text of the note", text, MAX_TEXT_BYTES)?;
+    }
+    let refuse = |why| Err(refused_error("the note", why));
+    if earlier >= MAX_EVENT_NOTES {
+        return refuse("the event has 1000 notes already");
+    }
+    match (note.action, note.until_us) {
+        (NoteAction::Silence, Some(until_us)) if is_valid_time(until_us) => Ok(()),
+        (NoteAction::Silence, _) => refuse("a silence needs an end, until_us"),
+        (_, Some(_)) => refuse("only a silence has an end"),
+        (NoteAction::Comment, None) if note.text.is_none() => refuse("a comment needs a text"),
+        _ => Ok(()),
     }
 }
 

@@ -6,10 +6,12 @@
 //!
 //! - [`run_ingest`]: inserts runs and values
 //! - [`history_queries`]: queries of series, grid and runs
-//! - [`planned_table`]: planned runs
+//! - [`planned_table`]: planned runs, and the states of the measurements
+//! - [`event_notes`]: notes of people on events
 //! - [`retention`]: deletes expired data
 //! - [`outbox`]: items that the collector has not acknowledged
 
+mod event_notes;
 mod history_queries;
 pub mod outbox;
 mod planned_table;

@@ -126,8 +126,7 @@ fn holds_batches_up_to(file: &Path, next: u64) {
     let said: u64 = (0..next).map(runs_of).sum();
     let with_one_more = said + runs_of(next);
     let archive = Archive::open_existing(file).expect("open").expect("there");
-    let filter =
-        RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: u32::MAX };
+    let filter = RunFilter { pair: Some(pair()), ..RunFilter::newest(u32::MAX) };
     let runs = archive.runs(&filter).expect("runs").len() as u64;
     assert!([said, with_one_more].contains(&runs), "{said}: {runs}");
     let counts = archive.planned_counts(TimeRange::ALL).expect("counts");

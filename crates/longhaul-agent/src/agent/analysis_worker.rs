@@ -20,8 +20,8 @@ use event_evidence::{DatedReport, EventEvidence};
 use longhaul_history::change_detection::event_tracking::EventTracker;
 use longhaul_history::change_detection::{self, DetectionOptions, build_samples};
 use longhaul_history::event::{
-    EventExplanation, FollowUpMeasurement, RouteChangeBaseRate, explain_event,
-    format_operator_report, plan_follow_ups,
+    EventExplanation, FollowUpMeasurement, OperatorReport, RouteChangeBaseRate,
+    build_operator_report, explain_event, plan_follow_ups,
 };
 use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
 use longhaul_model::report::v1::scan::{SettingChoice, TransferSetting};
@@ -57,6 +57,8 @@ pub struct AnalysisResult {
     pub is_news: bool,
     /// The case text for the network operator.
     pub case: String,
+    /// A person has silenced the event, so it is not notified.
+    pub is_silenced: bool,
     /// Measurements that would explain an open event.
     pub wanted: Vec<FollowUpMeasurement>,
 }
@@ -230,31 +232,34 @@ impl AnalysisThread {
         let evidence = gathered.as_evidence(&event, time_factor);
         let mut explained = explain_event(&event, &evidence);
         add_tuning_cause(&event, &gathered.reports, &mut explained);
-        let case = format_operator_report(&event, &explained, &evidence);
+        let case = build_operator_report(&event, &explained, &evidence).to_text();
         let wanted = plan_follow_ups(&event, &explained, &evidence);
         let found = first_cause_changed(&event, &explained);
         event.causes = explained.causes;
         event.unchanged = explained.unchanged;
         event.scope = explained.scope;
         self.archive.put_event(&event)?;
+        let is_silenced =
+            self.archive.event_handling(&event.id)?.is_silenced(clocks::read_wall_us());
         let is_open = is_event_open(&event) && event.state == EventState::Confirmed;
         // Sending fails only after the event loop has ended.
         let _ = self.results.blocking_send(AnalysisResult {
             event: Arc::new(event),
             is_news: is_news || found,
             case,
+            is_silenced,
             wanted: if is_open { wanted } else { Vec::new() },
         });
         Ok(())
     }
 }
 
-/// Builds the text from the stored causes of the event and the evidence around it.
-pub fn build_case_text(
+/// Builds the text for the operator from the stored causes of the event and the evidence around it.
+pub fn build_case(
     archive: &Archive,
     event: &ChangeEvent,
     file: &WatchFile,
-) -> Result<String, StoreError> {
+) -> Result<OperatorReport, StoreError> {
     let gathered = EventEvidence::collect(archive, event, file)?;
     let explained = EventExplanation {
         causes: event.causes.clone(),
@@ -263,7 +268,7 @@ pub fn build_case_text(
         ..EventExplanation::default()
     };
     let time_factor = file.detect.time_factor.unwrap_or(1);
-    Ok(format_operator_report(event, &explained, &gathered.as_evidence(event, time_factor)))
+    Ok(build_operator_report(event, &explained, &gathered.as_evidence(event, time_factor)))
 }
 
 /// Returns whether the most likely cause has changed.

@@ -17,6 +17,7 @@ use crate::watch::run_schedule::{
     AttemptOutcome, FAILED_REASON, MissedReason, RunId, RunSchedule, ScheduleNote, ScheduledRun,
 };
 use longhaul_model::report::v1::HostPair;
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_store::history_store::{self, PlannedOutcome, PlannedRun};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ pub struct EventLoop {
     pub log: AgentLog,
     /// Names of running runs by id.
     pub running: HashMap<RunId, String>,
+    /// Errors of failed runs whose outcome is not recorded yet.
+    pub failure_texts: HashMap<RunId, String>,
 }
 
 /// The channels from which the event loop receives.
@@ -120,7 +123,7 @@ impl EventLoop {
         };
         self.running.remove(&start.id);
         let outcome = ran.outcome.schedule_outcome(&start.job);
-        self.schedule.finish_run(&start.id, outcome, read_clock_times());
+        let is_known = self.schedule.finish_run(&start.id, outcome, read_clock_times());
         let (key, id) = (&start.job.key, &*start.id);
         match &ran.outcome {
             RunOutcome::Stored(report, run) => {
@@ -136,6 +139,10 @@ impl EventLoop {
             RunOutcome::Refused(why) => self.log.run_refused(key, id, why),
             RunOutcome::Failed(why) => {
                 self.log.run_failed(key, id, why);
+                if is_known {
+                    let text = sanitize_line(why, MAX_FAILURE_CHARS);
+                    self.failure_texts.insert(Arc::clone(&start.id), text);
+                }
                 drop(self.follow_ups.take_event_of(id));
             }
             RunOutcome::DiskFull | RunOutcome::Stopped => {
@@ -157,15 +164,15 @@ impl EventLoop {
             RunOutcome::Failed(why) => {
                 self.log.info(&format!("planned run {id}: {why}"));
                 let reason = MissedReason::AgentStopped.word().to_owned();
-                let outcome = history_store::PlannedOutcome::Missed { reason };
+                let outcome = history_store::PlannedOutcome::Missed { reason, detail: None };
                 self.launcher.writer.queue_updates(vec![PlanUpdate::Ended(id, outcome)]);
             }
             _ => {}
         }
     }
 
-    /// Records the decisions of the schedule.
-    fn record_notes(&self, notes: Vec<ScheduleNote>) {
+    /// Records the decisions of the schedule, with the errors of failed runs.
+    fn record_notes(&mut self, notes: Vec<ScheduleNote>) {
         let mut noted = Vec::new();
         let mut missed: BTreeMap<(JobKey, MissedReason), usize> = BTreeMap::new();
         for note in notes {
@@ -181,7 +188,9 @@ impl EventLoop {
                     continue;
                 }
             };
-            let outcome = reason.map(|reason| PlannedOutcome::Missed { reason: reason.to_owned() });
+            let detail = self.failure_texts.remove(&run.id).filter(|text| !text.is_empty());
+            let outcome =
+                reason.map(|reason| PlannedOutcome::Missed { reason: reason.to_owned(), detail });
             let row = PlannedRun { outcome, ..build_planned_row(&run) };
             noted.push(match &row.outcome {
                 None => PlanUpdate::Planned(row.clone()),
@@ -225,11 +234,15 @@ impl EventLoop {
 
     /// Handles a result of the analysis.
     fn handle_analysis_result(&mut self, heard: AnalysisResult) {
-        let AnalysisResult { event, is_news, case, wanted } = heard;
+        let AnalysisResult { event, is_news, case, wanted, is_silenced } = heard;
         let _ = self.state.updates.send(LiveUpdate::Event(Arc::clone(&event)));
         if is_news {
             self.log.event(&event);
-            self.notifier.notify_event(&event, &case);
+            if is_silenced {
+                self.notifier.skip_event(&event);
+            } else {
+                self.notifier.notify_event(&event, &case);
+            }
         }
         let now = read_clock_times();
         let file = self.state.file();
@@ -248,6 +261,9 @@ impl EventLoop {
         self.record_decisions();
     }
 }
+
+/// The maximum length of the recorded error of a run.
+const MAX_FAILURE_CHARS: usize = 300;
 
 fn build_planned_row(planned: &ScheduledRun) -> PlannedRun {
     let JobKey { measure, from, to } = &planned.job.key;

@@ -191,7 +191,7 @@ pub fn settle_abandoned_runs(
     let mut settled = 0;
     for row in waiting.into_iter().filter(|row| !spooled.contains(&row.id)) {
         let reason = MissedReason::AgentStopped.word().to_owned();
-        archive.record_outcome(&row.id, &PlannedOutcome::Missed { reason })?;
+        archive.record_outcome(&row.id, &PlannedOutcome::Missed { reason, detail: None })?;
         settled += 1;
     }
     Ok(settled)

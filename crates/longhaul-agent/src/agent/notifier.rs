@@ -150,6 +150,14 @@ impl EventNotifier {
         }
     }
 
+    /// Records that an event in this state is not notified, because a person has silenced it.
+    pub fn skip_event(&self, event: &ChangeEvent) {
+        let mut log = self.shared.delivery_log.lock();
+        for it in self.configured_channels().filter(|_| is_notified(event)) {
+            log.set_state(&it.channel.notice_key(event), DeliveryState::Done);
+        }
+    }
+
     /// Returns whether an event since the first start lacks a confirmed delivery.
     pub fn is_pending(&self, event: &ChangeEvent) -> bool {
         let memory = self.shared.delivery_log.lock();

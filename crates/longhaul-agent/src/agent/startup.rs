@@ -173,6 +173,7 @@ fn build_event_loop(
         notifier: EventNotifier::start(&state, folder, log),
         service: ServiceManager::new(),
         running: HashMap::new(),
+        failure_texts: HashMap::new(),
         launcher: RunLauncher {
             runner,
             writer,

@@ -3,6 +3,7 @@
 use super::shape::{ErrorBody, ErrorText};
 use crate::agent::export::format_error_chain;
 use axum::Json;
+use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use longhaul_store::StoreError;
@@ -28,6 +29,16 @@ impl ApiError {
     /// 400: invalid parameter.
     pub fn bad_request(text: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, "bad_request", text)
+    }
+
+    /// 400 or 415: a body that cannot be read; `form` shows a valid one.
+    pub fn from_rejection(rejection: &JsonRejection, form: &str) -> ApiError {
+        let status = match rejection.status() {
+            StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
+            other => other,
+        };
+        ApiError::new(status, "bad_request", rejection.body_text())
+            .hint(format!("send application/json like {form}"))
     }
 
     /// 404: not found.

@@ -47,13 +47,22 @@ impl ArchivePool {
         T: Send + 'static,
         Q: FnOnce(&Archive) -> Result<T, StoreError> + Send + 'static,
     {
+        self.change(|archive| question(archive)).await
+    }
+
+    /// Runs a small write in a thread for blocking work.
+    pub async fn change<T, Q>(&self, question: Q) -> Result<T, ApiError>
+    where
+        T: Send + 'static,
+        Q: FnOnce(&mut Archive) -> Result<T, StoreError> + Send + 'static,
+    {
         let (open, idle) = (Arc::clone(&self.open), Arc::clone(&self.idle));
         let permits = Arc::clone(&self.permits);
         let work = move |place: OwnedSemaphorePermit| {
             let _held = place;
             let known = idle.lock().pop();
-            let reader = known.map_or_else(|| open(), Ok)?;
-            let answer = question(&reader);
+            let mut reader = known.map_or_else(|| open(), Ok)?;
+            let answer = question(&mut reader);
             // A failed connection may stay broken, so it is not reused.
             if answer.is_ok() {
                 let mut idle = idle.lock();

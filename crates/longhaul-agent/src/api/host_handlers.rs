@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use longhaul_model::report::v1::host::AuditGrade;
 use longhaul_model::report::v1::{AnyReport, HostReport, ReportKind};
-use longhaul_store::history_store::{RunFilter, TimeRange};
+use longhaul_store::history_store::RunFilter;
 use longhaul_store::{Archive, RunEntry, StoreError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,12 +32,8 @@ pub async fn hosts(
 }
 
 fn build_host_rows(archive: &Archive, file: &WatchFile) -> Result<Vec<HostRow>, StoreError> {
-    let entries = archive.runs(&RunFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        kind: Some(ReportKind::Host),
-        limit: MAX_AUDITS,
-    })?;
+    let entries = archive
+        .runs(&RunFilter { kind: Some(ReportKind::Host), ..RunFilter::newest(MAX_AUDITS) })?;
     let mut newest: BTreeMap<String, RunEntry> = BTreeMap::new();
     for entry in entries {
         newest.entry(entry.initiator_host.clone()).or_insert(entry);

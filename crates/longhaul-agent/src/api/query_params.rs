@@ -79,6 +79,11 @@ impl QueryParams {
         self.take(name).map(|text| validate_name(name, text, MAX_NAME_BYTES)).transpose()
     }
 
+    /// Reads the id, or the start of the id, of a run.
+    pub fn id(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+        self.take(name).map(|text| validate_id(name, text)).transpose()
+    }
+
     /// Reads an integer.
     pub fn number(
         &mut self,

@@ -52,7 +52,7 @@ pub async fn jobs(
     Ok(Json(known.into_iter().filter(of_pair).collect()))
 }
 
-fn list_jobs(file: &WatchFile) -> Vec<RequestableRun> {
+pub(super) fn list_jobs(file: &WatchFile) -> Vec<RequestableRun> {
     let job = |job: measure_jobs::MeasureJob| RequestableRun {
         measure: job.key.measure.to_string(),
         from: job.key.from.to_string(),
@@ -60,6 +60,7 @@ fn list_jobs(file: &WatchFile) -> Vec<RequestableRun> {
         kind: job.measure.kind.word().to_owned(),
         heavy: job.heavy,
         lasts_us: job.max_duration_us,
+        every_us: job.every_us,
         bytes: job.max_bytes,
     };
     measure_jobs::build_jobs(file, None, 0).into_iter().map(job).collect()
@@ -83,7 +84,10 @@ pub async fn order(
 ) -> Result<(StatusCode, Json<RunTaken>), ApiError> {
     shared.authorize_change(&user, &headers)?;
     params.reject_rest()?;
-    let Json(order) = body.map_err(|rejection| reject_body(&rejection))?;
+    let Json(order) = body.map_err(|rejection| {
+        let form = "{\"measure\": \"…\", \"from\": \"…\", \"to\": \"…\"}";
+        ApiError::from_rejection(&rejection, form)
+    })?;
     let name = |what: &str, text| query_params::validate_name(what, text, MAX_NAME_BYTES);
     let key = JobKey {
         measure: name("measure", order.measure)?.into(),
@@ -138,17 +142,6 @@ fn convert_request_error(error: RunRequestError) -> ApiError {
     }
 }
 
-fn reject_body(rejection: &JsonRejection) -> ApiError {
-    let status = match rejection.status() {
-        StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
-        other => other,
-    };
-    ApiError::new(status, "bad_request", rejection.body_text()).hint(
-        "send application/json: {\"measure\": \"…\", \"from\": \"…\", \"to\": \"…\"}; \
-         GET /api/v1/jobs lists the known names",
-    )
-}
-
 const DEFAULT_LIMIT: u32 = 100;
 const MAX_LIMIT: u32 = 5000;
 
@@ -159,6 +152,9 @@ const MAX_LIMIT: u32 = 5000;
         ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
         QueryRange,
         ("kind" = Option<ReportKind>, Query, description = "Only runs of this kind"),
+        ("host" = Option<String>, Query, description = "Only runs whose client or server has this in its name, in any case", min_length = 1, max_length = 255),
+        ("id" = Option<String>, Query, description = "Only runs whose id begins so", min_length = 1, max_length = 128),
+        ("after" = Option<String>, Query, description = "Only runs that follow the run with this id in the list, for the next page", min_length = 1, max_length = 128),
         ("limit" = Option<u32>, Query, description = "Max number of runs; default 100", minimum = 1, maximum = 5000),
     ),
     responses((status = 200, description = "Runs that began in the range", body = Vec<RunEntry>)))]
@@ -172,6 +168,9 @@ pub async fn runs(
         range: params.range()?,
         pair: params.pair()?,
         kind: params.one_of("kind", &kinds)?,
+        host: params.name("host")?,
+        id: params.id("id")?,
+        after: params.id("after")?,
         limit: params.limit(DEFAULT_LIMIT, MAX_LIMIT)?,
     };
     params.reject_rest()?;

@@ -4,8 +4,12 @@
 //! times are microseconds since 1970-01-01T00:00:00Z; `_bps` is bit/s, `_ratio` 0 to 1. Besides
 //! report v1, these are the only types whose derives are a public interface (docs/decisions/0018).
 
+use longhaul_history::event::OperatorReportKind;
 use longhaul_model::report::v1::path::{ObservedHop, RouteDifference};
-use longhaul_store::history_store::{MissedRunCount, PlannedRun, PlannedRunCounts};
+use longhaul_model::report::v1::{ChangeEvent, HostPair};
+use longhaul_store::history_store::{
+    EventHandling, MeasurementFailure, MissedRunCount, NoteAction, PlannedRun, PlannedRunCounts,
+};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 use utoipa::openapi::schema::AdditionalProperties;
@@ -155,6 +159,72 @@ pub struct PlannedRuns {
     pub more: bool,
 }
 
+/// An event with the effect of the notes of people on it.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct EventRow {
+    #[serde(flatten)]
+    pub event: ChangeEvent,
+    pub handling: EventHandling,
+}
+
+/// A part of a case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CasePart {
+    /// `title`, `section`, `paragraph`, `item`, or `row` (of a table in columns of fixed width).
+    pub kind: String,
+    pub text: String,
+}
+
+impl From<(OperatorReportKind, String)> for CasePart {
+    fn from((kind, text): (OperatorReportKind, String)) -> Self {
+        let kind = match kind {
+            OperatorReportKind::Title => "title",
+            OperatorReportKind::Section => "section",
+            OperatorReportKind::Paragraph => "paragraph",
+            OperatorReportKind::Item => "item",
+            OperatorReportKind::Row => "row",
+        };
+        CasePart { kind: kind.to_owned(), text }
+    }
+}
+
+/// A new note on an event.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewEventNote {
+    pub action: NoteAction,
+    /// Name of the author; only used if neither a proxy nor the token gives one.
+    #[schema(max_length = 255)]
+    pub who: Option<String>,
+    /// A comment, or the reason of the action.
+    #[schema(max_length = 4000)]
+    pub text: Option<String>,
+    /// End of a silence.
+    pub until_us: Option<i64>,
+}
+
+/// A measurement of a pair, the time of its last result, and its failures since.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = MeasurementState)]
+pub struct MeasurementRow {
+    /// Name of the measurement in the watch file.
+    pub measurement: String,
+    /// Absent for an audit.
+    pub pair: Option<HostPair>,
+    /// `path`, `available`, `throughput`, `tune`, `load`, `host`; of another agent, the kind of its last
+    /// report; absent if neither is known.
+    pub kind: Option<String>,
+    /// Due time of the last run with a result; absent: none yet.
+    pub done_us: Option<i64>,
+    pub run_id: Option<String>,
+    /// A result older than this is stale: three intervals of the measurement, or a day if the
+    /// interval is unknown.
+    pub stale_after_us: i64,
+    /// Absent if the last run that ended had a result.
+    pub failure: Option<MeasurementFailure>,
+}
+
 /// A run of the watch file that can be requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Job)]
@@ -169,6 +239,8 @@ pub struct RequestableRun {
     pub heavy: bool,
     /// The maximum duration of a run.
     pub lasts_us: i64,
+    /// The interval of the measurement.
+    pub every_us: i64,
     /// The maximum number of bytes that a run sends.
     pub bytes: u64,
 }

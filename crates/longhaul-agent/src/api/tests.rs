@@ -4,6 +4,7 @@ mod answers;
 mod document;
 mod hostile;
 mod news;
+mod notes;
 mod openapi_document;
 mod orders;
 mod scene;

@@ -16,7 +16,7 @@ pub fn planned(id: &str, outcome: Option<PlannedOutcome>) -> PlannedRun {
 }
 
 pub fn missed(reason: &str) -> PlannedOutcome {
-    PlannedOutcome::Missed { reason: reason.to_owned() }
+    PlannedOutcome::Missed { reason: reason.to_owned(), detail: None }
 }
 
 pub fn of_runs(runs: Vec<IncomingRun>) -> AgentDelivery {

@@ -174,7 +174,8 @@ fn settles_as_ever(archive: &mut ClickHouseSink, options: &ClickHouseOptions) {
     let last = planned(BATCHES * RUNS - 1);
     let sql = format!("SELECT state FROM planned FINAL WHERE id = '{}'", last.id);
     let reason = String::from("late");
-    let late = PlannedRun { outcome: Some(PlannedOutcome::Missed { reason }), ..last };
+    let late =
+        PlannedRun { outcome: Some(PlannedOutcome::Missed { reason, detail: None }), ..last };
     let delivery = AgentDelivery { planned: vec![late], ..AgentDelivery::default() };
     archive.receive(&delivery).expect("settled");
     assert_eq!(ask(options, &sql).as_deref(), Some("2"));

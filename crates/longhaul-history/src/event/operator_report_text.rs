@@ -16,14 +16,14 @@ use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel, ReportF
 use longhaul_model::sanitize::sanitize;
 use longhaul_model::units::{capitalize_first, count_of};
 
-/// Returns the text; every line ends with a newline.
-pub fn format_operator_report(
+/// Returns the text for the operator of the path.
+pub fn build_operator_report(
     event: &ChangeEvent,
     explained: &EventExplanation,
     evidence: &ChangeEvidence,
-) -> String {
+) -> OperatorReport {
     let case = EventCase { event, evidence };
-    let mut mail = MailText::default();
+    let mut mail = OperatorReport::default();
     add_change_section(&case, &mut mail);
     add_rtt_section(&case, &mut mail);
     add_cause_sections(explained, &mut mail);
@@ -39,10 +39,10 @@ pub fn format_operator_report(
     }
     add_checks_section(&case, &mut mail);
     add_request_section(&case, explained, &mut mail);
-    mail.finish()
+    mail
 }
 
-fn add_change_section(case: &EventCase, mail: &mut MailText) {
+fn add_change_section(case: &EventCase, mail: &mut OperatorReport) {
     let event = case.event;
     let (from, to) = (
         event_format::sanitize_name(&event.pair.from),
@@ -91,7 +91,7 @@ fn add_change_section(case: &EventCase, mail: &mut MailText) {
     }
 }
 
-fn add_rtt_section(case: &EventCase, mail: &mut MailText) {
+fn add_rtt_section(case: &EventCase, mail: &mut OperatorReport) {
     mail.section("Round trips");
     let Some(step) = case.rtt() else {
         mail.text("Not measured both before and after the change.");
@@ -106,7 +106,7 @@ fn add_rtt_section(case: &EventCase, mail: &mut MailText) {
     mail.text(&format!("Min RTT: {before} before, {after} after: {verdict}."));
 }
 
-fn add_cause_sections(explained: &EventExplanation, mail: &mut MailText) {
+fn add_cause_sections(explained: &EventExplanation, mail: &mut OperatorReport) {
     if explained.causes.is_empty() {
         mail.section("Cause");
         mail.text("No cause was found in the measurements.");
@@ -123,13 +123,13 @@ fn add_cause_sections(explained: &EventExplanation, mail: &mut MailText) {
     }
 }
 
-fn add_cause_evidence(finding: &ReportFinding, mail: &mut MailText) {
+fn add_cause_evidence(finding: &ReportFinding, mail: &mut OperatorReport) {
     mail.text(&format!("{}.", finding.summary.trim_end_matches('.')));
     finding.supports.iter().for_each(|line| mail.item(&format!("evidence: {line}")));
     finding.contradicts.iter().for_each(|line| mail.item(&format!("against: {line}")));
 }
 
-fn add_checks_section(case: &EventCase, mail: &mut MailText) {
+fn add_checks_section(case: &EventCase, mail: &mut OperatorReport) {
     mail.section("What was done to check");
     let [begin, end] = case.event.between_us;
     let sides = |times: &mut dyn Iterator<Item = i64>| {
@@ -169,7 +169,7 @@ fn add_checks_section(case: &EventCase, mail: &mut MailText) {
     }
 }
 
-fn add_request_section(case: &EventCase, explained: &EventExplanation, mail: &mut MailText) {
+fn add_request_section(case: &EventCase, explained: &EventExplanation, mail: &mut OperatorReport) {
     mail.section("What is asked");
     if case.is_worse() == Some(false) {
         mail.text(
@@ -200,6 +200,67 @@ fn add_request_section(case: &EventCase, explained: &EventExplanation, mail: &mu
 /// The columns that every mail reader shows without wrapping.
 const COLUMNS: usize = 78;
 
+/// The kind of a part of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperatorReportKind {
+    Title,
+    Section,
+    Paragraph,
+    Item,
+    /// A row of a table in columns of fixed width.
+    Row,
+}
+
+/// The text for the operator of a path, in parts: sanitized, and without line breaks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OperatorReport {
+    pub parts: Vec<(OperatorReportKind, String)>,
+}
+
+impl OperatorReport {
+    fn title(&mut self, text: &str) {
+        self.push(OperatorReportKind::Title, text);
+    }
+
+    fn section(&mut self, heading: &str) {
+        self.push(OperatorReportKind::Section, heading);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.push(OperatorReportKind::Paragraph, text);
+    }
+
+    fn item(&mut self, text: &str) {
+        self.push(OperatorReportKind::Item, text);
+    }
+
+    fn row(&mut self, text: &str) {
+        self.push(OperatorReportKind::Row, text);
+    }
+
+    fn push(&mut self, kind: OperatorReportKind, text: &str) {
+        self.parts.push((kind, sanitize(text).into_owned()));
+    }
+
+    /// Returns the text of at most 78 columns; every line ends with a newline.
+    pub fn to_text(&self) -> String {
+        let mut page = MailText::default();
+        for (kind, text) in &self.parts {
+            match kind {
+                OperatorReportKind::Title => page.push_title(text),
+                OperatorReportKind::Section => {
+                    page.lines.push(String::new());
+                    page.push_wrapped(text, "", "");
+                }
+                OperatorReportKind::Paragraph => page.push_wrapped(text, "  ", "  "),
+                OperatorReportKind::Item => page.push_wrapped(text, "  - ", "    "),
+                OperatorReportKind::Row => page.push_row(text),
+            }
+        }
+        page.lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+    }
+}
+
 /// The lines written so far.
 #[derive(Debug, Default)]
 struct MailText {
@@ -207,28 +268,15 @@ struct MailText {
 }
 
 impl MailText {
-    pub fn title(&mut self, text: &str) {
+    fn push_title(&mut self, text: &str) {
         self.push_wrapped(text, "", "");
         let longest = self.lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
         self.lines.push("=".repeat(longest));
     }
 
-    pub fn section(&mut self, heading: &str) {
-        self.lines.push(String::new());
-        self.push_wrapped(heading, "", "");
-    }
-
-    pub fn text(&mut self, text: &str) {
-        self.push_wrapped(text, "  ", "  ");
-    }
-
-    pub fn item(&mut self, text: &str) {
-        self.push_wrapped(text, "  - ", "    ");
-    }
-
-    /// Adds a table row, truncated instead of wrapped.
-    pub fn row(&mut self, text: &str) {
-        let line: String = sanitize(text).chars().take(COLUMNS).collect();
+    /// Adds a row, truncated instead of wrapped.
+    fn push_row(&mut self, text: &str) {
+        let line: String = text.chars().take(COLUMNS).collect();
         self.lines.push(line.trim_end().to_owned());
     }
 
@@ -236,7 +284,7 @@ impl MailText {
     fn push_wrapped(&mut self, text: &str, first: &str, rest: &str) {
         let mut line = first.to_owned();
         let mut empty = true;
-        for word in sanitize(text).split_whitespace() {
+        for word in text.split_whitespace() {
             let mut word: Vec<char> = word.chars().collect();
             let room = COLUMNS - line.chars().count();
             if !empty && word.len() + 1 > room {
@@ -257,12 +305,6 @@ impl MailText {
         }
         self.lines.push(line.trim_end().to_owned());
     }
-
-    pub fn finish(self) -> String {
-        let mut text = self.lines.join("\n");
-        text.push('\n');
-        text
-    }
 }
 
 /// Columns for the name of a hop.
@@ -271,7 +313,7 @@ const NAME_COLUMNS: usize = 32;
 const MIN_TIMING: f64 = 0.3;
 
 /// Writes the forward route, and the return route if it is known.
-fn add_route_sections(case: &EventCase, mail: &mut MailText) {
+fn add_route_sections(case: &EventCase, mail: &mut OperatorReport) {
     let pair = &case.event.pair;
     for (back, from, to) in [(false, &pair.from, &pair.to), (true, &pair.to, &pair.from)] {
         let (from, to) = (event_format::sanitize_name(from), event_format::sanitize_name(to));
@@ -317,7 +359,7 @@ fn find_route_pair<'a>(
     Some((traced(before?), traced(after?)))
 }
 
-fn add_route_pair(before: TimedRoute, after: TimedRoute, mail: &mut MailText) {
+fn add_route_pair(before: TimedRoute, after: TimedRoute, mail: &mut OperatorReport) {
     let change = compare_routes(after.0, before.0);
     mail.text(&format!("{}.", describe_differences(&change)));
     let head = |word: &str, at: i64| format!("    {word}, {}", event_format::format_time(at));
@@ -402,11 +444,11 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_leaves_its_columns_or_its_lines(text in "\\PC{0,400}|[a-z\u{1b}\n\r\u{9b} ]{0,200}") {
-            let mut mail = MailText::default();
+            let mut mail = OperatorReport::default();
             mail.title(&text);
             mail.item(&text);
             mail.row(&text);
-            let plain = mail.finish();
+            let plain = mail.to_text();
             for line in plain.lines() {
                 proptest::prop_assert!(line.chars().count() <= COLUMNS, "{line}");
                 proptest::prop_assert!(!line.chars().any(char::is_control));
@@ -416,9 +458,9 @@ mod tests {
 
     #[test]
     fn items_hang_under_their_first_word() {
-        let mut mail = MailText::default();
+        let mut mail = OperatorReport::default();
         mail.item(&"word ".repeat(30));
-        let text = mail.finish();
+        let text = mail.to_text();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("  - word") && lines[1].starts_with("    word"));
     }

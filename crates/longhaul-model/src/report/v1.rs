@@ -25,7 +25,8 @@ pub mod scan;
 
 pub use report_kind::{
     AnyReport, AvailableReport, CopyReport, HostReport, ImportedReport, ListColumns, LoadReport,
-    PathReport, PredictionReport, ReportContent, ReportKind, ScanReport, ThroughputReport,
+    PathReport, PredictionReport, ReportContent, ReportKind, RunValues, ScanReport,
+    ThroughputReport,
 };
 
 use crate::serde_name;

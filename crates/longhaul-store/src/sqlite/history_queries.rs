@@ -41,9 +41,10 @@ impl Archive {
     pub fn grid(&self, quantity: PathQuantity) -> Result<Vec<GridPair>, StoreError> {
         self.read("read the grid", |from| {
             from.prepare_cached(
-                "SELECT sender, receiver, newest_at_us, newest, usual, coalesce(open.events, 0) \
-                 FROM pair \
+                "SELECT sender, receiver, newest_at_us, newest, usual, coalesce(open.events, 0), \
+                 run.id, run.limited_by FROM pair \
                  LEFT JOIN series ON series.pair = pair.id AND series.quantity = ?1 \
+                 LEFT JOIN run ON run.id = series.newest_run \
                  LEFT JOIN (SELECT pair, count(*) AS events FROM event \
                      WHERE open = 1 AND quantity = ?1 GROUP BY pair) AS open \
                      ON open.pair = pair.id \
@@ -56,6 +57,8 @@ impl Archive {
                     value: row.get(3)?,
                     weekly_median: row.get(4)?,
                     open_events: row.get(5)?,
+                    run_id: row.get(6)?,
+                    limited_by: row.get(7)?,
                 })
             })?
             .collect()
@@ -114,8 +117,14 @@ fn read_series(
     Ok(())
 }
 
+/// The conditions on host and id, which are compared as text, so that `%` has no special meaning.
+const CONDITIONS: &str = "(?6 IS NULL OR instr(lower(initiator_host), lower(?6)) > 0 \
+     OR instr(lower(responder_host), lower(?6)) > 0) \
+     AND (?7 IS NULL OR substr(run.id, 1, length(?7)) = ?7)";
+
 fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<RunEntry>> {
     let kind = filter.kind.map(ReportKind::word);
+    let (host, id) = (&filter.host, &filter.id);
     if let Some(pair) = &filter.pair {
         let Some(pair) = super::find_pair(from, pair)? else {
             return Ok(Vec::new());
@@ -123,13 +132,15 @@ fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec
         let query = format!(
             "SELECT {RUN_COLUMNS} FROM watched_run JOIN run ON run.id = watched_run.run \
              WHERE pair = ?1 AND at_us >= ?2 AND at_us < ?3 AND (?4 IS NULL OR kind = ?4) \
+             AND {CONDITIONS} AND (?8 IS NULL OR (at_us, run) < (SELECT at_us, run \
+                 FROM watched_run after WHERE after.pair = ?1 AND after.run = ?8)) \
              ORDER BY at_us DESC, run.id DESC LIMIT ?5"
         );
         let TimeRange { begin_us, end_us } = filter.range;
         return from
             .prepare_cached(&query)?
             .query_map(
-                params![pair, begin_us, end_us, kind, filter.limit],
+                params![pair, begin_us, end_us, kind, filter.limit, host, id, filter.after],
                 archive::read_run_entry,
             )?
             .collect();
@@ -138,13 +149,19 @@ fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec
         "SELECT {RUN_COLUMNS} FROM run \
          WHERE started_at >= strftime('%Y-%m-%dT%H:%M:%S', ?1, 'unixepoch') \
          AND started_at < strftime('%Y-%m-%dT%H:%M:%S', ?2, 'unixepoch') \
-         AND (?3 IS NULL OR kind = ?3) ORDER BY started_at DESC, id DESC LIMIT ?4"
+         AND (?4 IS NULL OR kind = ?4) AND {CONDITIONS} \
+         AND (?8 IS NULL OR (started_at, id) < (SELECT started_at, id FROM run after \
+             WHERE after.id = ?8)) \
+         ORDER BY started_at DESC, id DESC LIMIT ?5"
     );
     let begin_s = filter.range.begin_us.max(0).div_euclid(1_000_000);
     let end_s = filter.range.end_us.clamp(0, TIME_END_US);
     // Rounded up, so that a run that started within the last second is included.
     let end_s = end_s.saturating_add(999_999).div_euclid(1_000_000);
     from.prepare_cached(&query)?
-        .query_map(params![begin_s, end_s, kind, filter.limit], archive::read_run_entry)?
+        .query_map(
+            params![begin_s, end_s, None::<i64>, kind, filter.limit, host, id, filter.after],
+            archive::read_run_entry,
+        )?
         .collect()
 }

@@ -3,8 +3,8 @@
 use super::outbox::OutboxWriter;
 use crate::archive::Archive;
 use crate::history_store::{
-    MissedRunCount, PlannedOutcome, PlannedRun, PlannedRunCounts, PlannedRunFilter,
-    PlannedRunState, TimeRange,
+    MeasurementFailure, MeasurementState, MissedRunCount, PlannedOutcome, PlannedRun,
+    PlannedRunCounts, PlannedRunFilter, PlannedRunState, TimeRange,
 };
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::HostPair;
@@ -14,8 +14,36 @@ const WAITING: i64 = 0;
 const DONE: i64 = 1;
 const MISSED: i64 = 2;
 
-const SELECT: &str = "SELECT planned.id, due_us, measurement, state, run, reason, sender, receiver \
-                      FROM planned LEFT JOIN pair ON pair.id = planned.pair";
+const SELECT: &str = "SELECT planned.id, due_us, measurement, state, run, reason, sender, receiver, \
+                      detail FROM planned LEFT JOIN pair ON pair.id = planned.pair";
+
+/// The reasons of missed runs that are failures of the measurement (as the agent names them); the
+/// others are its own decisions.
+const FAILURES: [&str; 2] = ["failed", "target_failing"];
+
+/// A success ends the failures up to its time. Outcomes may arrive in any order.
+const NOTE_SUCCESS: &str = "\
+    INSERT INTO measurement_state (measurement, pair, done_us, done_run) \
+    SELECT measurement, coalesce(pair, 0), due_us, ?2 FROM planned WHERE id = ?1 \
+    ON CONFLICT (measurement, pair) DO UPDATE SET \
+    done_run = CASE WHEN coalesce(done_us, 0) <= excluded.done_us THEN excluded.done_run ELSE done_run END, \
+    done_us = max(coalesce(done_us, 0), excluded.done_us), \
+    detail = CASE WHEN failed_us <= excluded.done_us THEN NULL ELSE detail END, \
+    failing_since_us = CASE WHEN failed_us <= excluded.done_us THEN NULL \
+        WHEN failing_since_us <= excluded.done_us THEN failed_us ELSE failing_since_us END";
+
+/// A failure counts if it is later than the last success. One without detail keeps that of the
+/// attempt before.
+const NOTE_FAILURE: &str = "\
+    INSERT INTO measurement_state (measurement, pair, failing_since_us, failed_us, reason, detail) \
+    SELECT measurement, coalesce(pair, 0), due_us, due_us, ?2, ?3 FROM planned WHERE id = ?1 \
+    ON CONFLICT (measurement, pair) DO UPDATE SET \
+    reason = CASE WHEN coalesce(failed_us, 0) <= excluded.failed_us THEN excluded.reason ELSE reason END, \
+    detail = CASE WHEN coalesce(failed_us, 0) <= excluded.failed_us \
+        THEN coalesce(excluded.detail, detail) ELSE coalesce(detail, excluded.detail) END, \
+    failing_since_us = min(coalesce(failing_since_us, excluded.failed_us), excluded.failed_us), \
+    failed_us = max(coalesce(failed_us, 0), excluded.failed_us) \
+    WHERE excluded.failed_us > coalesce(done_us, 0)";
 
 /// Stores planned runs and returns the number of new ones.
 pub fn insert_planned(
@@ -49,14 +77,26 @@ pub fn record_outcome(
     let changed = match outcome {
         PlannedOutcome::Done { run_id } => to
             .prepare_cached(
-                "UPDATE planned SET state = 1, run = ?2, reason = NULL WHERE id = ?1 AND state <> 1",
+                "UPDATE planned SET state = 1, run = ?2, reason = NULL, detail = NULL \
+                 WHERE id = ?1 AND state <> 1",
             )?
             .execute([id, run_id])?,
-        PlannedOutcome::Missed { reason } => to
-            .prepare_cached("UPDATE planned SET state = 2, reason = ?2 WHERE id = ?1 AND state = 0")?
-            .execute([id, reason])?,
+        PlannedOutcome::Missed { reason, detail } => to
+            .prepare_cached(
+                "UPDATE planned SET state = 2, reason = ?2, detail = ?3 WHERE id = ?1 AND state = 0",
+            )?
+            .execute(params![id, reason, detail])?,
     };
     if changed > 0 {
+        match outcome {
+            PlannedOutcome::Done { run_id } => {
+                to.prepare_cached(NOTE_SUCCESS)?.execute([id, run_id])?;
+            }
+            PlannedOutcome::Missed { reason, detail } if FAILURES.contains(&reason.as_str()) => {
+                to.prepare_cached(NOTE_FAILURE)?.execute(params![id, reason, detail])?;
+            }
+            PlannedOutcome::Missed { .. } => {}
+        }
         outbox.planned(to, id)?;
         return Ok(true);
     }
@@ -102,6 +142,22 @@ impl Archive {
         })
     }
 
+    /// Returns the states of the measurements: the failing ones first, then by the time of the last
+    /// success, the oldest first.
+    pub fn measurement_states(&self, limit: u32) -> Result<Vec<MeasurementState>, StoreError> {
+        self.read("read the states of the measurements", |from| {
+            from.prepare_cached(
+                "SELECT measurement, sender, receiver, done_us, done_run, kind, \
+                 failing_since_us, failed_us, reason, detail FROM measurement_state \
+                 LEFT JOIN pair ON pair.id = measurement_state.pair \
+                 LEFT JOIN run ON run.id = done_run \
+                 ORDER BY failing_since_us IS NULL, done_us, measurement, sender, receiver LIMIT ?1",
+            )?
+            .query_map([limit], read_measurement_state)?
+            .collect()
+        })
+    }
+
     /// Returns the latest due time of a planned run.
     pub fn last_planned_us(&self) -> Result<Option<i64>, StoreError> {
         self.read("find the last planned run", |from| {
@@ -143,11 +199,32 @@ pub fn find_planned(from: &Transaction<'_>, id: &str) -> rusqlite::Result<Option
         .optional()
 }
 
+fn read_measurement_state(row: &Row<'_>) -> rusqlite::Result<MeasurementState> {
+    let ends: (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
+    let failure = match row.get(6)? {
+        None => None,
+        Some(since_us) => Some(MeasurementFailure {
+            since_us,
+            latest_us: row.get(7)?,
+            reason: row.get(8)?,
+            detail: row.get(9)?,
+        }),
+    };
+    Ok(MeasurementState {
+        measurement: row.get(0)?,
+        pair: ends.0.zip(ends.1).map(|(from, to)| HostPair { from, to }),
+        done_us: row.get(3)?,
+        done_run: row.get(4)?,
+        kind: row.get(5)?,
+        failure,
+    })
+}
+
 fn read_planned_row(row: &Row<'_>) -> rusqlite::Result<PlannedRun> {
     let ends: (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
     let outcome = match row.get(3)? {
         DONE => Some(PlannedOutcome::Done { run_id: row.get(4)? }),
-        MISSED => Some(PlannedOutcome::Missed { reason: row.get(5)? }),
+        MISSED => Some(PlannedOutcome::Missed { reason: row.get(5)?, detail: row.get(8)? }),
         _ => None,
     };
     Ok(PlannedRun {

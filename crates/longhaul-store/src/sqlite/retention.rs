@@ -138,8 +138,15 @@ fn delete_reports(to: &Transaction<'_>, before: i64, reports: &mut u64) -> rusql
 }
 
 /// Deletes expired planned runs that have an outcome and returns their number; those without one
-/// are kept.
+/// are kept. Also deletes the states of measurements that no longer run.
 fn expire_planned(archive: &mut Archive, before_us: i64) -> Result<u64, StoreError> {
+    archive.write("remove old states", |to| {
+        to.prepare_cached(
+            "DELETE FROM measurement_state \
+             WHERE max(coalesce(done_us, 0), coalesce(failed_us, 0)) < ?1",
+        )?
+        .execute([before_us])
+    })?;
     repeat_step(archive, "remove old planned runs", |to| {
         to.prepare_cached(
             "DELETE FROM planned WHERE rowid IN (SELECT rowid FROM planned \

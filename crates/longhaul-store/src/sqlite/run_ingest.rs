@@ -10,10 +10,11 @@ use std::collections::{BTreeSet, HashMap};
 
 /// One value with the id of its series.
 #[derive(Debug, Clone, Copy)]
-pub struct SeriesValue {
+pub struct SeriesValue<'a> {
     pub series: i64,
     pub at_us: i64,
     pub value: f64,
+    pub run_id: &'a str,
 }
 
 enum InsertOutcome {
@@ -96,10 +97,10 @@ fn is_same_report(stored: &str, other: &str) -> bool {
 }
 
 /// Records the pairs of a new run and collects its values.
-fn insert_watched_run(
+fn insert_watched_run<'a>(
     to: &Transaction<'_>,
-    run: &IncomingRun,
-    values: &mut Vec<SeriesValue>,
+    run: &'a IncomingRun,
+    values: &mut Vec<SeriesValue<'a>>,
 ) -> rusqlite::Result<()> {
     let mut pairs = BTreeSet::new();
     for reading in &run.readings {
@@ -108,6 +109,7 @@ fn insert_watched_run(
             series: super::find_or_insert_series(to, &reading.pair, reading.quantity)?,
             at_us: reading.point.at_us,
             value: reading.point.value,
+            run_id: &run.run.id,
         });
     }
     for pair in &run.pairs {
@@ -124,8 +126,8 @@ fn insert_watched_run(
 }
 
 /// Inserts sorted values and returns the number of late ones.
-fn store_values(to: &Transaction<'_>, values: &[SeriesValue]) -> rusqlite::Result<u64> {
-    let mut newest: HashMap<i64, SeriesValue> = HashMap::new();
+fn store_values(to: &Transaction<'_>, values: &[SeriesValue<'_>]) -> rusqlite::Result<u64> {
+    let mut newest: HashMap<i64, SeriesValue<'_>> = HashMap::new();
     let mut late = 0;
     let mut insert = to.prepare_cached("INSERT OR IGNORE INTO value VALUES (?1, ?2, ?3)")?;
     for value in values {
@@ -137,11 +139,11 @@ fn store_values(to: &Transaction<'_>, values: &[SeriesValue]) -> rusqlite::Resul
         }
     }
     let mut note = to.prepare_cached(
-        "UPDATE series SET newest_at_us = ?2, newest = ?3 \
+        "UPDATE series SET newest_at_us = ?2, newest = ?3, newest_run = ?4 \
          WHERE id = ?1 AND coalesce(newest_at_us < ?2, TRUE)",
     )?;
     for value in newest.values() {
-        note.execute((value.series, value.at_us, value.value))?;
+        note.execute((value.series, value.at_us, value.value, value.run_id))?;
         super::update_weekly_median(to, value.series)?;
     }
     Ok(late)

@@ -1,5 +1,5 @@
 use crate::archive::Archive;
-use crate::history_store::{IncomingRun, RunFilter, TimeRange};
+use crate::history_store::{IncomingRun, RunFilter};
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::AnyReport;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ fn file(test: &str) -> PathBuf {
 }
 
 fn stored(archive: &Archive) -> usize {
-    let filter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 10_000 };
+    let filter = RunFilter::newest(10_000);
     archive.runs(&filter).unwrap().len()
 }
 

@@ -13,7 +13,7 @@ fn values(archive: &Archive) -> usize {
 }
 
 fn of_pair(archive: &Archive) -> usize {
-    let filter = RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: 10 };
+    let filter = RunFilter { pair: Some(pair()), ..RunFilter::newest(10) };
     archive.runs(&filter).expect("runs").len()
 }
 

@@ -42,7 +42,7 @@ fn waiting(archive: &Archive) -> Vec<String> {
         OutboxItem::Planned(row) => match &row.outcome {
             None => row.id.clone(),
             Some(PlannedOutcome::Done { run_id }) => format!("{}: {run_id}", row.id),
-            Some(PlannedOutcome::Missed { reason }) => format!("{}: {reason}", row.id),
+            Some(PlannedOutcome::Missed { reason, .. }) => format!("{}: {reason}", row.id),
         },
         OutboxItem::Event(event) => format!("{}: {}", event.id, event.state.word()),
     };
@@ -63,7 +63,7 @@ fn each_item_waits_once_in_its_newest_state() {
     archive.add_planned(&[planned("a"), planned("b")]).unwrap();
     archive.put_event(&event("e", EventState::Suspected)).unwrap();
     assert_eq!(waiting(&archive), ["planned-a", "planned-b", "e: suspected"]);
-    let missed = PlannedOutcome::Missed { reason: "budget".to_owned() };
+    let missed = PlannedOutcome::Missed { reason: "budget".to_owned(), detail: None };
     archive.record_outcome("planned-a", &missed).unwrap();
     archive.put_event(&event("e", EventState::Confirmed)).unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();

@@ -5,6 +5,7 @@ mod archive_queries;
 #[path = "../history_cases/mod.rs"]
 mod history_cases;
 mod sent;
+mod states;
 #[path = "../temporary_archive/mod.rs"]
 mod temporary_archive;
 mod times;

@@ -104,7 +104,10 @@ fn an_event_or_plan_beyond_the_limits_is_refused() {
     planned.due_us = -1;
     is_refused(archive.add_planned(&[planned]), "before 1970");
     let reason = "x".repeat(300);
-    is_refused(archive.record_outcome("a", &PlannedOutcome::Missed { reason }), "too long");
+    is_refused(
+        archive.record_outcome("a", &PlannedOutcome::Missed { reason, detail: None }),
+        "too long",
+    );
     assert_eq!(archive.pairs().unwrap(), []);
 }
 

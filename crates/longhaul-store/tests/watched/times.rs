@@ -237,11 +237,11 @@ fn retention_takes_what_is_old_of_runs_and_plans() {
     archive.add_planned(&due).unwrap();
     let (run_id, reason) = ("two-pairs".to_owned(), "budget".to_owned());
     archive.record_outcome("done", &PlannedOutcome::Done { run_id }).unwrap();
-    archive.record_outcome("missed", &PlannedOutcome::Missed { reason }).unwrap();
+    archive.record_outcome("missed", &PlannedOutcome::Missed { reason, detail: None }).unwrap();
     let keep = RetentionPolicy { runs: 2 * DAY, hours: Duration::MAX };
     let removed = archive.retain(MIDNIGHT_US + 5 * DAY_US, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned, removed.values), (2, 2, 1));
-    let filter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 10 };
+    let filter = RunFilter::newest(10);
     let left = archive.runs(&filter).unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].id, "young");

@@ -11,7 +11,7 @@ use longhaul_store::history_store::{
 };
 use longhaul_store::{Archive, StoreError};
 
-const ANY_RUN: RunFilter = RunFilter { range: TimeRange::ALL, pair: None, kind: None, limit: 100 };
+const ANY_RUN: RunFilter = RunFilter::newest(100);
 
 const ANY_PLANNED: PlannedRunFilter =
     PlannedRunFilter { range: TimeRange::ALL, pair: None, state: None, limit: 100 };
@@ -132,7 +132,7 @@ fn due(number: i64) -> PlannedRun {
 }
 
 fn missed(reason: &str) -> PlannedOutcome {
-    PlannedOutcome::Missed { reason: reason.to_owned() }
+    PlannedOutcome::Missed { reason: reason.to_owned(), detail: None }
 }
 
 fn done(run_id: &str) -> PlannedOutcome {

@@ -251,7 +251,7 @@ pub fn run_of(row: &PlannedRun) -> Option<&str> {
 
 pub fn reason_of(row: &PlannedRun) -> Option<&str> {
     match &row.outcome {
-        Some(PlannedOutcome::Missed { reason }) => Some(reason),
+        Some(PlannedOutcome::Missed { reason, .. }) => Some(reason),
         _ => None,
     }
 }

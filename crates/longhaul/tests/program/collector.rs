@@ -147,8 +147,7 @@ fn measure(here: &mut Archive, from: usize, runs: usize) {
 }
 
 fn ids(archive: &Archive) -> Vec<String> {
-    let filter =
-        RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: u32::MAX };
+    let filter = RunFilter { pair: Some(pair()), ..RunFilter::newest(u32::MAX) };
     let runs = archive.runs(&filter).expect("runs");
     runs.into_iter().map(|entry| entry.id).collect()
 }

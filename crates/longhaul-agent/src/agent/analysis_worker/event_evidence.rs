@@ -147,7 +147,7 @@ fn find_nearest_runs(
             range: TimeRange { begin_us, end_us },
             pair: pair.cloned(),
             kind: Some(kind),
-            limit,
+            ..RunFilter::newest(limit)
         };
         let runs = archive.runs(&filter)?;
         Ok(runs.into_iter().map(|run| run.id).collect())

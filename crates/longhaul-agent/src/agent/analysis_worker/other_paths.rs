@@ -106,10 +106,9 @@ fn read_latest_route(
     own: &str,
 ) -> Result<Option<ObservedRoute>, StoreError> {
     let runs = archive.runs(&RunFilter {
-        range: TimeRange::ALL,
         pair: Some(pair.clone()),
         kind: Some(ReportKind::Path),
-        limit: 1,
+        ..RunFilter::newest(1)
     })?;
     let Some(run) = runs.first() else {
         return Ok(None);

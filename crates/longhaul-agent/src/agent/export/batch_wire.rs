@@ -105,7 +105,12 @@ fn encode_planned(row: &PlannedRun) -> Value {
     let mut body = json!(PlannedRun { outcome: None, ..row.clone() });
     match &row.outcome {
         Some(PlannedOutcome::Done { run_id }) => body["run"] = json!(run_id),
-        Some(PlannedOutcome::Missed { reason }) => body["missed"] = json!(reason),
+        Some(PlannedOutcome::Missed { reason, detail }) => {
+            body["missed"] = json!(reason);
+            if let Some(detail) = detail {
+                body["detail"] = json!(detail);
+            }
+        }
         None => {}
     }
     body
@@ -158,9 +163,10 @@ fn parse_item(mut value: Value) -> Option<BatchItem> {
 
 fn parse_planned(mut value: Value) -> Result<OutboxItem, serde_json::Error> {
     let mut take = |key: &str| serde_json::from_value::<Option<String>>(value[key].take());
+    let detail = take("detail")?;
     let outcome = match (take("run")?, take("missed")?) {
         (Some(run_id), None) => Some(PlannedOutcome::Done { run_id }),
-        (None, Some(reason)) => Some(PlannedOutcome::Missed { reason }),
+        (None, Some(reason)) => Some(PlannedOutcome::Missed { reason, detail }),
         (None, None) => None,
         _ => return Err(serde_json::Error::custom("it is both done and missed")),
     };

@@ -41,7 +41,7 @@ fn only_unusual_reasons_count_as_missed_and_all_are_listed() {
             outcome: None,
         };
         archive.add_planned(&[planned]).expect("planned");
-        let outcome = PlannedOutcome::Missed { reason: reason.to_owned() };
+        let outcome = PlannedOutcome::Missed { reason: reason.to_owned(), detail: None };
         archive.record_outcome(&id, &outcome).expect("settled");
     }
     scene.desk.counters.write().off_time = Some(TimeRange { begin_us: 1, end_us: 2 });

@@ -293,7 +293,7 @@ fn fill(path: &Path) {
     }
     archive.append_runs(&runs).expect("stored");
     archive.add_planned(&planned()).expect("planned");
-    let missed = PlannedOutcome::Missed { reason: "locked".to_owned() };
+    let missed = PlannedOutcome::Missed { reason: "locked".to_owned(), detail: None };
     archive.record_outcome("p-1", &missed).expect("settled");
     let done = PlannedOutcome::Done { run_id: "run-000".to_owned() };
     archive.record_outcome("p-0", &done).expect("settled");

@@ -2,7 +2,7 @@
 
 use super::super::change_evidence::HostRole;
 use super::super::event_test_builder::{HOUR, build_goodput_drop};
-use super::super::{explain_event, format_operator_report};
+use super::super::{build_operator_report, explain_event};
 use longhaul_model::report::v1::ReportFinding;
 
 const EVIL: &str = "gw\u{1b}]0;owned\u{7}\u{1b}[2J\r\nBcc: everyone\n\u{202e}gpj.exe\u{0}\u{9b}31m<script>alert(1)</script>";
@@ -47,7 +47,7 @@ fn hostile_names_are_made_harmless_everywhere() {
     assert!(!explained.causes.is_empty());
     findings(&explained.causes);
     explained.unchanged.iter().for_each(|line| harmless(line));
-    let text = format_operator_report(&event, &explained, &evidence);
+    let text = build_operator_report(&event, &explained, &evidence).to_text();
     harmless(&text);
     assert!(text.lines().all(|line| line.chars().count() <= 78), "{text}");
     assert!(!text.lines().any(|line| line.starts_with("Bcc")), "{text}");
@@ -82,7 +82,7 @@ fn numbers_without_sense_do_no_harm() {
             for cause in &explained.causes {
                 assert!((0.0..=1.0).contains(&cause.confidence_ratio), "{cause:?}");
             }
-            harmless(&format_operator_report(&event, &explained, &evidence));
+            harmless(&build_operator_report(&event, &explained, &evidence).to_text());
         }
     }
 }

@@ -6,7 +6,7 @@ use super::super::event_test_builder::{
     EvidenceBuilder, HOUR, MINUTE, build_bucket, build_goodput_drop, build_level_step, build_pair,
 };
 use super::super::{
-    EventExplanation, FollowUpKind, explain_event, format_operator_report, plan_follow_ups,
+    EventExplanation, FollowUpKind, build_operator_report, explain_event, plan_follow_ups,
 };
 use super::{causes, explained};
 use longhaul_model::report::v1::analysis::Limiter;
@@ -183,7 +183,8 @@ fn the_other_paths_of_slac_acquit_slac_itself() {
 fn the_text_for_the_operator_has_all_parts() {
     let sketch = in2p3();
     let (event, evidence) = (sketch.event(), sketch.evidence());
-    let text = format_operator_report(&event, &explain_event(&event, &evidence), &evidence);
+    let text =
+        build_operator_report(&event, &explain_event(&event, &evidence), &evidence).to_text();
     assert!(text.lines().all(|line| line.chars().count() <= 78), "{text}");
     for part in [
         "Throughput from slac to in2p3 fell on 2003-06-11",
@@ -209,7 +210,8 @@ fn the_text_for_the_operator_has_all_parts() {
 fn a_text_without_evidence_says_so() {
     let sketch = build_goodput_drop();
     let (event, evidence) = (sketch.event(), sketch.evidence());
-    let text = format_operator_report(&event, &explain_event(&event, &evidence), &evidence);
+    let text =
+        build_operator_report(&event, &explain_event(&event, &evidence), &evidence).to_text();
     for part in [
         "No cause was found",
         "Not measured both before and after",

@@ -9,14 +9,40 @@ use super::{
 };
 use crate::serde_name;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The columns of the run list, which are read without parsing the report.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ListColumns {
     pub streams: Option<u32>,
     pub goodput_bps: Option<u64>,
     pub limited_by: Option<&'static str>,
     pub analysis_version: u32,
+    pub values: RunValues,
+}
+
+/// The values of a run in a list besides its throughput; each kind has some of them.
+#[skip_serializing_none]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunValues {
+    /// Minimum RTT of a path; median RTT of a load run before the load.
+    pub rtt_us: Option<u64>,
+    /// Rise of the median RTT under the first load.
+    pub rtt_rise_us: Option<u64>,
+    /// Lost probes of a path.
+    pub loss_ratio: Option<f64>,
+    pub hops: Option<u32>,
+    /// Available bandwidth in the measured direction, forward if both were measured.
+    pub available_bps: Option<u64>,
+    /// Capacity in the same direction.
+    pub capacity_bps: Option<u64>,
+    /// Settings of a host that limit a path.
+    pub limits: Option<u32>,
+    /// Settings of a host that could be better.
+    pub advice: Option<u32>,
+    /// Window of the setting that a scan recommends; absent: autotuned.
+    pub window_bytes: Option<u64>,
 }
 
 /// A report whose kind is known from its type.
@@ -129,21 +155,21 @@ define_report_kinds! {
         ScanReport<scan::ScanPlan, scan::ScanObservation, scan::ScanAnalysis>, scan_columns;
     /// A report of an audit of one host.
     Host:
-        HostReport<host::AuditPlan, host::AuditObservation, host::AuditAnalysis>, no_columns;
+        HostReport<host::AuditPlan, host::AuditObservation, host::AuditAnalysis>, host_columns;
     /// A report of a prediction.
     Predict:
         PredictionReport<predict::PredictionPlan, predict::PredictionObservation,
-            predict::PredictionAnalysis>, no_columns;
+            predict::PredictionAnalysis>, prediction_columns;
     /// A report of a path: round trips, route, path MTU.
     Path:
-        PathReport<path::PathPlan, path::PathObservation, path::PathAnalysis>, no_columns;
+        PathReport<path::PathPlan, path::PathObservation, path::PathAnalysis>, path_columns;
     /// A report of capacity and available bandwidth.
     Available:
         AvailableReport<available::AvailablePlan, available::AvailableObservation,
-            available::AvailableAnalysis>, no_columns;
+            available::AvailableAnalysis>, available_columns;
     /// A report of the effect of bulk load on delay, loss and other flows.
     Load:
-        LoadReport<load::LoadPlan, load::LoadObservation, load::LoadAnalysis>, no_columns;
+        LoadReport<load::LoadPlan, load::LoadObservation, load::LoadAnalysis>, load_columns;
     /// A report of a measurement by another program.
     Imported:
         ImportedReport<imported::ImportPlan, imported::ImportedObservation,
@@ -153,9 +179,53 @@ define_report_kinds! {
         CopyReport<copy::CopyPlan, copy::CopyObservation, copy::CopyAnalysis>, copy_columns;
 }
 
-/// Returns the columns of a kind without a goodput.
-fn no_columns<R>(_: &R) -> ListColumns {
+fn prediction_columns(_: &PredictionReport) -> ListColumns {
     ListColumns::default()
+}
+
+/// Returns the columns of a kind without a goodput.
+fn columns_with_values(values: RunValues) -> ListColumns {
+    ListColumns { values, ..ListColumns::default() }
+}
+
+fn host_columns(report: &HostReport) -> ListColumns {
+    let verdicts = &report.analysis.verdicts;
+    let count = |grade| Some(verdicts.iter().filter(|it| it.grade == grade).count() as u32);
+    columns_with_values(RunValues {
+        limits: count(host::AuditGrade::Limits),
+        advice: count(host::AuditGrade::Advice),
+        ..RunValues::default()
+    })
+}
+
+fn path_columns(report: &PathReport) -> ListColumns {
+    let rtt = report.analysis.rtt;
+    let route = report.observation.route.as_ref();
+    columns_with_values(RunValues {
+        rtt_us: rtt.filter(|rtt| rtt.answered > 0).map(|rtt| rtt.min_ns / 1000),
+        loss_ratio: rtt.map(|rtt| rtt.loss_ratio),
+        hops: route.map(|route| route.hops.len() as u32),
+        ..RunValues::default()
+    })
+}
+
+fn available_columns(report: &AvailableReport) -> ListColumns {
+    let analysis = &report.analysis;
+    let estimate = analysis.forward.as_ref().or(analysis.reverse.as_ref());
+    columns_with_values(RunValues {
+        available_bps: estimate.and_then(|it| it.available_bps),
+        capacity_bps: estimate.and_then(|it| it.capacity_bps),
+        ..RunValues::default()
+    })
+}
+
+fn load_columns(report: &LoadReport) -> ListColumns {
+    let analysis = &report.analysis;
+    columns_with_values(RunValues {
+        rtt_us: analysis.idle.as_ref().map(|idle| idle.rtt_median_ns / 1000),
+        rtt_rise_us: analysis.steps.iter().find_map(|step| step.rise_ns).map(|ns| ns / 1000),
+        ..RunValues::default()
+    })
 }
 
 fn columns_with_streams(
@@ -183,7 +253,10 @@ fn scan_columns(report: &ScanReport) -> ListColumns {
     let choice = directions.find_map(|direction| direction.recommended.as_ref());
     choice.map_or_else(ListColumns::default, |choice| {
         let goodput = Some(choice.goodput_bps);
-        columns_with_streams(choice.setting.streams, goodput, choice.limited_by.word())
+        let limited_by = choice.limited_by.word();
+        let window_bytes = choice.setting.window_bytes;
+        let values = RunValues { window_bytes, ..RunValues::default() };
+        ListColumns { values, ..columns_with_streams(choice.setting.streams, goodput, limited_by) }
     })
 }
 
@@ -192,6 +265,7 @@ fn imported_columns(report: &ImportedReport) -> ListColumns {
     ListColumns {
         streams: report.analysis.streams,
         goodput_bps: report.analysis.goodput_bps,
+        values: RunValues { rtt_us: report.analysis.rtt_min_us, ..RunValues::default() },
         ..ListColumns::default()
     }
 }

@@ -161,7 +161,7 @@ fn order_pair<'a>(from: &'a str, to: &'a str) -> [&'a str; 2] {
 }
 
 fn run_filter(range: TimeRange, pair: Option<&HostPair>) -> RunFilter {
-    RunFilter { range, pair: pair.cloned(), kind: None, limit: MAX_LISTED_RUNS }
+    RunFilter { range, pair: pair.cloned(), ..RunFilter::newest(MAX_LISTED_RUNS) }
 }
 
 /// Returns the host that is an end of every pair: the agent that owns the archive.

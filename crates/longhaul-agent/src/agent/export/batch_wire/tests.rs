@@ -27,7 +27,7 @@ fn some_planned() -> impl Strategy<Value = OutboxItem> {
     let outcome = prop_oneof![
         Just(None),
         name().prop_map(|run_id| Some(PlannedOutcome::Done { run_id })),
-        name().prop_map(|reason| Some(PlannedOutcome::Missed { reason })),
+        name().prop_map(|reason| Some(PlannedOutcome::Missed { reason, detail: None })),
     ];
     let pair = prop::option::of(some_pair());
     (name(), any::<i64>(), name(), pair, outcome).prop_map(

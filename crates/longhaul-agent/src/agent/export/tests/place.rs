@@ -160,14 +160,14 @@ pub(super) fn measured(place: &ExportFolder) -> Archive {
     archive.add_planned(&[planned(1), planned(2), planned(3)]).expect("plans");
     let runs = [run("a", "2026-01-31T12:00:00Z"), run("bb", "2026-01-31T13:00:00Z")];
     archive.append_runs(&runs).expect("runs");
-    let missed = PlannedOutcome::Missed { reason: "budget".to_owned() };
+    let missed = PlannedOutcome::Missed { reason: "budget".to_owned(), detail: None };
     archive.record_outcome("dtn2-1-3", &missed).expect("settled");
     archive.put_event(&event()).expect("an event");
     archive
 }
 
 pub(super) fn holds_all(archive: &Archive) -> bool {
-    let filter = RunFilter { range: TimeRange::ALL, pair: Some(pair()), kind: None, limit: 10 };
+    let filter = RunFilter { pair: Some(pair()), ..RunFilter::newest(10) };
     let counts = archive.planned_counts(TimeRange::ALL).expect("counts");
     let series = archive.series(&pair(), PathQuantity::Goodput, TimeRange::ALL, 10);
     archive.runs(&filter).expect("runs").len() == 2
