@@ -23,6 +23,18 @@ pub fn wait_readable<const N: usize>(
     }
 }
 
+/// Waits until one of `descriptors` is writable or broken, or the timeout expires. Returns which
+/// are. A signal ends the wait early.
+pub fn wait_writable(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<PollFd<'_>> =
+        descriptors.iter().map(|each| PollFd::new(*each, PollFlags::POLLOUT)).collect();
+    match ppoll(&mut polled, Some(timeout.into()), None) {
+        Err(Errno::EINTR) => Ok(vec![false; descriptors.len()]),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(polled.iter().map(|each| each.any() != Some(false)).collect()),
+    }
+}
+
 /// Reads once.
 pub fn read_descriptor(from: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(read(from, into)?)

@@ -15,6 +15,7 @@
 
 mod probe_socket_message;
 
+pub(crate) use probe_socket_message::read_queued_icmp;
 pub use probe_socket_message::{ErrorQueueEntry, ProbeArrival, QueuedIcmpInfo};
 
 use crate::sockopt::{self, set_option};
@@ -66,6 +67,16 @@ pub fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
+/// Turns the error queue of a socket on or off.
+pub(crate) fn set_error_queue(socket: &Socket, is_ipv6: bool, on: bool) -> io::Result<()> {
+    let (level, option) = if is_ipv6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_RECVERR)
+    };
+    set_option(socket, level, option, i32::from(on))
+}
+
 /// A socket for probes; see the table above.
 #[derive(Debug)]
 pub struct ProbeSocket {
@@ -96,10 +107,7 @@ impl ProbeSocket {
 
     fn with_error_queue(self) -> io::Result<ProbeSocket> {
         let it = self.with_receive_options()?;
-        it.enable_for_family(
-            (libc::IPPROTO_IP, libc::IP_RECVERR),
-            (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
-        )?;
+        set_error_queue(&it.socket, it.family == IpFamily::V6, true)?;
         // Kernels before Linux 5.9 do not report the extensions of a queued error.
         let _ = it.enable_for_family(
             (libc::IPPROTO_IP, IP_RECVERR_RFC4884),

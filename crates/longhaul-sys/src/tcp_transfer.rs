@@ -3,6 +3,7 @@
 //! Calls block within the socket's timeouts, and are restarted when a signal interrupts them.
 
 use crate::memory_region::{GatherVector, ReceiveSink};
+use crate::probe_socket::{self, QueuedIcmpInfo};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -60,6 +61,67 @@ impl UnconnectedTcp {
         self.socket.connect_timeout(&SockAddr::from(self.to), deadline)?;
         Ok(self.socket.into())
     }
+
+    /// Begins to connect, without waiting.
+    ///
+    /// # Errors
+    /// The kernel's immediate error, such as a missing route.
+    pub fn begin_connect(self) -> io::Result<ConnectingTcp> {
+        // The error queue names ICMP messages that the error code does not.
+        probe_socket::set_error_queue(&self.socket, self.to.is_ipv6(), true)?;
+        self.socket.set_nonblocking(true)?;
+        match self.socket.connect(&SockAddr::from(self.to)) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(ConnectingTcp(self)),
+        }
+    }
+}
+
+/// A TCP socket that connects. It is writable when the kernel has decided.
+#[derive(Debug)]
+pub struct ConnectingTcp(UnconnectedTcp);
+
+impl ConnectingTcp {
+    /// Returns the connection of a writable socket, in blocking mode.
+    ///
+    /// # Errors
+    /// The network's error. It is `PermissionDenied` if a firewall or router sent "communication
+    /// administratively prohibited" (RFC 792 and RFC 1812 codes 9, 10, 13; RFC 4443 codes 1, 5, 6).
+    pub fn finish_connect(self) -> io::Result<TcpStream> {
+        let UnconnectedTcp { socket, to } = self.0;
+        if let Some(error) = socket.take_error()? {
+            return Err(match probe_socket::read_queued_icmp(&socket) {
+                Some(icmp) if is_prohibited(&icmp, to) => describe_prohibition(&icmp),
+                _ => error,
+            });
+        }
+        probe_socket::set_error_queue(&socket, to.is_ipv6(), false)?;
+        socket.set_nonblocking(false)?;
+        Ok(socket.into())
+    }
+}
+
+impl AsFd for ConnectingTcp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Destination unreachable, in ICMP and in ICMPv6.
+const UNREACHABLE_V4: u8 = 3;
+const UNREACHABLE_V6: u8 = 1;
+
+fn is_prohibited(icmp: &QueuedIcmpInfo, to: SocketAddr) -> bool {
+    match to {
+        SocketAddr::V4(_) => icmp.kind == UNREACHABLE_V4 && matches!(icmp.code, 9 | 10 | 13),
+        SocketAddr::V6(_) => icmp.kind == UNREACHABLE_V6 && matches!(icmp.code, 1 | 5 | 6),
+    }
+}
+
+fn describe_prohibition(icmp: &QueuedIcmpInfo) -> io::Error {
+    let by = icmp.reported_by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let text = format!("administratively prohibited{by} (ICMP code {})", icmp.code);
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
 impl AsFd for UnconnectedTcp {

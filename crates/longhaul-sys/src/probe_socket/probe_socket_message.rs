@@ -6,6 +6,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, RecvMsg, SockaddrStorage, recvmsg, sendmsg,
 };
+use socket2::Socket;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -98,13 +99,29 @@ impl ProbeSocket {
     }
 
     fn receive_from(&self, into: &mut [u8], flags: MsgFlags) -> io::Result<Option<ProbeArrival>> {
-        let (raw, mut part) = (self.socket.as_raw_fd(), [IoSliceMut::new(into)]);
-        let mut control = ControlSpace([0; CONTROL_BYTES]);
-        match recvmsg(raw, &mut part, Some(&mut control.0), flags) {
-            Err(Errno::EAGAIN) => Ok(None),
-            Err(error) => Err(error.into()),
-            Ok(message) => Ok(Some(parse_arrival(&message)?)),
-        }
+        receive_message(&self.socket, into, flags)
+    }
+}
+
+fn receive_message(
+    socket: &Socket,
+    into: &mut [u8],
+    flags: MsgFlags,
+) -> io::Result<Option<ProbeArrival>> {
+    let (raw, mut part) = (socket.as_raw_fd(), [IoSliceMut::new(into)]);
+    let mut control = ControlSpace([0; CONTROL_BYTES]);
+    match recvmsg(raw, &mut part, Some(&mut control.0), flags) {
+        Err(Errno::EAGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(message) => Ok(Some(parse_arrival(&message)?)),
+    }
+}
+
+/// Returns the first ICMP error in the error queue of a socket, if there is one.
+pub(crate) fn read_queued_icmp(socket: &Socket) -> Option<QueuedIcmpInfo> {
+    match receive_message(socket, &mut [0; 64], MsgFlags::MSG_ERRQUEUE).ok()??.queued? {
+        ErrorQueueEntry::Icmp(icmp) => Some(icmp),
+        _ => None,
     }
 }
 
