@@ -42,12 +42,15 @@ use longhaul_probe::engine::{self, DataSocket, EngineError, TransferRole};
 use longhaul_probe::plan_limits::{LimitError, MAX_STREAMS, check_plan};
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::session_driver::SessionSockets;
-use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
+use longhaul_probe::throughput::{
+    self, TargetConnection, TargetHost, ThroughputOutcome, ThroughputProgress,
+};
 use longhaul_sys::tcp_info;
 use rsa::pkcs1::DecodeRsaPublicKey;
 use rsa::pkcs8::DecodePublicKey;
 use rsa::rand_core::OsRng;
 use rsa::{Oaep, Pkcs1v15Encrypt, RsaPublicKey};
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -100,8 +103,8 @@ pub fn run(
 fn is_transient(error: &Iperf3RunError) -> bool {
     server_hung_up(error)
         || match error {
-            Iperf3RunError::Probe(ProbeError::Connect { source, .. }) => {
-                source.kind() == io::ErrorKind::ConnectionRefused
+            Iperf3RunError::Probe(ProbeError::Connect { failures, .. }) => {
+                failures.decisive_kind() == io::ErrorKind::ConnectionRefused
             }
             Iperf3RunError::Test { closed, .. } => *closed == ClientTestEnd::Busy,
             Iperf3RunError::Probe(_) => false,
@@ -111,8 +114,8 @@ fn is_transient(error: &Iperf3RunError) -> bool {
 /// The server was reachable, but closed the connection before its first byte.
 fn server_hung_up(error: &Iperf3RunError) -> bool {
     match error {
-        Iperf3RunError::Probe(ProbeError::Connect { source, .. }) => {
-            source.kind() == io::ErrorKind::ConnectionReset
+        Iperf3RunError::Probe(ProbeError::Connect { failures, .. }) => {
+            failures.decisive_kind() == io::ErrorKind::ConnectionReset
         }
         Iperf3RunError::Test { closed, .. } => {
             matches!(closed, ClientTestEnd::Cut { step: ClientStep::Greeting, .. })
@@ -128,8 +131,8 @@ fn try_run(
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, Iperf3RunError> {
     let (started_at, epoch) = (SystemTime::now(), Instant::now());
-    let address = throughput::resolve_target(target)?;
-    let control = throughput::connect_plain(target, address)?;
+    let TargetConnection { stream: control, address, target } = throughput::connect_target(target)?;
+    let target = &target;
     let local = control.local_addr().ok();
     let datagram_bytes = choose_datagram_bytes(plan, &control);
     let mut parameters = plan_to_parameters::build_parameters(plan, datagram_bytes);
@@ -169,6 +172,7 @@ fn try_run(
         responder: RunParty {
             host: target.host.clone(),
             address: Some(address.ip().to_string()),
+            failed_addresses: target.failed_addresses(),
             ..RunParty::default()
         },
         started_at,
@@ -205,10 +209,10 @@ impl From<LimitError> for Iperf3RunError {
 
 impl Iperf3RunError {
     /// Returns the suggested next step, if there is one.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
             Iperf3RunError::Probe(error) => error.hint(),
-            Iperf3RunError::Test { closed, .. } => closed.hint(),
+            Iperf3RunError::Test { closed, .. } => closed.hint().map(Cow::Borrowed),
         }
     }
 

@@ -5,6 +5,7 @@
 //! - [`measurement_server`]: the server
 //! - [`engine`]: sends and receives the bulk data of one end
 //! - [`load_run`]: a sequence of loads with concurrent probes
+//! - [`host_endpoint`]: a host and a port as people type them
 //! - [`probing`]: trains and echoes of datagrams, against a server
 //! - [`host`]: this host's settings: read, tried, changed and restored
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
@@ -22,6 +23,7 @@
 
 pub mod engine;
 pub mod host;
+pub mod host_endpoint;
 pub mod load_run;
 pub mod measurement_server;
 pub mod path;
@@ -53,6 +55,7 @@ fn local_party_info() -> RunParty {
         longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
         kernel: known(own_host::read_kernel_version()),
         cores: std::thread::available_parallelism().ok().map(|cores| cores.get() as u32),
+        failed_addresses: Vec::new(),
     }
 }
 

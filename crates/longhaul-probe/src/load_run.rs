@@ -92,6 +92,7 @@ pub fn run(
     check_load_plan(plan)?;
     let (started_at, epoch) = (SystemTime::now(), Instant::now());
     let mut prober = ProbeClient::connect(target)?;
+    let target = &prober.target().clone();
     let (initiator, responder) = prober.parties();
     let (initiator, responder) = (initiator.clone(), responder.clone());
     let idle_rtt_us = prober.idle_rtt().map(|rtt| rtt.as_micros() as u64);

@@ -5,10 +5,12 @@
 
 use crate::plan_limits::LimitError;
 use crate::session::SessionState;
+use crate::throughput::{AddressFailure, IpFamily, TargetHost};
 use crate::wire::ProtocolVersions;
+use std::borrow::Cow;
 use std::error::Error;
-use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::{fmt, io};
 
 /// Error of a run that gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -23,13 +25,19 @@ pub enum ProbeError {
         #[source]
         source: io::Error,
     },
-    /// The TCP connection failed.
-    #[error("cannot connect to {host} ({address})")]
+    /// A link-local address without its interface.
+    #[error("cannot connect to {address}: a link-local address needs an interface")]
+    ScopeMissing {
+        address: Ipv6Addr,
+        /// This host's interfaces that have link-local addresses.
+        interfaces: Vec<String>,
+    },
+    /// No TCP connection could be made.
+    #[error("cannot connect to {host}{}", failures.describe_addresses())]
     Connect {
         host: String,
-        address: SocketAddr,
         #[source]
-        source: io::Error,
+        failures: ConnectFailures,
     },
     /// The TLS handshake failed, usually because another program listens there.
     #[error("cannot establish TLS with {address}: {why}")]
@@ -64,6 +72,82 @@ pub enum ProbeError {
     },
 }
 
+/// The addresses to which no connection could be made, at least one.
+#[derive(Debug)]
+pub struct ConnectFailures {
+    pub list: Vec<AddressFailure>,
+    /// The family of other addresses of the name, which the options exclude.
+    pub excluded: Option<IpFamily>,
+}
+
+impl ConnectFailures {
+    fn describe_addresses(&self) -> String {
+        match self.list.as_slice() {
+            [only] => format!(" ({})", only.address),
+            all => format!(": none of its {} addresses gives a connection", all.len()),
+        }
+    }
+
+    /// Returns the kind of error that says most about what to do.
+    pub fn decisive_kind(&self) -> io::ErrorKind {
+        use io::ErrorKind::{ConnectionRefused, PermissionDenied, TimedOut};
+        let has = |kind: &io::ErrorKind| self.list.iter().any(|it| it.source.kind() == *kind);
+        let first = self.list.first().map_or(io::ErrorKind::Other, |it| it.source.kind());
+        [ConnectionRefused, PermissionDenied, TimedOut].into_iter().find(has).unwrap_or(first)
+    }
+
+    fn hint(&self) -> Cow<'static, str> {
+        use io::ErrorKind::{
+            ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied, TimedOut,
+            WouldBlock,
+        };
+        let kind = self.decisive_kind();
+        match (kind, self.excluded) {
+            (ConnectionRefused, _) => {
+                "start `longhaul serve` on that host: nothing listens on this port".into()
+            }
+            (PermissionDenied, _) => {
+                let port = self.list.first().map_or(0, |it| it.address.port());
+                format!(
+                    "a firewall or router refuses it: allow TCP and UDP port {port} there, or use \
+                     another `--port`"
+                )
+                .into()
+            }
+            (NetworkUnreachable | HostUnreachable, Some(other)) => {
+                let (option, other, this) = match other {
+                    IpFamily::V4 => ("-4", "IPv4", "IPv6"),
+                    IpFamily::V6 => ("-6", "IPv6", "IPv4"),
+                };
+                format!(
+                    "use `{option}`: the name also has an {other} address, and {this} has no route"
+                )
+                .into()
+            }
+            (TimedOut | WouldBlock, _) => {
+                "check that the host is up and that no firewall drops packets to this port".into()
+            }
+            _ => "check the route, `--bind` and the port".into(),
+        }
+    }
+}
+
+impl fmt::Display for ConnectFailures {
+    /// Names each address with its reason; a single one is named by the error itself.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = self.list.as_slice() {
+            return only.source.fmt(f);
+        }
+        for (place, failure) in self.list.iter().enumerate() {
+            let separator = if place == 0 { "" } else { "; " };
+            write!(f, "{separator}{}: {}", failure.address, failure.source)?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for ConnectFailures {}
+
 /// Reason why token authentication failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFailure {
@@ -79,26 +163,34 @@ pub enum TokenFailure {
 }
 
 impl ProbeError {
+    /// Creates the error of a connection to one address.
+    pub(crate) fn connect(
+        target: &TargetHost,
+        address: SocketAddr,
+        source: io::Error,
+    ) -> ProbeError {
+        let list = vec![AddressFailure { address, source }];
+        ProbeError::Connect {
+            host: target.host.clone(),
+            failures: ConnectFailures { list, excluded: None },
+        }
+    }
+
     /// Creates an error of this host, with its cause if there is one.
     pub fn local(what: impl Into<String>, source: impl Into<Option<io::Error>>) -> ProbeError {
         ProbeError::Local { what: what.into(), source: source.into() }
     }
 
     /// Returns the suggested next step, if there is one.
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        let fixed = match self {
+            ProbeError::Connect { failures, .. } => return Some(failures.hint()),
+            ProbeError::ScopeMissing { address, interfaces } => {
+                return Some(describe_scopes(*address, interfaces).into());
+            }
             ProbeError::Resolve { .. } => {
                 "check the name, or use an IP address; -4 and -6 restrict the address family"
             }
-            ProbeError::Connect { source, .. } => match source.kind() {
-                io::ErrorKind::ConnectionRefused => {
-                    "start `longhaul serve` on that host: nothing listens on this port"
-                }
-                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-                    "check that the host is up and that no firewall drops packets to this port"
-                }
-                _ => "check the route, `--bind` and the port",
-            },
             ProbeError::Tls { .. } => {
                 "check `--port`, and that `longhaul serve` listens there: something else answered"
             }
@@ -125,18 +217,29 @@ impl ProbeError {
             ProbeError::Plan(_) | ProbeError::Local { .. } | ProbeError::PeerFailed { .. } => {
                 return None;
             }
-        })
+        };
+        Some(fixed.into())
     }
 
     /// Returns the program's exit code: 2 usage, 3 no peer, 4 versions, 5 privilege or kernel.
     pub fn exit_code(&self) -> u8 {
         match self {
-            ProbeError::Plan(_) => 2,
+            ProbeError::Plan(_) | ProbeError::ScopeMissing { .. } => 2,
             ProbeError::Version { .. } => 4,
             ProbeError::Local { .. } => 5,
             _ => 3,
         }
     }
+}
+
+/// Returns how to write the address with an interface of this host.
+fn describe_scopes(address: Ipv6Addr, interfaces: &[String]) -> String {
+    let example = interfaces.first().map_or("eth0", String::as_str);
+    let known = match interfaces {
+        [] => "no interface of this host has a link-local address".to_owned(),
+        some => format!("interfaces with link-local addresses: {}", some.join(", ")),
+    };
+    format!("add the interface, such as `{address}%{example}`; {known}")
 }
 
 /// Error that prevents the server from running.

@@ -157,6 +157,11 @@ impl ProbeClient {
         (&self.control.initiator, &self.control.responder)
     }
 
+    /// Returns the target with the address of this session.
+    pub fn target(&self) -> &TargetHost {
+        self.control.target()
+    }
+
     /// Returns the minimum round trip of the control connection before any other traffic.
     pub fn idle_rtt(&self) -> Option<Duration> {
         self.control.idle_rtt()

@@ -1,20 +1,25 @@
 //! A bulk run against a server, from the client's side.
 //!
-//! Only the first address of the requested family is tried: a measurement must be of the requested
-//! path, not of any that works. The samples of both ends are returned on one time line, with a
+//! The first address of the name that gives a connection is used for the whole run, and the report
+//! names it and those that failed. The samples of both ends are returned on one time line, with a
 //! bound of its error.
 
 mod client_hooks;
+mod connection_race;
 mod control_connect;
 mod result_join;
 mod stream_opening;
+mod target_address;
 
+pub use connection_race::AddressFailure;
+pub use control_connect::DEAD_PEER_TIMEOUT;
 pub(crate) use control_connect::open_control as connect_control;
-pub use control_connect::{DEAD_PEER_TIMEOUT, connect_plain, resolve_target};
 pub use result_join::payload_duration_us;
 pub(crate) use result_join::payload_span;
 pub use stream_opening::open_data_streams;
 pub(crate) use stream_opening::open_flow;
+pub(crate) use target_address::choose_path_address;
+pub use target_address::{ChosenAddress, TargetConnection, choose_address, connect_target};
 
 use crate::engine::{EndRun, EngineProgress};
 use crate::plan_limits::{MAX_STREAMS, check_plan};
@@ -43,12 +48,14 @@ pub use longhaul_sys::probe_socket::IpFamily;
 pub struct TargetHost {
     pub host: String,
     pub port: u16,
-    /// `None` for the resolver's first address of any family.
+    /// `None` for any family.
     pub family: Option<IpFamily>,
+    /// The address to use, once one has been found; see [`choose_address`].
+    pub chosen: Option<ChosenAddress>,
     /// Local address and interface of control and data connections.
     pub bind: LocalBind,
     pub token: Option<String>,
-    /// Timeout of each TCP connect, the TLS handshake, and the opening of UDP flows.
+    /// Timeout of connecting to all addresses together, of each further TCP connect, the TLS handshake, and the opening of UDP flows.
     pub connect_timeout: Duration,
 }
 
@@ -59,6 +66,7 @@ impl TargetHost {
             host: host.into(),
             port: crate::DEFAULT_PORT,
             family: None,
+            chosen: None,
             bind: LocalBind::default(),
             token: None,
             connect_timeout: Duration::from_secs(10),
@@ -162,10 +170,10 @@ pub fn run(
     check_plan(plan, MAX_STREAMS)?;
     let token = target_token(target)?;
     let (started_at, epoch) = (SystemTime::now(), Instant::now());
-    let address = control_connect::resolve_target(target)?;
-    let connection = control_connect::open_control(target, address)?;
+    let connection = control_connect::open_control(target)?;
+    let (target, address) = (&connection.target, connection.address);
     let party = initiator_party(connection.local);
-    let setup = connection.session_setup(token, party.clone(), address);
+    let setup = connection.session_setup(token, party.clone());
     // The session's deadlines count from here, independent of the handshake's duration.
     let session_epoch = Instant::now();
     let purpose = SessionPurpose::Run(Box::new(plan.clone()));
@@ -239,6 +247,7 @@ pub(crate) fn responder_party(
     RunParty {
         host: target.host.clone(),
         address: Some(address.ip().to_string()),
+        failed_addresses: target.failed_addresses(),
         ..session.peer().cloned().unwrap_or_default()
     }
 }
@@ -296,7 +305,10 @@ const CONNECTIONS: u32 = 3;
 /// # Errors
 /// The name has no address, or the server does not answer.
 pub fn measure_connect_rtt(target: &TargetHost) -> Result<Duration, ProbeError> {
-    let address = control_connect::resolve_target(target)?;
+    let address = match &target.chosen {
+        Some(chosen) => chosen.address,
+        None => connect_target(target)?.address,
+    };
     let mut least = Duration::MAX;
     for _ in 0..CONNECTIONS {
         let socket = control_connect::create_socket(target, address)?;

@@ -185,7 +185,7 @@ impl ReportDocument {
             title: format!("{near} -> {far}"),
             subtitle: run.started_at.replace('T', " ").replace('Z', " UTC"),
             foot: format!("run {}, longhaul {}", run.id, run.longhaul),
-            parts: Vec::new(),
+            parts: describe_addresses(&run.responder).into_iter().collect(),
         }
     }
 
@@ -340,6 +340,17 @@ impl ReportDocument {
     pub fn html(&self) -> String {
         html_writer::write_html(self)
     }
+}
+
+/// Returns the fact about the addresses of a name, if some of them failed.
+fn describe_addresses(party: &RunParty) -> Option<DocumentPart> {
+    let failed = party.failed_addresses.iter().map(|it| format!("{}: {}", it.address, it.reason));
+    let texts: Vec<String> = party.address.iter().cloned().chain(failed).collect();
+    (!party.failed_addresses.is_empty()).then(|| DocumentPart::Fact {
+        label: "address".to_owned(),
+        value: texts.join("; "),
+        style: Style::new(),
+    })
 }
 
 /// Formats a host name, with the address if it differs.

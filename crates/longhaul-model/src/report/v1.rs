@@ -125,6 +125,17 @@ pub struct RunParty {
     pub longhaul: Option<String>,
     pub kernel: Option<String>,
     pub cores: Option<u32>,
+    /// Addresses of the server's name that failed before `address` was used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_addresses: Vec<FailedAddress>,
+}
+
+/// An address to which no connection could be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedAddress {
+    pub address: String,
+    /// The error of the kernel or of a router, or the time without an answer.
+    pub reason: String,
 }
 
 /// A problem of the path or of a host, with the evidence for and against it and advice.

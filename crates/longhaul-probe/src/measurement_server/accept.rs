@@ -205,7 +205,9 @@ fn handle_control<'a>(
     let unusable = |error: io::Error| format!("cannot use its socket: {error}");
     stream.set_nodelay(true).map_err(unusable)?;
     listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
-    let local = stream.local_addr().map_err(unusable)?;
+    // The interface of a link-local address stays in it.
+    let mut local = stream.local_addr().map_err(unusable)?;
+    local.set_port(port);
     let control = stream.try_clone().map_err(unusable)?;
     let channel = ControlChannel::open(stream, TlsHandshake::Server(service.identity), deadline)
         .map_err(|error| error.to_string())?;
@@ -221,7 +223,7 @@ fn handle_control<'a>(
     let epoch = Instant::now();
     let mut hooks = ServerHooks {
         service,
-        local: SocketAddr::new(local.ip(), port),
+        local,
         peer,
         epoch,
         pending: Some(pending),

@@ -27,6 +27,7 @@ use longhaul_capture::capture_refused_caveat;
 use longhaul_model::report::v1::observation::ProgramInfo;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
 use longhaul_model::sanitize::sanitize_line;
+use longhaul_sys::packet_ring::interface_name;
 use longhaul_sys::sockopt;
 use std::collections::BTreeMap;
 use std::io;
@@ -224,10 +225,15 @@ impl<'a> ServerHooks<'a> {
         slot: SessionSlot<'a>,
         registered: SessionEntry<'a>,
     ) {
+        // Probes have no scope, so those to a link-local address need its interface.
+        let scope = || match self.peer {
+            SocketAddr::V6(v6) if v6.scope_id() != 0 => interface_name(v6.scope_id()),
+            _ => None,
+        };
         let surveyor = ReverseSurveyor {
             local: self.local.ip().to_canonical(),
             peer: self.peer.ip().to_canonical(),
-            device: self.service.options.device.clone(),
+            device: self.service.options.device.clone().or_else(scope),
             control: self.control.take(),
         };
         self.probes = Some(ServerProbeSession {

@@ -10,7 +10,7 @@ use crate::path::hop_watch::{self, HopWatchRequest};
 use crate::path::path_error::protocol_name;
 use crate::probe_error::{ProbeError, describe_error_chain};
 use crate::probing::ProbeClient;
-use crate::throughput::{self, TargetHost};
+use crate::throughput::{self, ChosenAddress, TargetHost};
 use longhaul_model::report::v1::path::{
     MissingPart, ObservedRoute, PathObservation, PathPlan, PathTcpOptions, ProbeEcho, ProbeProtocol,
 };
@@ -26,6 +26,8 @@ use std::time::{Duration, Instant, SystemTime};
 #[derive(Debug, Clone)]
 pub struct PathOutcome {
     pub observation: PathObservation,
+    /// The address whose path was measured, for further measurements of this path.
+    pub chosen: Option<ChosenAddress>,
     pub initiator: RunParty,
     pub responder: RunParty,
     pub started_at: SystemTime,
@@ -85,7 +87,9 @@ pub fn run(
     watch: &mut dyn FnMut(&PathProgress<'_>),
 ) -> Result<PathOutcome, ProbeError> {
     let started_at = SystemTime::now();
-    let address = throughput::resolve_target(target)?;
+    let chosen = throughput::choose_path_address(target)?;
+    let address = chosen.address;
+    let target = &target.with_address(chosen.clone());
     let mut look = PathRun {
         target,
         plan,
@@ -179,9 +183,11 @@ impl PathRun<'_> {
         let responder = RunParty {
             host: self.target.host.clone(),
             address: Some(self.observation.address.clone()),
+            failed_addresses: self.target.failed_addresses(),
             ..self.responder.unwrap_or_default()
         };
         PathOutcome {
+            chosen: self.target.chosen.clone(),
             observation: self.observation,
             initiator,
             responder,
@@ -194,10 +200,10 @@ impl PathRun<'_> {
 
 pub(in crate::path) const STOPPED: &str = "interrupted before this step";
 
-fn add_hint(mut text: String, hint: Option<&str>) -> String {
+fn add_hint(mut text: String, hint: Option<impl AsRef<str>>) -> String {
     if let Some(hint) = hint {
         text.push_str("; ");
-        text.push_str(hint);
+        text.push_str(hint.as_ref());
     }
     text
 }
@@ -363,11 +369,9 @@ mod missing_reasons_tests {
 
     #[test]
     fn a_reason_names_its_causes_and_what_to_do() {
-        let error = ProbeError::Connect {
-            host: "far".to_owned(),
-            address: "192.0.2.1:5201".parse().expect("an address"),
-            source: io::ErrorKind::ConnectionRefused.into(),
-        };
+        let address = "192.0.2.1:5201".parse().expect("an address");
+        let refused = io::ErrorKind::ConnectionRefused.into();
+        let error = ProbeError::connect(&TargetHost::new("far"), address, refused);
         let text = describe_missing_server("the return route", &error);
         for part in ["the return route", "cannot connect to far", "refused", "longhaul serve"] {
             assert!(text.contains(part), "{part}: {text}");

@@ -8,7 +8,7 @@ use crate::session::{
 };
 use crate::session_driver::{SessionDriver, SessionHooks};
 use crate::throughput::{
-    self, TargetHost, connect_control, initiator_party, open_flow, responder_party, session_error,
+    TargetHost, connect_control, initiator_party, open_flow, responder_party, session_error,
     target_token,
 };
 use crate::wire::{ProbeBounds, SessionNonce, SessionReply, SessionRequest, StreamPreamble};
@@ -32,17 +32,17 @@ pub struct ProbeControl {
 impl ProbeControl {
     pub fn open(target: &TargetHost, bounds: ProbeBounds) -> Result<ProbeControl, ProbeError> {
         let token = target_token(target)?;
-        let address = throughput::resolve_target(target)?;
-        let connection = connect_control(target, address)?;
+        let connection = connect_control(target)?;
         let initiator = initiator_party(connection.local);
-        let setup = connection.session_setup(token, initiator.clone(), address);
+        let setup = connection.session_setup(token, initiator.clone());
+        let address = connection.address;
         let epoch = Instant::now();
         let purpose = SessionPurpose::Probe(bounds.clone());
         let mut line = ProbeControl {
             local: connection.local.map(|local| local.ip().to_canonical()),
             drive: SessionDriver::new(connection.channel, Session::client(setup, purpose), epoch),
             hooks: ProbeControlHooks {
-                target: target.clone(),
+                target: connection.target,
                 address,
                 bounds,
                 flow: None,
@@ -57,7 +57,7 @@ impl ProbeControl {
         while line.drive.session().state() != SessionState::Asking {
             line.drive_once()?;
         }
-        line.responder = responder_party(target, address, line.drive.session());
+        line.responder = responder_party(&line.hooks.target, address, line.drive.session());
         Ok(line)
     }
 
@@ -68,6 +68,11 @@ impl ProbeControl {
 
     pub fn address(&self) -> SocketAddr {
         self.hooks.address
+    }
+
+    /// Returns the target with the address of this session.
+    pub fn target(&self) -> &TargetHost {
+        &self.hooks.target
     }
 
     pub fn idle_rtt(&self) -> Option<Duration> {

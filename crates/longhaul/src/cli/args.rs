@@ -2,14 +2,16 @@
 
 use crate::cli::value_parsers::{
     accept_count, accept_file, parse_affinity, parse_buffer_size, parse_congestion_control,
-    parse_connect_timeout, parse_device, parse_dscp, parse_host, parse_moment, parse_period,
-    parse_port, parse_span_us,
+    parse_connect_timeout, parse_device, parse_dscp, parse_moment, parse_period, parse_port,
+    parse_span_us,
 };
 use clap::{Args, Command, Parser, Subcommand};
 use jiff::Timestamp;
 use longhaul_agent::PAGE_DIGEST;
 use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::plan::{CoreAffinity, RunDirection};
+use longhaul_probe::DEFAULT_PORT;
+use longhaul_probe::host_endpoint::HostEndpoint;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -144,16 +146,28 @@ pub const NO_HEADING: Option<&str> = None;
 /// The server, and how to reach it.
 #[derive(Debug, Clone, Args)]
 pub struct PeerArgs {
-    /// Name or address of the other host
-    #[arg(value_name = "HOST", value_parser = parse_host, help_heading = NO_HEADING)]
-    pub host: String,
-    /// Port of the server
-    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse_port, help_heading = "Host")]
-    pub port: u16,
+    /// Name or address of the other host, with a port if wanted: HOST:PORT, [IPV6]:PORT
+    #[arg(value_name = "HOST", help_heading = NO_HEADING)]
+    pub host: HostEndpoint,
+    /// Port of the server [default: 5201]
+    #[arg(short, long, value_name = "PORT", value_parser = parse_port, help_heading = "Host")]
+    pub port: Option<u16>,
     #[command(flatten)]
     pub local: LocalArgs,
     #[command(flatten)]
     pub token: TokenArgs,
+}
+
+impl PeerArgs {
+    /// Returns the name or address of the other host, without a port.
+    pub fn host_name(&self) -> &str {
+        &self.host.host
+    }
+
+    /// Returns the port of the server.
+    pub fn port_number(&self) -> u16 {
+        self.host.port.or(self.port).unwrap_or(DEFAULT_PORT)
+    }
 }
 
 /// The local end of connections.

@@ -4,7 +4,7 @@ use crate::cli::args::{LocalArgs, OutputArgs, SocketArgs, TokenArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::tune_command::scan_history;
-use crate::cli::value_parsers::{self, parse_port, parse_streams};
+use crate::cli::value_parsers::{parse_port, parse_streams};
 use crate::cli::{command_output, interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
 use clap::Args;
@@ -16,6 +16,7 @@ use longhaul_model::report::v1::copy::CopyPlan;
 use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::report::v1::{CopyReport, Report};
 use longhaul_model::units::{Bytes, Rate, format_duration};
+use longhaul_probe::host_endpoint::{EndpointError, HostEndpoint};
 use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::copy_text::build_copy_document;
 use longhaul_report::number_format::{format_rate, join_parts};
@@ -149,7 +150,8 @@ impl PreparedCopy {
 
 fn prepare_copy(args: &CopyArgs) -> Result<PreparedCopy, CommandFailure> {
     let (forward, near, host, name) = split_endpoints(args)?;
-    let peer = option_resolution::build_target(host, args.port, &args.local, &args.token)?;
+    let host = HostEndpoint { host: host.to_owned(), port: None };
+    let peer = option_resolution::build_target(&host, Some(args.port), &args.local, &args.token)?;
     let request = CopyRequest {
         plan: plan_copy(args, load_tuned_setting(args, &peer, forward), forward),
         local: match near {
@@ -262,7 +264,8 @@ fn parse_copy_endpoint(text: &str) -> Result<CopyEndpoint, String> {
         return Ok(CopyEndpoint::Local(PathBuf::from(text)));
     };
     let (host, name) = (&text[..colon], &text[colon + 1..]);
-    Ok(CopyEndpoint::Remote { host: value_parsers::parse_host(host)?, name: name.to_owned() })
+    let host: HostEndpoint = host.parse().map_err(|error: EndpointError| error.to_string())?;
+    Ok(CopyEndpoint::Remote { host: host.host, name: name.to_owned() })
 }
 
 /// Formats the progress, with the mean rate since the start.

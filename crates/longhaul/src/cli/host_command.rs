@@ -8,8 +8,7 @@ mod change_proof;
 
 use crate::cli::args::{LocalArgs, OutputArgs, TokenArgs};
 use crate::cli::value_parsers::{
-    accept_round_trip, parse_connect_timeout, parse_device, parse_host, parse_port, parse_rate,
-    parse_run_time,
+    accept_round_trip, parse_connect_timeout, parse_device, parse_port, parse_rate, parse_run_time,
 };
 use crate::cli::{command_output, option_resolution, report_archiving, report_command};
 use crate::command_failure::{CommandFailure, HOST};
@@ -21,6 +20,7 @@ use longhaul_model::report::v1::host::{AuditPlan, SettingChange};
 use longhaul_model::report::v1::{HostReport, Report, ReportCaveat, RunInfo};
 use longhaul_model::units::Rate;
 use longhaul_probe::host::observe_host_with_buffer;
+use longhaul_probe::host_endpoint::HostEndpoint;
 use longhaul_probe::throughput::{self, TargetHost, initiator_party};
 use longhaul_report::audit_text::{self, build_audit_document};
 use serde_json::json;
@@ -53,8 +53,8 @@ pub struct HostArgs {
     #[arg(long, help_heading = "Changes", conflicts_with_all = ["apply", "rtt", "rate", "interface", "all"])]
     pub revert: bool,
     /// With --apply: test against this server before and after, and keep what helps
-    #[arg(long, value_name = "HOST", value_parser = parse_host, requires = "apply", help_heading = "Changes")]
-    pub prove: Option<String>,
+    #[arg(long, value_name = "HOST", requires = "apply", help_heading = "Changes")]
+    pub prove: Option<HostEndpoint>,
     /// Journal of previous values [default: longhaul/host-journal.json in the XDG state folder]
     #[arg(
         long,
@@ -65,9 +65,9 @@ pub struct HostArgs {
     )]
     pub journal: Option<PathBuf>,
 
-    /// Port of the server
-    #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse_port)]
-    pub port: u16,
+    /// Port of the server [default: 5201]
+    #[arg(short, long, value_name = "PORT", value_parser = parse_port)]
+    pub port: Option<u16>,
     /// Duration of each run [default: 8 s, or 20 RTTs if longer]
     #[arg(short, long, value_name = "TIME", value_parser = parse_run_time, requires = "prove")]
     pub time: Option<u64>,
@@ -104,12 +104,12 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
         paths: known.paths,
         interface: args.interface.clone(),
         apply: args.apply,
-        prove_with: args.prove.clone(),
+        prove_with: args.prove.as_ref().map(|prove| prove.host.clone()),
     };
     let server = args.prove.as_ref().map(|host| proof_target(args, host)).transpose()?;
     // The route to the server is audited.
     let towards = match &server {
-        Some(server) => Some(throughput::resolve_target(server)?.ip()),
+        Some(server) => server.chosen.as_ref().map(|chosen| chosen.address.ip()),
         None => known.latest,
     };
     let mut observation =
@@ -196,13 +196,14 @@ fn revert_changes(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
 }
 
 /// Returns the server of the test runs.
-fn proof_target(args: &HostArgs, host: &str) -> Result<TargetHost, CommandFailure> {
+fn proof_target(args: &HostArgs, host: &HostEndpoint) -> Result<TargetHost, CommandFailure> {
     let local = LocalArgs {
         bind_dev: args.interface.clone(),
         connect_timeout: args.connect_timeout,
         ..LocalArgs::default()
     };
-    option_resolution::build_target(host, args.port, &local, &args.token)
+    let target = option_resolution::build_target(host, args.port, &local, &args.token)?;
+    Ok(throughput::choose_address(&target)?)
 }
 
 fn trial_buffer_bytes(plan: &AuditPlan) -> u64 {

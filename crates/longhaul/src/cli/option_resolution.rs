@@ -5,6 +5,7 @@ use super::args::{LocalArgs, PeerArgs, TestArgs, TokenArgs};
 use crate::command_failure::{CommandFailure, USAGE};
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::units::format_duration;
+use longhaul_probe::host_endpoint::{HostEndpoint, ScopedAddress};
 use longhaul_probe::plan_limits;
 use longhaul_probe::secure::AuthToken;
 use longhaul_probe::throughput::{IpFamily, LocalBind, TargetHost};
@@ -102,22 +103,44 @@ pub fn peer_target(peer: &PeerArgs) -> Result<TargetHost, CommandFailure> {
     build_target(&peer.host, peer.port, &peer.local, &peer.token)
 }
 
+/// Returns the port from the option or the host.
+fn choose_port(host: &HostEndpoint, option: Option<u16>) -> Result<u16, CommandFailure> {
+    match (host.port, option) {
+        (Some(typed), Some(option)) if typed != option => {
+            let text = format!("two different ports: `{host}` and `--port {option}`");
+            Err(CommandFailure::new(USAGE, text).hint(Some("give the port once")))
+        }
+        (typed, option) => Ok(typed.or(option).unwrap_or(longhaul_probe::DEFAULT_PORT)),
+    }
+}
+
+/// Returns the interface that an IPv6 address names. The probes of paths know it only by
+/// `--bind-dev`.
+fn scope_device(host: &HostEndpoint) -> Option<String> {
+    let scope = ScopedAddress::parse(&host.host)?.scope?;
+    scope.parse::<u32>().is_err().then(|| scope.to_owned())
+}
+
 /// Returns a server and its connection options.
 pub fn build_target(
-    host: &str,
-    port: u16,
+    host: &HostEndpoint,
+    port: Option<u16>,
     local: &LocalArgs,
     token: &TokenArgs,
 ) -> Result<TargetHost, CommandFailure> {
     Ok(TargetHost {
-        host: host.to_owned(),
-        port,
+        host: host.host.clone(),
+        port: choose_port(host, port)?,
         family: match (local.ipv4, local.ipv6) {
             (true, _) => Some(IpFamily::V4),
             (_, true) => Some(IpFamily::V6),
             _ => None,
         },
-        bind: LocalBind { address: local.bind, device: local.bind_dev.clone() },
+        chosen: None,
+        bind: LocalBind {
+            address: local.bind,
+            device: local.bind_dev.clone().or_else(|| scope_device(host)),
+        },
         token: resolve_token(token)?.map(|token| token.as_str().to_owned()),
         connect_timeout: local.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
     })

@@ -211,7 +211,7 @@ fn show_path_report(
     if has_any_answer(&report.observation) {
         return Ok(ExitCode::SUCCESS);
     }
-    let who = format!("{} ({})", args.peer.host, report.observation.address);
+    let who = format!("{} ({})", args.peer.host_name(), report.observation.address);
     Err(no_answer_failure(&who, &report.observation))
 }
 
@@ -330,7 +330,7 @@ fn load_path_history(
     let archive = command_output::open_archive(&args.output.archive).ok().flatten();
     let known = archive
         .as_ref()
-        .and_then(|archive| archive.recent_reports(Some(&args.peer.host), MAX_ROUTES).ok())
+        .and_then(|archive| archive.recent_reports(Some(args.peer.host_name()), MAX_ROUTES).ok())
         .unwrap_or_default();
     let known = known.iter().filter_map(KnownRoute::of).collect();
     let capacity = load.and_then(|load| {
@@ -346,7 +346,8 @@ fn capacity_from_estimate(
     args: &PathArgs,
     load: &HopLoadPlan,
 ) -> Option<PathCapacityEstimate> {
-    let latest = archive.recent_reports::<AvailableReport>(Some(&args.peer.host), 1).ok()?.pop()?;
+    let latest =
+        archive.recent_reports::<AvailableReport>(Some(args.peer.host_name()), 1).ok()?.pop()?;
     let analysis = latest.analysis;
     let estimate = if load.forward { analysis.forward? } else { analysis.reverse? };
     Some(PathCapacityEstimate {

@@ -352,7 +352,7 @@ fn measure_for_record(args: &TestArgs) -> Result<RecordEvidence, CommandFailure>
 /// Options to measure the same path: round trips, routes in both directions, path MTU.
 fn path_args(args: &TestArgs) -> Result<PathArgs, CommandFailure> {
     let command = PathArgs::augment_args(Command::new("path"));
-    let words = ["path", &args.peer.host, "--count", PATH_ROUND_TRIPS];
+    let words = ["path", args.peer.host_name(), "--count", PATH_ROUND_TRIPS];
     let parsed = command.try_get_matches_from(words).and_then(|it| PathArgs::from_arg_matches(&it));
     let path = parsed.map_err(|error| CommandFailure::from_error(BUG, &error))?;
     Ok(PathArgs { peer: args.peer.clone(), output: args.output.clone(), ..path })

@@ -113,6 +113,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
     let plan = plan_scan(args)?;
     let target = option_resolution::peer_target(&args.peer)?;
     let stop = interrupt::install_stop_flag()?;
+    let target = throughput::choose_address(&target)?;
     let idle_rtt = throughput::measure_connect_rtt(&target)?;
     let mut course = ActiveScan::begin(args, plan, target, idle_rtt, stop);
     let ended = match course.plan.search {

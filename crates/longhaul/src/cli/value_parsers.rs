@@ -159,16 +159,6 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Parses a host name or address by its characters, and removes brackets around an IPv6 address.
-pub fn parse_host(text: &str) -> Result<String, String> {
-    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
-    let fine = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
-    if bare.is_empty() || bare.len() > 253 || bare.starts_with('-') || !bare.chars().all(fine) {
-        return Err("not a host name or address".to_owned());
-    }
-    Ok(bare.to_owned())
-}
-
 /// Parses a network device: at most 15 bytes, no slash or space (Linux `dev_valid_name`).
 pub fn parse_device(text: &str) -> Result<String, String> {
     let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
@@ -455,18 +445,6 @@ mod tests {
             assert!(accept_file(&["svg"])(text).is_err(), "{text}");
         }
         assert!(accept_file(&[""])("/dev").is_err(), "a folder");
-    }
-
-    #[test]
-    fn a_host_is_a_name_or_an_address() {
-        for (text, want) in
-            [("far", "far"), ("[2001:db8::1]", "2001:db8::1"), ("fe80::1%eth0", "fe80::1%eth0")]
-        {
-            assert_eq!(parse_host(text).as_deref(), Ok(want));
-        }
-        for text in ["", "-x", "a b", "a/b", "[]"] {
-            assert!(parse_host(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The program as its users meet it: help, bad input, reports, and a run over loopback.
 
+mod addresses;
 mod available;
 mod bad_input;
 mod beside;

@@ -4,6 +4,7 @@ use super::WatchFileReader;
 use super::agent_sections::interface_rate;
 use longhaul_config::{ConfigDocument, config_values, quote_value, suggest_known};
 use longhaul_model::units::Rate;
+use longhaul_probe::host_endpoint::HostEndpoint;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -177,31 +178,33 @@ impl WatchFileReader<'_, '_> {
         for (index, host) in hosts.iter_mut().enumerate() {
             let at = format!("host.{index}");
             self.check_secret(&format!("{at}.token_file"), host.token_file.as_deref());
-            host.address = self.check_address(host, &at);
+            self.resolve_address(host, &at);
             host.links = self.find_links(&host.link_names, &at, links);
             self.check_position(&at, host.latitude, host.longitude);
         }
     }
 
-    /// Returns the host name or address; checks only its characters.
-    fn check_address(&self, host: &WatchHost, at: &str) -> String {
+    /// Separates the address of a host from its port. An absent address is the name.
+    fn resolve_address(&self, host: &mut WatchHost, at: &str) {
         if host.address.is_empty() {
-            return host.name.clone();
+            host.address.clone_from(&host.name);
+            return;
         }
-        let inner = host.address.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-        let bare = inner.unwrap_or(&host.address);
-        let is_legal = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
-        if bare.is_empty()
-            || bare.len() > 253
-            || bare.starts_with('-')
-            || !bare.chars().all(is_legal)
-        {
-            let why = "is not a host name or address";
-            let advice =
-                "write a name or an address without port; set the port with the key `port`";
-            self.document.reject(&format!("{at}.address"), why, advice);
+        let (address_at, port_at) = (format!("{at}.address"), format!("{at}.port"));
+        match host.address.parse::<HostEndpoint>() {
+            Ok(endpoint) => {
+                let port = endpoint.port.unwrap_or(host.port);
+                if port != host.port && self.document.has(&port_at) {
+                    let why = format!("has port {port}, but the key `port` is {}", host.port);
+                    self.document.reject(&address_at, &why, "give the port once");
+                }
+                (host.address, host.port) = (endpoint.host, port);
+            }
+            Err(error) => {
+                let advice = "write a name or an address, with a port if wanted: \"far:5201\"";
+                self.document.reject(&address_at, &format!("is invalid: {error}"), advice);
+            }
         }
-        bare.to_owned()
     }
 
     /// Returns the indices of links.

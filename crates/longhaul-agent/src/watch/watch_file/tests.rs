@@ -153,6 +153,32 @@ fn secrets_in_addresses_are_refused_and_not_repeated() {
 }
 
 #[test]
+fn a_port_may_stand_in_the_address_of_a_host() {
+    for (lines, address, port) in [
+        ("address = \"127.0.0.1:17100\"", "127.0.0.1", 17100),
+        ("address = \"[::1]:17100\"\nport = 17100", "::1", 17100),
+        ("address = \"fe80::1%eth0\"\nport = 9", "fe80::1%eth0", 9),
+        ("address = \"far.example.net\"", "far.example.net", 5201),
+        ("port = 9", "b", 9),
+    ] {
+        let text = small("").replace("name = \"b\"", &format!("name = \"b\"\n{lines}"));
+        let file = read(&text).expect("a right file");
+        let host = file.hosts.iter().find(|host| host.name == "b").expect("the host");
+        assert_eq!((host.address.as_str(), host.port), (address, port), "{lines}");
+    }
+    for (lines, told) in [
+        ("address = \"b:1\"\nport = 2", "has port 1, but the key `port` is 2; give the port once"),
+        ("address = \"b:http\"", "is invalid: `http` is not a port"),
+        ("address = \"a b\"", "is invalid: not a host name or address"),
+    ] {
+        let text = small("").replace("name = \"b\"", &format!("name = \"b\"\n{lines}"));
+        let problems = read(&text).expect_err("a wrong file").join("\n");
+        assert!(problems.contains(told), "{problems}");
+        assert!(problems.starts_with("w:5: host"), "{problems}");
+    }
+}
+
+#[test]
 fn more_problems_than_anybody_reads_are_counted() {
     let many = (0..150).map(|n| format!("k{n} = 1\n")).collect::<Vec<_>>().concat();
     let problems = read(&format!("{many}[agent]\nname = \"a\"\n")).expect_err("unknown keys");

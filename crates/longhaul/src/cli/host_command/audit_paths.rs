@@ -27,7 +27,7 @@ pub struct AuditPaths {
 pub fn load_audit_paths(args: &HostArgs) -> Result<AuditPaths, CommandFailure> {
     if let (Some(rtt_us), Some(rate_bps)) = (args.rtt, args.rate) {
         let path = AuditPath {
-            name: args.prove.clone().unwrap_or_else(|| String::from("as given")),
+            name: args.prove.as_ref().map_or("as given", |it| &it.host).to_owned(),
             rtt_us,
             rate_bps,
             origin: String::from(OPTION_ORIGIN),

@@ -54,13 +54,12 @@ pub fn run(
         watch.add_round(route, started_at.elapsed().unwrap_or_default());
         watch.show(args, &mut origins)?;
         // The name may have several addresses.
-        target.host.clone_from(&outcome.observation.address);
+        target.chosen.clone_from(&outcome.chosen);
         let last = args.count.is_some_and(|rounds| watch.rounds >= rounds);
         if last || !wait_for_round(due, stop) {
             break outcome;
         }
     };
-    outcome.responder.host.clone_from(&args.peer.host);
     outcome.started_at = started_at;
     outcome.duration = started_at.elapsed().unwrap_or_default();
     plan.round_trips.probes = watch.rounds;
@@ -128,7 +127,7 @@ impl PathWatch {
         let mut page = ReportDocument::default();
         page.paragraph(format!(
             "{} ({}) by {}, {}, round {}",
-            args.peer.host,
+            args.peer.host_name(),
             route.to,
             protocol_name(route.protocol),
             format_rfc3339(Timestamp::now()),

@@ -56,7 +56,7 @@ fn resume_or_register(
     history: &mut ScanHistory,
 ) -> Result<(), CommandFailure> {
     let mut archive = Archive::open(&command_output::archive_path(&args.output.archive)?)?;
-    let target = format!("{} port {}", args.peer.host, args.peer.port);
+    let target = format!("{} port {}", args.peer.host_name(), args.peer.port_number());
     let since = report_archiving::format_rfc3339(Timestamp::now() - MAX_RESUME_AGE);
     if !args.fresh
         && let Some(entry) = archive.find_unfinished_scan(&target, plan, &since)?
@@ -83,7 +83,7 @@ fn is_same_rtt(one: Duration, other: Duration) -> bool {
 
 /// Returns the setting that the latest scan of this path recommends in this direction.
 pub fn recall_setting(args: &TuneArgs, forward: bool, idle_rtt: Duration) -> Option<SettingChoice> {
-    let scans = recent_scans(&args.output.archive, &args.peer.host);
+    let scans = recent_scans(&args.output.archive, args.peer.host_name());
     recommended_setting(&scans, forward, idle_rtt)
 }
 
