@@ -24,6 +24,8 @@ mkdir -p "$to/share/doc/longhaul"
 for page in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE; do
 	install -m 644 "$here/../$page" "$to/share/doc/longhaul/"
 done
+install -m 644 "$here/../contrib/prometheus/rules.yml" "$to/share/doc/longhaul/prometheus-rules.yml"
+install -m 644 "$here/../contrib/grafana/prometheus.json" "$to/share/doc/longhaul/grafana.json"
 [ -z "$notices" ] || install -m 644 "$notices" "$to/share/doc/longhaul/THIRD-PARTY-LICENSES.txt"
 for example in "$here/../contrib/watch.toml" "$here/serve.env"; do
 	kept=${DESTDIR-}/etc/longhaul/${example##*/}

@@ -37,9 +37,9 @@ node() {
         fail "here is node $(command node --version); the page's tools need Node.js 20.19 or newer with npm; get it from https://nodejs.org or your distribution (Debian 12 has an older one), or leave the page out: the program builds without it, with a text in its place"
 }
 case $1 in
-programs) # tshark parses captures independently; openssl creates keys for iperf3's users
+programs) # tshark parses captures independently; openssl creates keys; promtool checks metrics and rules
     ensure iperf3=iperf3 nuttcp=nuttcp ping=iputils-ping ip=iproute2 unshare=util-linux \
-        python3=python3 tshark=tshark openssl=openssl
+        python3=python3 tshark=tshark openssl=openssl promtool=prometheus
     ;;
 kernel) # of tests in virtual time
     install flex bison bc libelf-dev xz-utils rsync

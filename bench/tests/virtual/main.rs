@@ -3,6 +3,7 @@
 //! This executable boots the guests and, inside one, is the test. Where no kernel can be had, every
 //! test fails and says how to get one.
 
+mod agent;
 mod available;
 mod copy;
 mod deadlines;
@@ -52,6 +53,7 @@ macro_rules! virtual_tests {
 }
 
 const SUITES: &[(&str, &[VirtualTest])] = &[
+    ("agent", agent::TESTS),
     ("available", available::TESTS),
     ("copy", copy::TESTS),
     ("deadlines", deadlines::TESTS),

@@ -1,6 +1,7 @@
 //! The agent behind `longhaul watch`.
 //!
 //! - [`startup`]: startup; [`event_loop`]: event loop; [`lifecycle`]: lifecycle
+//! - [`job_status`]: the state of each job, for metrics
 //! - [`run_tasks`]: runs as tasks; [`process_runner`]: runs as processes
 //! - [`finished_run`]: reads the report of a run
 //! - [`analysis_worker`]: detection and diagnosis; [`follow_ups`]: follow-up measurements; [`notifier`]:
@@ -19,6 +20,7 @@ mod event_loop;
 pub mod export;
 mod finished_run;
 mod follow_ups;
+pub mod job_status;
 mod lifecycle;
 mod notifier;
 mod process_runner;

@@ -8,12 +8,14 @@
 //! - [`watch_file_reading`]: reads `watch.toml` and looks at its secret files
 //! - [`watch_cost`]: the cost of a watch file
 //! - [`agent`]: the agent; `api`: its web page; `secret_file`: secrets in files
+//! - [`event_log`]: the lines of logs outside a terminal
 //! - `path_traces`: the traces of a pair over time
 //! - [`agent_error`]: why an agent cannot start
 
 pub mod agent;
 pub mod agent_error;
 mod api;
+pub mod event_log;
 mod path_traces;
 mod secret_file;
 pub mod watch;

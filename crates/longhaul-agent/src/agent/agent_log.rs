@@ -1,5 +1,8 @@
-//! The log of the agent: one line per event, as text for people or as JSON for programs.
+//! The log of the agent: one line per event, as text for people on a terminal, otherwise as logfmt or
+//! JSON.
 
+use super::job_status::RunFailure;
+use crate::event_log::{self, LogFormat, LogLevel};
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::MissedReason;
 use jiff::Timestamp;
@@ -12,7 +15,7 @@ use std::io::Write;
 
 #[derive(Debug, Clone, Copy)]
 pub struct AgentLog {
-    pub json: bool,
+    pub format: LogFormat,
 }
 
 impl AgentLog {
@@ -23,9 +26,10 @@ impl AgentLog {
         self.write_job_line("run", key, &result, value);
     }
 
-    pub fn run_failed(self, key: &JobKey, planned_id: &str, why: &str) {
-        let value = json!({ "planned": planned_id, "why": why });
-        self.write_job_line("failed", key, &format!("failed: {why}"), value);
+    pub fn run_failed(self, key: &JobKey, planned_id: &str, failure: &RunFailure) {
+        let RunFailure { reason, text } = failure;
+        let value = json!({ "planned": planned_id, "reason": reason, "why": text });
+        self.write_job_line("failed", key, &format!("failed: {text}"), value);
     }
 
     pub fn run_refused(self, key: &JobKey, planned_id: &str, why: &str) {
@@ -51,7 +55,7 @@ impl AgentLog {
             "event": "off", "from_us": begin_us, "until_us": end_us, "runs": runs,
             "reason": MissedReason::AgentOff.word(),
         });
-        self.write_line(&text, value);
+        self.write_line(LogLevel::Info, &text, value);
     }
 
     /// Logs a line about a job; `value` has the further fields of its JSON.
@@ -60,7 +64,8 @@ impl AgentLog {
         value["measurement"] = json!(*key.measure);
         value["from"] = json!(*key.from);
         value["to"] = json!(*key.to);
-        self.write_line(&format!("{}  {text}", key.title()), value);
+        let level = if event == "failed" { LogLevel::Warn } else { LogLevel::Info };
+        self.write_line(level, &format!("{}  {text}", key.title()), value);
     }
 
     /// Logs an event that is new or has changed.
@@ -71,32 +76,43 @@ impl AgentLog {
             "before": event.before.median, "after": event.after.median,
             "causes": event.causes.iter().map(|it| &it.cause).collect::<Vec<_>>(),
         });
-        self.write_line(&summary_lines::describe_event(event), value);
+        self.write_line(LogLevel::Warn, &summary_lines::describe_event(event), value);
     }
 
     /// Logs something that went well.
     pub fn info(self, text: &str) {
-        self.write_line(text, json!({"event": "note", "text": text}));
+        self.write_line(LogLevel::Info, text, json!({"event": "note", "text": text}));
     }
 
     /// Logs something that needs attention.
     pub fn warn(self, text: &str) {
-        self.write_line(&format!("warning: {text}"), json!({"event": "trouble", "text": text}));
+        self.write_line(LogLevel::Warn, text, json!({"event": "trouble", "text": text}));
     }
 
-    /// Logs the startup message; `text` may have several lines.
+    /// Logs the startup message; on a terminal `text` has several lines.
     pub fn startup(self, text: &str, value: Value) {
-        // A closed stdout must not stop the agent.
-        let _ = if self.json { write_json(value) } else { write_text(text) };
+        let agent = value["agent"].as_str().unwrap_or_default();
+        let told = format!("watching as {agent}");
+        self.write(LogLevel::Info, &told, value, || text.to_owned());
     }
 
-    fn write_line(self, text: &str, value: Value) {
-        let _ = if self.json {
-            write_json(value)
-        } else {
+    fn write_line(self, level: LogLevel, text: &str, value: Value) {
+        let warning = if value["event"] == "trouble" { "warning: " } else { "" };
+        self.write(level, text, value, || {
             let now = Timestamp::now().strftime("%H:%M:%SZ").to_string();
-            write_text(&summary_lines::format_timed_line(&now, text))
+            summary_lines::format_timed_line(&now, &format!("{warning}{text}"))
+        });
+    }
+
+    /// Writes an event; `people` returns its text for a terminal, with the line end.
+    fn write(self, level: LogLevel, text: &str, value: Value, people: impl FnOnce() -> String) {
+        let line = match self.format {
+            LogFormat::Text => people(),
+            format => event_log::format_event_line(format, level, text, value) + "\n",
         };
+        let mut out = anstream::stdout().lock();
+        // A closed stdout must not stop the agent.
+        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
     }
 }
 
@@ -104,17 +120,4 @@ impl AgentLog {
 pub fn format_moment(at_us: i64) -> String {
     let moment = Timestamp::from_microsecond(at_us).unwrap_or(Timestamp::UNIX_EPOCH);
     moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
-}
-
-fn write_json(mut value: Value) -> std::io::Result<()> {
-    value["at"] = json!(Timestamp::now().to_string());
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{value}")?;
-    out.flush()
-}
-
-fn write_text(text: &str) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
 }

@@ -5,6 +5,7 @@ use super::analysis_worker::{AnalysisResult, AnalysisWorker};
 use super::archive_writer::PlanUpdate;
 use super::clocks::read_clock_times;
 use super::follow_ups::FollowUpRequests;
+use super::job_status::{self, FailureReason};
 use super::notifier::EventNotifier;
 use super::process_runner::SpoolFiles;
 use super::run_tasks::{RunFinished, RunLauncher, RunOutcome, StoredRun};
@@ -42,10 +43,15 @@ pub struct EventLoop {
     pub notifier: EventNotifier,
     pub service: ServiceManager,
     pub log: AgentLog,
-    /// Names of running runs by id.
-    pub running: HashMap<RunId, String>,
+    pub running: HashMap<RunId, RunningRun>,
     /// Errors of failed runs whose outcome is not recorded yet.
     pub failure_texts: HashMap<RunId, String>,
+}
+
+/// A run in progress.
+pub struct RunningRun {
+    pub title: String,
+    started: Instant,
 }
 
 /// The channels from which the event loop receives.
@@ -62,7 +68,8 @@ impl EventLoop {
         self.record_decisions();
         let file = self.state.file();
         for start in starts {
-            self.running.insert(Arc::clone(&start.id), start.job.key.title());
+            let run = RunningRun { title: start.job.key.title(), started: Instant::now() };
+            self.running.insert(Arc::clone(&start.id), run);
             self.launcher.start(start, &file);
         }
         self.service.ping_watchdog();
@@ -82,6 +89,8 @@ impl EventLoop {
         let mut figures = self.state.counters.write();
         figures.runs = self.schedule.run_counts();
         figures.bytes_today = self.schedule.budget_usage().all;
+        figures.loop_us = read_clock_times().wall_us;
+        figures.disk_is_full = self.launcher.writer.disk_is_full();
     }
 
     /// Returns the time of the next wake-up.
@@ -121,7 +130,10 @@ impl EventLoop {
             self.handle_recovered_run(ran);
             return;
         };
-        self.running.remove(&start.id);
+        if let Some(run) = self.running.remove(&start.id) {
+            self.state.observe_duration(&start.job.key.measure, run.started.elapsed());
+        }
+        self.record_job_status(&start.job.key, &ran.outcome);
         let outcome = ran.outcome.schedule_outcome(&start.job);
         let is_known = self.schedule.finish_run(&start.id, outcome, read_clock_times());
         let (key, id) = (&start.job.key, &*start.id);
@@ -137,10 +149,10 @@ impl EventLoop {
                 tokio::spawn(finished_run::recover_spool(self.launcher.clone(), left));
             }
             RunOutcome::Refused(why) => self.log.run_refused(key, id, why),
-            RunOutcome::Failed(why) => {
-                self.log.run_failed(key, id, why);
+            RunOutcome::Failed(failure) => {
+                self.log.run_failed(key, id, failure);
                 if is_known {
-                    let text = sanitize_line(why, MAX_FAILURE_CHARS);
+                    let text = sanitize_line(&failure.text, MAX_FAILURE_CHARS);
                     self.failure_texts.insert(Arc::clone(&start.id), text);
                 }
                 drop(self.follow_ups.take_event_of(id));
@@ -148,6 +160,27 @@ impl EventLoop {
             RunOutcome::DiskFull | RunOutcome::Stopped => {
                 drop(self.follow_ups.take_event_of(id));
             }
+        }
+    }
+
+    /// Records whether the run succeeded. Runs that were refused or not started say nothing about the
+    /// path.
+    fn record_job_status(&self, key: &JobKey, outcome: &RunOutcome) {
+        let mut figures = self.state.counters.write();
+        // Jobs that the file does not contain have no series.
+        let Some(status) = figures.jobs.get_mut(key) else {
+            return;
+        };
+        match outcome {
+            RunOutcome::Stored(report, _) | RunOutcome::Spooled(report, _) => {
+                if job_status::has_answer(report) {
+                    status.record_success(read_clock_times().wall_us);
+                } else {
+                    status.record_failure(FailureReason::NoAnswer);
+                }
+            }
+            RunOutcome::Failed(failure) => status.record_failure(failure.reason),
+            RunOutcome::Refused(_) | RunOutcome::DiskFull | RunOutcome::Stopped => {}
         }
     }
 
@@ -161,8 +194,8 @@ impl EventLoop {
                     self.handle_stored_run(run, &id);
                 }
             }
-            RunOutcome::Failed(why) => {
-                self.log.info(&format!("planned run {id}: {why}"));
+            RunOutcome::Failed(failure) => {
+                self.log.info(&format!("planned run {id}: {}", failure.text));
                 let reason = MissedReason::AgentStopped.word().to_owned();
                 let outcome = history_store::PlannedOutcome::Missed { reason, detail: None };
                 self.launcher.writer.queue_updates(vec![PlanUpdate::Ended(id, outcome)]);

@@ -8,6 +8,7 @@
 //! Waits for runs whose process is still alive. Finished runs are stored, unfinished ones are
 //! marked as missed.
 
+use super::job_status::{FailureReason, RunFailure};
 use super::process_runner::SpoolFiles;
 use super::run_tasks::{RunFinished, RunLauncher, RunOutcome};
 use crate::path_traces::parse_time_us;
@@ -251,7 +252,8 @@ async fn recover_run(launcher: &RunLauncher, files: &SpoolFiles, owner: &RunOwne
         Ok(finished) => launcher.store_run(finished, owner).await,
         Err(error) => {
             files.remove();
-            RunOutcome::Failed(format!("started by an earlier agent, but not finished: {error}"))
+            let text = format!("started by an earlier agent, but not finished: {error}");
+            RunOutcome::Failed(RunFailure::new(FailureReason::Report, text))
         }
     }
 }

@@ -74,7 +74,7 @@ async fn shut_down(mut running: RunningAgent) {
 
 fn log_running_runs(running: &RunningAgent) {
     let agent = &running.event_loop;
-    let mut names: Vec<&str> = agent.running.values().map(String::as_str).collect();
+    let mut names: Vec<&str> = agent.running.values().map(|it| it.title.as_str()).collect();
     if !running.recovery.is_finished() {
         names.push("runs of an earlier agent");
     }

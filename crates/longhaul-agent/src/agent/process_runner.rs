@@ -6,6 +6,7 @@
 
 use super::agent_folder;
 use super::finished_run::{self, FinishedRun, ReportReadError, RunOwner};
+use super::job_status::{FailureReason, RunFailure};
 use super::run_tasks::RunOutcome;
 use crate::watch::measure_jobs::MeasureJob;
 use crate::watch::watch_file::{MeasureConfig, MeasureKind, WatchFile, WatchHost};
@@ -132,7 +133,7 @@ impl ProcessRunner {
             if is_disk_full(&error) {
                 return RunOutcome::DiskFull;
             }
-            RunOutcome::Failed(format!("cannot use the spool: {error}"))
+            fail_run(FailureReason::Host, format!("cannot use the spool: {error}"))
         })?;
         let child = tokio::process::Command::new(&self.program)
             .args(&command.arguments)
@@ -144,7 +145,8 @@ impl ProcessRunner {
             .process_group(0)
             .spawn();
         let child = child.map_err(|error| {
-            RunOutcome::Failed(format!("cannot start {}: {error}", self.program.display()))
+            let text = format!("cannot start {}: {error}", self.program.display());
+            fail_run(FailureReason::Host, text)
         })?;
         let status = self.wait_for_exit(child, lasts + DEADLINE_MARGIN).await?;
         classify_exit(files, owner, status)
@@ -156,8 +158,9 @@ impl ProcessRunner {
         mut child: Child,
         most: Duration,
     ) -> Result<ExitStatus, RunOutcome> {
-        let lost =
-            |error: io::Error| RunOutcome::Failed(format!("cannot wait for the run: {error}"));
+        let lost = |error: io::Error| {
+            fail_run(FailureReason::Host, format!("cannot wait for the run: {error}"))
+        };
         let stopped = tokio::select! {
             status = child.wait() => return status.map_err(lost),
             () = tokio::time::sleep(most) => false,
@@ -175,10 +178,11 @@ impl ProcessRunner {
             // It may have written its report.
             Ok(status) if !stopped => status.map_err(lost),
             _ if stopped => Err(RunOutcome::Stopped),
-            _ => Err(RunOutcome::Failed(format!(
-                "the run did not end within {} s and was killed",
-                most.as_secs()
-            ))),
+            _ => {
+                let text =
+                    format!("the run did not end within {} s and was killed", most.as_secs());
+                Err(fail_run(FailureReason::Timeout, text))
+            }
         }
     }
 }
@@ -190,18 +194,24 @@ fn classify_exit(
 ) -> Result<FinishedRun, RunOutcome> {
     files.read_finished_run(owner).map_err(|error| {
         let ReportReadError::Empty = error else {
-            return RunOutcome::Failed(format!("cannot read the report of the run: {error}"));
+            let text = format!("cannot read the report of the run: {error}");
+            return fail_run(FailureReason::Report, text);
         };
         let said = files.read_stderr_tail();
         let why = format_error_line(&said);
         if is_server_busy(&said) {
             RunOutcome::Refused(why)
         } else if why.is_empty() {
-            RunOutcome::Failed(format!("the run ended with {status} and without a message"))
+            let text = format!("the run ended with {status} and without a message");
+            fail_run(FailureReason::Report, text)
         } else {
-            RunOutcome::Failed(why)
+            fail_run(FailureReason::from_exit_code(status.code()), why)
         }
     })
+}
+
+fn fail_run(reason: FailureReason, text: String) -> RunOutcome {
+    RunOutcome::Failed(RunFailure { reason, text })
 }
 
 fn is_disk_full(error: &io::Error) -> bool {

@@ -3,6 +3,7 @@
 
 use super::archive_writer::ArchiveWriter;
 use super::finished_run::{FinishedRun, RunOwner, count_sent_bytes};
+use super::job_status::{FailureReason, RunFailure};
 use super::process_runner;
 use super::process_runner::{ProcessRunner, SpoolFiles};
 use crate::watch::measure_jobs::MeasureJob;
@@ -33,8 +34,8 @@ pub enum RunOutcome {
     Spooled(Box<AnyReport>, String),
     /// The server is busy.
     Refused(String),
-    /// There is no report; contains the reason.
-    Failed(String),
+    /// There is no report.
+    Failed(RunFailure),
     /// The disk is full; the process was not started.
     DiskFull,
     /// The agent stopped and terminated the process.
@@ -103,7 +104,8 @@ impl RunLauncher {
         let Some(command) =
             process_runner::build_run_command(&run.job, file, &self.folder, &self.archive)
         else {
-            return RunOutcome::Failed("the watch file no longer has the peer".to_owned());
+            let text = "the watch file no longer has the peer";
+            return RunOutcome::Failed(RunFailure::new(FailureReason::Usage, text));
         };
         let lasts = Duration::from_micros(run.job.max_duration_us.unsigned_abs());
         match self.runner.clone().run(command, owner, lasts).await {
@@ -131,7 +133,8 @@ impl RunLauncher {
             }
             Some(Err(longhaul_store::StoreError::Refused { what, why })) => {
                 SpoolFiles::new(&self.runner.spool, &owner.planned_id).remove();
-                RunOutcome::Failed(format!("the archive rejected {what}: {why}"))
+                let text = format!("the archive rejected {what}: {why}");
+                RunOutcome::Failed(RunFailure::new(FailureReason::Report, text))
             }
             Some(Err(error)) => RunOutcome::Spooled(Box::new(report), error.to_string()),
             None => {

@@ -5,6 +5,7 @@
 //! as a whole. Updates that a reader does not take in time are dropped, and the reader learns that
 //! it missed some. A full request queue rejects.
 
+use super::job_status::JobStatus;
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::WatchFile;
@@ -12,15 +13,24 @@ use longhaul_model::report::v1::ChangeEvent;
 use longhaul_store::history_store::{PlannedRun, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use parking_lot::RwLock;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 /// The maximum number of updates that a slow reader may lag behind.
 pub const MAX_QUEUED_UPDATES: usize = 256;
 /// The maximum number of requested runs that wait for the event loop.
 pub const MAX_QUEUED_REQUESTS: usize = 32;
+
+/// The upper bounds of the buckets of the duration of a run, s: from a trace to a guided search.
+const DURATION_BUCKETS_S: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0];
+
+/// The labels of a metric.
+pub type MetricLabels = Vec<(&'static str, String)>;
 
 /// Opens another connection to the archive. Each thread has its own.
 pub type ArchiveOpener = Arc<dyn Fn() -> Result<Archive, StoreError> + Send + Sync>;
@@ -48,7 +58,13 @@ pub struct AgentCounters {
     pub missed: BTreeMap<&'static str, u64>,
     /// The time before the start in which no agent was running, if runs came due in it.
     pub off_time: Option<TimeRange>,
+    /// The jobs of the current file.
+    pub jobs: BTreeMap<JobKey, JobStatus>,
     pub bytes_today: u64,
+    /// The last time at which the event loop looked for due runs.
+    pub loop_us: i64,
+    /// The archive accepts nothing because the disk is full, so no run starts.
+    pub disk_is_full: bool,
     /// Runs, planned runs and events that wait to be sent; absent without collector or database.
     pub to_send: Option<u64>,
     /// Items that the collector or database rejected; they stay in this archive.
@@ -67,6 +83,8 @@ pub struct SharedState {
     /// The current watch file; a reload replaces it as a whole.
     pub file: RwLock<Arc<WatchFile>>,
     pub counters: RwLock<AgentCounters>,
+    /// Durations of finished runs by measurement.
+    pub durations: Family<MetricLabels, Histogram, fn() -> Histogram>,
     pub updates: broadcast::Sender<LiveUpdate>,
     pub requests: mpsc::Sender<JobRequest>,
 }
@@ -87,6 +105,7 @@ impl SharedState {
             folder,
             file: RwLock::new(file),
             counters: RwLock::new(AgentCounters::default()),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_S)),
             updates: news,
             requests: orders,
         };
@@ -97,6 +116,12 @@ impl SharedState {
     pub fn file(&self) -> Arc<WatchFile> {
         let held = self.file.read();
         Arc::clone(&held)
+    }
+
+    /// Counts the duration of a finished run. The measurements of the file are few.
+    pub fn observe_duration(&self, measure: &str, lasted: Duration) {
+        let labels = vec![("measure", measure.to_owned())];
+        self.durations.get_or_create(&labels).observe(lasted.as_secs_f64());
     }
 
     pub fn read_counters(&self) -> AgentCounters {

@@ -9,6 +9,7 @@ use super::event_loop::{EventLoop, LoopChannels};
 use super::export::{self, format_error_chain};
 use super::finished_run;
 use super::follow_ups::FollowUpRequests;
+use super::job_status;
 use super::notifier::EventNotifier;
 use super::process_runner::ProcessRunner;
 use super::run_tasks::RunLauncher;
@@ -16,6 +17,7 @@ use super::service_manager::ServiceManager;
 use super::shared_state::{ArchiveOpener, JobRequest, SharedState};
 use crate::agent_error::AgentError;
 use crate::api::api_tls;
+use crate::event_log::LogFormat;
 use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::RunSchedule;
 use crate::watch::watch_file::WatchFile;
@@ -51,8 +53,7 @@ pub struct AgentOptions {
     /// The name of this host in a file that several hosts share.
     pub agent: Option<String>,
     pub archive: PathBuf,
-    /// Log one JSON object per line.
-    pub json: bool,
+    pub log_format: LogFormat,
 }
 
 /// A started agent.
@@ -93,7 +94,7 @@ pub async fn start_agent(
     origin: &AgentOptions,
     file: WatchFile,
 ) -> Result<RunningAgent, AgentError> {
-    let log = AgentLog { json: origin.json };
+    let log = AgentLog { format: origin.log_format };
     let signals = AgentSignals::install()?;
     // Runs start in other working directories, so the path must be absolute.
     let path = std::path::absolute(&origin.archive).map_err(AgentError::Host)?;
@@ -118,6 +119,7 @@ pub async fn start_agent(
     };
     let (mut agent, channels, archive_thread) =
         build_event_loop(state, requests, archive, &folder, runner, &path, log)?;
+    job_status::replace_jobs(&mut agent.state.counters.write().jobs, agent.schedule.jobs());
     announce_startup(&agent, &path, listener.local_addr(), spooled.len(), missed);
     let left = tokio::spawn(finished_run::recover_spool(agent.launcher.clone(), spooled));
     let state = Arc::clone(&agent.state);
@@ -372,6 +374,7 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
     let mut figures = agent.state.counters.write();
     figures.reloads += 1;
     drop(figures);
+    job_status::replace_jobs(&mut agent.state.counters.write().jobs, agent.schedule.jobs());
     let jobs = agent.schedule.jobs().count();
     agent.log.info(&format!("watch file reloaded: {jobs} jobs"));
 }

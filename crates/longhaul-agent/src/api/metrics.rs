@@ -1,7 +1,8 @@
-//! Prometheus metrics as OpenMetrics text.
+//! Prometheus metrics, as OpenMetrics 1.0 or in Prometheus's text format 0.0.4, by the `Accept`
+//! header.
 //!
-//! Bounded: pairs come from the watch file, and at most [`MAX_PAIRS`] of them are exported; the rest is
-//! counted. Built for each scrape, without state in between.
+//! Bounded: pairs and jobs come from the watch file, and at most [`MAX_PAIRS`] of each are exported;
+//! the rest is counted. Built for each scrape; only the histogram of durations has state in between.
 
 mod metrics_registry;
 
@@ -9,63 +10,103 @@ use super::ApiState;
 use super::api_error::ApiError;
 use super::metrics::metrics_registry::MetricsPage;
 use super::query_params::QueryParams;
+use crate::agent::export::read_wall_us;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::response::IntoResponse;
-use longhaul_model::report::v1;
+use longhaul_model::report::v1::ChangeEvent;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_store::history_store::{EventFilter, GridPair, TimeRange};
+use longhaul_store::history_store::{self, EventFilter, GridPair, MissedRunCount, TimeRange};
 use longhaul_store::{Archive, StoreError};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The maximum number of pairs with exported values.
+/// The maximum number of pairs, and of jobs, with exported values.
 const MAX_PAIRS: usize = 5000;
 /// The maximum number of events that are counted.
 const MAX_EVENTS: u32 = 10_000;
 const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PROMETHEUS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The archive data of one scrape.
 pub struct MetricsSnapshot {
     bytes: u64,
     grids: Vec<(PathQuantity, Vec<GridPair>)>,
-    /// The number of open events, by state.
-    suspected: u64,
-    confirmed: u64,
+    /// Events that have not recovered.
+    open_events: Vec<ChangeEvent>,
+    /// Runs of today without a result, by reason.
+    missed_today: Vec<MissedRunCount>,
 }
 
 /// Prometheus metrics: the agent's counters, and the newest value of every pair. docs/api.md lists
-/// them.
+/// them. The `Accept` header chooses OpenMetrics or Prometheus's text format.
 #[utoipa::path(get, path = "/metrics", tag = "agent",
-    responses((status = 200, description = "OpenMetrics text", content_type = "application/openmetrics-text", body = String)))]
+    responses((status = 200, description = "Metrics", content(
+        (String = "application/openmetrics-text"),
+        (String = "text/plain"),
+    ))))]
 pub async fn metrics(
     State(shared): State<Arc<ApiState>>,
+    headers: HeaderMap,
     params: QueryParams,
 ) -> Result<impl IntoResponse, ApiError> {
     params.reject_rest()?;
     // The agent's own metrics do not depend on the archive.
     let stored = shared.archive.query(read_snapshot).await.ok();
     let figures = shared.state.read_counters();
-    let text = MetricsPage::new(&figures, stored.as_ref(), shared.state.started_us).text();
-    Ok(([(CONTENT_TYPE, OPENMETRICS_TYPE)], text))
+    let page = MetricsPage::new(&shared.state, &figures, stored.as_ref());
+    let accepts = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let (kind, text) = if accepts.contains("application/openmetrics-text") {
+        (OPENMETRICS_TYPE, page.text())
+    } else {
+        (PROMETHEUS_TYPE, convert_to_text_format(&page.text()))
+    };
+    Ok(([(CONTENT_TYPE, kind), (VARY, "accept")], text))
 }
 
 fn read_snapshot(archive: &Archive) -> Result<MetricsSnapshot, StoreError> {
     let grid = |quantity| Ok((quantity, archive.grid(quantity)?));
+    let mut open_events = archive.events(&EventFilter {
+        range: TimeRange::ALL,
+        pair: None,
+        state: None,
+        limit: MAX_EVENTS,
+    })?;
+    open_events.retain(history_store::is_event_open);
+    let today = super::about::find_day_range(read_wall_us());
     Ok(MetricsSnapshot {
         bytes: archive.disk_bytes()?,
         grids: PathQuantity::ALL.into_iter().map(grid).collect::<Result<_, StoreError>>()?,
-        suspected: count_open_events(archive, v1::EventState::Suspected)?,
-        confirmed: count_open_events(archive, v1::EventState::Confirmed)?,
+        open_events,
+        missed_today: archive.planned_counts(today)?.reasons,
     })
 }
 
-fn count_open_events(archive: &Archive, state: v1::EventState) -> Result<u64, StoreError> {
-    let events = archive.events(&EventFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        state: Some(state),
-        limit: MAX_EVENTS,
-    })?;
-    let open = events.iter().filter(|it| longhaul_store::history_store::is_event_open(it));
-    Ok(open.count() as u64)
+/// Converts OpenMetrics text into Prometheus's text format 0.0.4, in which the names of counters and
+/// of information end in `_total` and `_info` in comments too, and information is a gauge.
+/// Source: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+fn convert_to_text_format(openmetrics: &str) -> String {
+    let types =
+        openmetrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let types: HashMap<&str, &str> = types.collect();
+    let convert = |line: &str| {
+        let Some(comment) = line.strip_prefix("# ") else {
+            return Some(format!("{line}\n"));
+        };
+        let mut words = comment.splitn(3, ' ');
+        let (kind, name, rest) = (words.next()?, words.next()?, words.next()?);
+        let (ending, as_type) = match *types.get(name)? {
+            "counter" => ("_total", "counter"),
+            "info" => ("_info", "gauge"),
+            other => ("", other),
+        };
+        let rest = match kind {
+            "TYPE" => as_type,
+            "HELP" => rest,
+            _ => return None,
+        };
+        Some(format!("# {kind} {name}{ending} {rest}\n"))
+    };
+    openmetrics.lines().filter_map(convert).collect()
 }

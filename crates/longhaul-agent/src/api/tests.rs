@@ -7,5 +7,6 @@ mod news;
 mod notes;
 mod openapi_document;
 mod orders;
+mod prometheus;
 mod scene;
 mod trouble;

@@ -5,9 +5,10 @@ use crate::cli::value_parsers::{
     parse_connect_timeout, parse_device, parse_dscp, parse_moment, parse_period, parse_port,
     parse_span_us,
 };
-use clap::{Args, Command, Parser, Subcommand};
+use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use longhaul_agent::PAGE_DIGEST;
+use longhaul_agent::event_log::LogFormat;
 use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::plan::{CoreAffinity, RunDirection};
 use longhaul_probe::DEFAULT_PORT;
@@ -271,6 +272,33 @@ pub struct ArchiveArgs {
         help_heading = "Output"
     )]
     pub archive: Option<PathBuf>,
+}
+
+/// The format of the log of a service.
+#[derive(Debug, Clone, Args)]
+pub struct LogArgs {
+    /// Format of the log; auto: text on a terminal, otherwise logfmt
+    #[arg(long, value_name = "FORMAT", default_value = "auto", help_heading = "Output")]
+    pub log_format: LogFormatName,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormatName {
+    Auto,
+    Logfmt,
+    Json,
+}
+
+impl LogArgs {
+    /// Returns the format; `json` is the option of that name.
+    pub fn format(&self, json: bool, on_terminal: bool) -> LogFormat {
+        match self.log_format {
+            _ if json => LogFormat::Json,
+            LogFormatName::Json => LogFormat::Json,
+            LogFormatName::Auto if on_terminal => LogFormat::Text,
+            LogFormatName::Auto | LogFormatName::Logfmt => LogFormat::Logfmt,
+        }
+    }
 }
 
 /// The secret that the two ends share.

@@ -79,11 +79,16 @@ pub fn archive_path(args: &ArchiveArgs) -> Result<PathBuf, CommandFailure> {
     if let Some(path) = &args.archive {
         return Ok(path.clone());
     }
+    Ok(data_folder()?.join("archive.sqlite3"))
+}
+
+/// Returns the folder of longhaul in the XDG data folder.
+pub fn data_folder() -> Result<PathBuf, CommandFailure> {
     let folders = etcetera::base_strategy::Xdg::new().map_err(|e| {
         CommandFailure::from_error(ARCHIVE, &e)
             .hint(Some("set HOME, or name the archive with `--archive FILE`"))
     })?;
-    Ok(folders.data_dir().join("longhaul").join("archive.sqlite3"))
+    Ok(folders.data_dir().join("longhaul"))
 }
 
 /// Opens the archive if it exists.

@@ -1,6 +1,7 @@
 //! `longhaul serve`: runs the server.
 
-use crate::cli::args::TokenArgs;
+use crate::cli::args::{LogArgs, TokenArgs};
+use crate::cli::command_output;
 use crate::cli::value_parsers::{
     accept_count, parse_device, parse_rate, parse_run_bytes, parse_run_time, parse_served_folder,
     parse_streams,
@@ -9,6 +10,7 @@ use crate::cli::{interrupt, invocation, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
 use jiff::Timestamp;
+use longhaul_agent::event_log::{self, LogFormat, LogLevel};
 use longhaul_copy::{FilesHandler, FilesRoot};
 use longhaul_iperf3::users::DEFAULT_SKEW;
 use longhaul_iperf3::{AuthorizedUsers, Iperf3Handler, Iperf3Options};
@@ -21,9 +23,11 @@ use longhaul_report::number_format::{count_of, format_rate};
 use longhaul_report::style::{COMMAND, FAINT, STRONG, paint};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,6 +69,8 @@ pub struct ServeArgs {
     /// Log one JSON object per line
     #[arg(short = 'J', long)]
     pub json: bool,
+    #[command(flatten)]
+    pub log: LogArgs,
 
     #[command(flatten)]
     pub token: TokenArgs,
@@ -101,14 +107,15 @@ pub struct ServeArgs {
 }
 
 pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
-    let token = resolve_serve_token(args)?;
+    let log_format = args.log.format(args.json, std::io::stderr().is_terminal());
+    let token = resolve_serve_token(args, log_format)?;
     let anonymous = (!args.token_only).then(|| anonymous_limits(args));
     let stop = interrupt::register_signals(&[SIGINT, SIGTERM])?;
     let responder = MeasurementServer::bind(ServeOptions {
         addresses: args.bind.into_iter().collect(),
         port: args.port,
         device: args.bind_dev.clone(),
-        token: token.as_ref().map(|(token, _)| token.as_str().to_owned()),
+        token: token.as_ref().map(|it| it.token.as_str().to_owned()),
         anonymous,
         max_sessions: args.max_sessions,
         max_streams: args.max_streams,
@@ -120,26 +127,34 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         command: Some(invocation::redacted_command_line()),
     })?;
     let addresses = responder.addresses();
-    let generated = token.as_ref().filter(|(_, generated)| *generated).map(|(it, _)| it.as_str());
-    let shown = match generated {
-        Some(token) => format!(
+    let shown = match &token {
+        Some(ServeToken { token, is_generated: true, .. }) => format!(
             "{}\n                 {}",
-            paint(COMMAND, token),
+            paint(COMMAND, token.as_str()),
             paint(FAINT, "give it to clients as LONGHAUL_TOKEN or with --token-file")
         ),
-        None => if token.is_some() { "as given" } else { "none" }.to_owned(),
+        Some(_) => "as given".to_owned(),
+        None => "none".to_owned(),
     };
+    let file = token.as_ref().and_then(|it| it.file.as_ref()).map(|it| it.path.as_path());
     write_log(
-        args.json,
+        log_format,
+        LogLevel::Info,
         || format_notice(args, &addresses, &shown, anonymous.as_ref()),
-        || notice_json(args, &addresses, generated, anonymous.as_ref()),
+        || (describe_service(file), notice_json(args, &addresses, file, anonymous.as_ref())),
     );
     responder.run(
         |event| {
             if let ServeEvent::Listening(_) = event {
                 return;
             }
-            write_log(args.json, || format_event_line(&event), || json!(event));
+            let level = if is_warning(&event) { LogLevel::Warn } else { LogLevel::Info };
+            write_log(
+                log_format,
+                level,
+                || format_event_line(&event),
+                || (event.to_string(), json!(event)),
+            );
             if args.one_off && matches!(event, ServeEvent::SessionClosed { .. }) {
                 stop.store(true, Ordering::Relaxed);
             }
@@ -167,19 +182,69 @@ fn check_served_folders(roots: &[FilesRoot]) -> Result<Vec<FilesRoot>, CommandFa
     Ok(roots.to_vec())
 }
 
-/// Returns the token, and whether it was generated.
-fn resolve_serve_token(args: &ServeArgs) -> Result<Option<(AuthToken, bool)>, CommandFailure> {
+/// The token of the server.
+struct ServeToken {
+    token: AuthToken,
+    is_generated: bool,
+    /// The file of a generated token that no terminal shows.
+    file: Option<TokenFile>,
+}
+
+/// A file that only its owner may read, removed when the server ends.
+struct TokenFile {
+    path: PathBuf,
+}
+
+impl TokenFile {
+    /// Writes a generated token for servers without a terminal, whose log may be read by others.
+    fn write(token: &AuthToken, port: u16) -> Result<TokenFile, CommandFailure> {
+        let folder = command_output::data_folder()?;
+        // Servers on ports of the kernel's choice have files of their own.
+        let number = if port == 0 { std::process::id() } else { port.into() };
+        let path = folder.join(format!("serve-{number}.token"));
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&folder)?;
+            // Another owner or mode of an earlier file would remain.
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+            writeln!(file, "{}", token.as_str())
+        };
+        write().map_err(|error| {
+            let text = format!("cannot write the generated token to {}", path.display());
+            let failure = CommandFailure::new(HOST, format!("{text}: {error}"));
+            failure.hint(Some("give a token with `--token-file FILE`"))
+        })?;
+        Ok(TokenFile { path })
+    }
+}
+
+impl Drop for TokenFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Returns the token. A generated one is shown on a terminal only, and otherwise written to a file.
+fn resolve_serve_token(
+    args: &ServeArgs,
+    log_format: LogFormat,
+) -> Result<Option<ServeToken>, CommandFailure> {
     if args.anonymous {
         return Ok(None);
     }
     if let Some(given) = option_resolution::resolve_token(&args.token)? {
-        return Ok(Some((given, false)));
+        return Ok(Some(ServeToken { token: given, is_generated: false, file: None }));
     }
     let made = AuthToken::generate().ok_or_else(|| {
         CommandFailure::new(HOST, "cannot generate a token: no random bytes from the kernel")
             .hint(Some("give a token with `--token-file FILE`"))
     })?;
-    Ok(Some((made, true)))
+    let on_terminal = log_format == LogFormat::Text;
+    let file = if on_terminal { None } else { Some(TokenFile::write(&made, args.port)?) };
+    Ok(Some(ServeToken { token: made, is_generated: true, file }))
 }
 
 /// Returns the options for iperf3 clients, if they are served.
@@ -233,7 +298,7 @@ fn format_notice(
 fn notice_json(
     args: &ServeArgs,
     addresses: &[SocketAddr],
-    token: Option<&str>,
+    token_file: Option<&Path>,
     anonymous: Option<&AnonymousLimits>,
 ) -> Value {
     let folder =
@@ -242,7 +307,7 @@ fn notice_json(
         "event": "serving",
         "longhaul": env!("CARGO_PKG_VERSION"),
         "addresses": addresses,
-        "token": token,
+        "token_file": token_file,
         "files": args.files.iter().map(folder).collect::<Vec<_>>(),
         "anonymous": anonymous,
     })
@@ -262,17 +327,43 @@ fn describe_limits(limits: Option<&AnonymousLimits>) -> String {
     parts.join(", ")
 }
 
-/// Writes a line of the log to stderr, as text or JSON.
-fn write_log(as_json: bool, text: impl FnOnce() -> String, value: impl FnOnce() -> Value) {
-    // If stderr is closed, the log is lost and the server continues.
-    let mut to = anstream::stderr().lock();
-    let _ = if as_json {
-        let mut value = value();
-        value["at"] = json!(Timestamp::now().to_string());
-        writeln!(to, "{value}")
+/// Describes the service in a sentence for the log.
+fn describe_service(token_file: Option<&Path>) -> String {
+    match token_file {
+        Some(file) => format!("serving; clients need the token in {}", file.display()),
+        None => "serving".to_owned(),
+    }
+}
+
+/// Writes an event to stderr: `people` returns the text for a terminal, `entry` a sentence and the
+/// fields for other logs.
+fn write_log(
+    format: LogFormat,
+    level: LogLevel,
+    people: impl FnOnce() -> String,
+    entry: impl FnOnce() -> (String, Value),
+) {
+    let line = if format == LogFormat::Text {
+        people()
     } else {
-        writeln!(to, "{}", text())
+        let (text, fields) = entry();
+        event_log::format_event_line(format, level, &text, fields)
     };
+    // If stderr is closed, the log is lost and the server continues.
+    let _ = writeln!(anstream::stderr().lock(), "{line}");
+}
+
+/// Returns whether an operator should look at the event.
+fn is_warning(event: &ServeEvent) -> bool {
+    use ServeEvent::{Dismissed, ProtocolRefused, StreamRefused, TokenGuessable, Trouble};
+    matches!(
+        event,
+        TokenGuessable
+            | ProtocolRefused { .. }
+            | Dismissed { .. }
+            | StreamRefused { .. }
+            | Trouble { .. }
+    )
 }
 
 fn format_event_line(event: &ServeEvent) -> String {

@@ -1,7 +1,7 @@
 //! `longhaul watch [FILE]`: runs the agent. With `--check`, prints the forecast of a watch file, or
 //! all its errors.
 
-use crate::cli::args::ArchiveArgs;
+use crate::cli::args::{ArchiveArgs, LogArgs};
 use crate::cli::command_output;
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::Args;
@@ -14,6 +14,7 @@ use longhaul_agent::watch_file_reading::read_watch_file;
 use longhaul_config::{ConfigProblem, ConfigProblems};
 use longhaul_report::number_format::count_of;
 use serde_json::json;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -38,6 +39,8 @@ pub struct WatchArgs {
     /// Print JSON; the agent prints one object per line
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// The system-wide file, used if the user has none.
@@ -69,7 +72,8 @@ fn run_agent(args: &WatchArgs, path: PathBuf, file: WatchFile) -> Result<ExitCod
     let named = file.agent.archive.as_ref().map(|path| folder.join(path));
     let archive = command_output::archive_path(&ArchiveArgs { archive: named })?;
     let agent = args.agent.clone();
-    agent::run(&AgentOptions { path, folder, agent, archive, json: args.json }, file)?;
+    let log_format = args.log.format(args.json, std::io::stdout().is_terminal());
+    agent::run(&AgentOptions { path, folder, agent, archive, log_format }, file)?;
     Ok(ExitCode::SUCCESS)
 }
 

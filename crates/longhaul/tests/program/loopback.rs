@@ -21,6 +21,7 @@ impl FarEnd {
             .args(["serve", "-B", "127.0.0.1", "-p", "0", "--json"])
             .args(options)
             .env_remove("LONGHAUL_TOKEN")
+            .env("XDG_DATA_HOME", env!("CARGO_TARGET_TMPDIR"))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -33,7 +34,10 @@ impl FarEnd {
             child,
             log,
             port: address.rsplit(':').next().expect("a port").to_owned(),
-            token: first["token"].as_str().map(str::to_owned),
+            token: first["token_file"].as_str().map(|path| {
+                let text = std::fs::read_to_string(path).expect("the file of the token");
+                text.trim().to_owned()
+            }),
         }
     }
 

@@ -22,6 +22,7 @@ mod iperf3;
 mod iperf3_command;
 mod iperf3_killed;
 mod load;
+mod logs;
 mod loopback;
 mod measured_record;
 mod path;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-const QUIET: AgentLog = AgentLog { json: true };
+const QUIET: AgentLog = AgentLog { format: crate::event_log::LogFormat::Json };
 
 #[test]
 fn what_is_measured_arrives_over_tls_with_its_plans_and_events() {

@@ -1,7 +1,9 @@
 //! The metrics with their names and help texts.
 
 use super::{MAX_PAIRS, MetricsSnapshot};
-use crate::agent::shared_state::AgentCounters;
+use crate::agent::job_status::JobStatus;
+use crate::agent::shared_state::{AgentCounters, MetricLabels, SharedState};
+use crate::watch::measure_jobs::JobKey;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::history_store::GridPair;
 use prometheus_client::encoding::text::encode;
@@ -10,9 +12,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
-type MetricLabels = Vec<(&'static str, String)>;
+/// The maximum number of exported reasons. Those of other agents are in their words.
+const MAX_REASONS: usize = 100;
+
 type FloatGauge = Gauge<f64, AtomicU64>;
 
 /// The metrics of one scrape.
@@ -22,13 +27,16 @@ pub struct MetricsPage {
 
 impl MetricsPage {
     pub fn new(
+        state: &SharedState,
         figures: &AgentCounters,
         stored: Option<&MetricsSnapshot>,
-        started_us: i64,
     ) -> MetricsPage {
         let mut page = MetricsPage { registry: Registry::with_prefix("longhaul") };
-        page.add_program(started_us);
+        page.add_program(state.started_us);
         page.add_runs(figures);
+        page.add_jobs(&figures.jobs);
+        let help = "Duration of finished runs by measurement, since the agent started";
+        page.registry.register("run_duration_seconds", help, state.durations.clone());
         page.add_sending(figures);
         page.add_gauge(
             "archive_up",
@@ -74,7 +82,6 @@ impl MetricsPage {
         for (name, help, value) in [
             ("runs_planned", "Runs that came due or were requested", tally.planned),
             ("runs_done", "Runs with a result", tally.done),
-            ("runs_failed", "Runs that started but gave no result", tally.failed),
         ] {
             self.add_counter(name, &format!("{help}, since the agent started"), value);
         }
@@ -89,6 +96,10 @@ impl MetricsPage {
         self.add_gauge("runs_waiting", help, tally.waiting as f64);
         let help = "Runs in progress";
         self.add_gauge("runs_running", help, tally.running as f64);
+        let help = "Last time at which the agent looked for due runs, seconds since 1970";
+        self.add_gauge("loop_timestamp_seconds", help, figures.loop_us as f64 / 1e6);
+        let help = "1 if no run starts because the disk of the archive is full, otherwise 0";
+        self.add_gauge("disk_full", help, f64::from(u8::from(figures.disk_is_full)));
         let help = "Bytes sent and reserved since midnight UTC";
         self.add_gauge("today_bytes", help, figures.bytes_today as f64);
     }
@@ -96,7 +107,7 @@ impl MetricsPage {
     fn add_sending(&mut self, figures: &AgentCounters) {
         if let Some(to_send) = figures.to_send {
             let help = "Items that the collector or database has not acknowledged";
-            self.add_gauge("to_send_runs", help, to_send as f64);
+            self.add_gauge("to_send_items", help, to_send as f64);
         }
         if let Some(set_aside) = figures.set_aside {
             let help = "Items that the collector or database rejected";
@@ -116,26 +127,89 @@ impl MetricsPage {
         }
     }
 
-    fn add_archive(&mut self, stored: &MetricsSnapshot) {
-        let size = Family::<MetricLabels, FloatGauge>::default();
-        let labels = vec![("kind", "SQLite".to_owned())];
-        size.get_or_create(&labels).set(stored.bytes as f64);
-        let help = "Size of the archive on disk in bytes";
-        self.registry.register("archive_bytes", help, size);
-        let events = Family::<MetricLabels, FloatGauge>::default();
-        for (state, count) in [("suspected", stored.suspected), ("confirmed", stored.confirmed)] {
-            let labels = vec![("state", state.to_owned())];
-            events.get_or_create(&labels).set(count as f64);
+    fn add_family(
+        &mut self,
+        name: impl Into<String>,
+        help: impl Into<String>,
+        values: impl IntoIterator<Item = (MetricLabels, f64)>,
+    ) {
+        let family = Family::<MetricLabels, FloatGauge>::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).set(value);
         }
-        let help = "Events that have not recovered, by state";
-        self.registry.register("events_open", help, events);
+        self.registry.register(name, help, family);
+    }
+
+    /// Adds the state of each job, so that an alert can tell that a target is down.
+    fn add_jobs(&mut self, jobs: &BTreeMap<JobKey, JobStatus>) {
+        let exported = || {
+            jobs.iter().take(MAX_PAIRS).map(|(key, status)| {
+                let JobKey { measure, from, to } = key;
+                let labels = [("measure", measure), ("from", from), ("to", to)];
+                let labels = labels.map(|(name, value)| (name, value.to_string()));
+                (Vec::from(labels), status)
+            })
+        };
+        let up =
+            exported().filter_map(|(labels, it)| Some((labels, f64::from(u8::from(it.is_up?)))));
+        let help = "1 if the last run of the job succeeded and its target answered, otherwise 0; \
+                    absent before the first run";
+        self.add_family("up", help, up);
+        let last =
+            exported().filter_map(|(labels, it)| Some((labels, it.last_success_us? as f64 / 1e6)));
+        let help = "End of the last run of the job that succeeded since the agent started, seconds \
+                    since 1970";
+        self.add_family("last_success_timestamp_seconds", help, last);
+        let every = exported().map(|(labels, it)| (labels, it.every_us as f64 / 1e6));
+        self.add_family("interval_seconds", "Interval between runs of the job", every);
+        let failed = Family::<MetricLabels, Counter>::default();
+        for (labels, status) in exported() {
+            for (reason, runs) in &status.failed {
+                let mut labels = labels.clone();
+                labels.push(("reason", reason.word().to_owned()));
+                failed.get_or_create(&labels).inc_by(*runs);
+            }
+        }
+        let help =
+            "Runs that gave no result or no answer, by job and reason, since the agent started";
+        self.registry.register("runs_failed", help, failed);
+        let help = "Jobs whose state is not exported, because there are too many";
+        self.add_gauge("jobs_left_out", help, jobs.len().saturating_sub(MAX_PAIRS) as f64);
+    }
+
+    fn add_archive(&mut self, stored: &MetricsSnapshot) {
+        let size = [(vec![("kind", "SQLite".to_owned())], stored.bytes as f64)];
+        self.add_family("archive_bytes", "Size of the archive on disk in bytes", size);
+        let missed = stored.missed_today.iter().take(MAX_REASONS);
+        let missed = missed.map(|it| (vec![("reason", it.reason.clone())], it.runs as f64));
+        let help = "Runs without a result that were due since midnight UTC, by reason, as in \
+                    /api/v1/about";
+        self.add_family("today_missed_runs", help, missed);
+        let mut events: BTreeMap<MetricLabels, f64> = BTreeMap::new();
+        for event in &stored.open_events {
+            let fell = event.after.median < event.before.median;
+            let labels = vec![
+                ("state", event.state.word().to_owned()),
+                ("from", event.pair.from.clone()),
+                ("to", event.pair.to.clone()),
+                ("quantity", event.quantity.word().to_owned()),
+                ("change", if fell { "fell" } else { "rose" }.to_owned()),
+            ];
+            if events.len() < MAX_PAIRS || events.contains_key(&labels) {
+                *events.entry(labels).or_insert(0.0) += 1.0;
+            }
+        }
+        let help = "Events that have not recovered, by state, pair, quantity and direction of the \
+                    change";
+        self.add_family("events_open", help, events);
     }
 
     fn add_pairs(&mut self, grids: &[(PathQuantity, Vec<GridPair>)]) {
-        let newest = Family::<MetricLabels, FloatGauge>::default();
+        let mut newest = Vec::new();
         let mut left_out = 0;
         for (quantity, cells) in grids {
-            let values = Family::<MetricLabels, FloatGauge>::default();
+            let (unit, factor) = find_base_unit(*quantity);
+            let mut values = Vec::new();
             left_out = left_out.max(cells.len().saturating_sub(MAX_PAIRS));
             for cell in cells.iter().take(MAX_PAIRS) {
                 let Some((value, at_us)) = cell.value.zip(cell.at_us) else {
@@ -143,34 +217,27 @@ impl MetricsPage {
                 };
                 let mut labels: MetricLabels =
                     vec![("from", cell.pair.from.clone()), ("to", cell.pair.to.clone())];
-                values.get_or_create(&labels).set(value);
+                values.push((labels.clone(), value * factor));
                 labels.push(("quantity", quantity.word().to_owned()));
-                newest.get_or_create(&labels).set(at_us as f64 / 1e6);
+                newest.push((labels, at_us as f64 / 1e6));
             }
-            let help =
-                format!("Newest {} of a pair, {}", quantity.title(), describe_unit(*quantity));
-            self.registry.register(format_metric_name(*quantity), help, values);
+            let help = format!("Newest {} of a pair", quantity.title());
+            self.add_family(format!("{}{unit}", quantity.word()), help, values);
         }
         let help = "Start of the run with the newest value of a pair, seconds since 1970";
-        self.registry.register("newest_timestamp_seconds", help, newest);
+        self.add_family("newest_timestamp_seconds", help, newest);
         let help = "Pairs whose values are not exported, because there are too many";
         self.add_gauge("pairs_left_out", help, left_out as f64);
     }
 }
 
-/// Returns the metric name, for example `goodput_bps`, `rtt_floor_us`, `loss_ratio` or `hops`.
-fn format_metric_name(quantity: PathQuantity) -> String {
+/// Returns the suffix of the metric name and the factor of the values. Prometheus's base units are
+/// seconds and bytes; its checker refuses bits.
+fn find_base_unit(quantity: PathQuantity) -> (&'static str, f64) {
     match quantity.unit() {
-        "count" => quantity.word().to_owned(),
-        unit => format!("{}_{unit}", quantity.word()),
-    }
-}
-
-fn describe_unit(quantity: PathQuantity) -> &'static str {
-    match quantity.unit() {
-        "bps" => "bit/s",
-        "us" => "microseconds",
-        "ratio" => "ratio from 0 to 1",
-        _ => "count",
+        "bps" => ("_bytes_per_second", 0.125),
+        "us" => ("_seconds", 1e-6),
+        "ratio" => ("_ratio", 1.0),
+        _ => ("", 1.0),
     }
 }

@@ -1,9 +1,7 @@
 //! Every address, asked as it should be.
 
 use super::scene::{BEGIN_US, HOUR_US, Scene};
-use crate::agent::export::read_wall_us;
-use longhaul_store::Archive;
-use longhaul_store::history_store::{PlannedOutcome, PlannedRun, TimeRange};
+use longhaul_store::history_store::TimeRange;
 use serde_json::json;
 
 const PAIR: &str = "from=slac&to=cesnet";
@@ -25,25 +23,9 @@ fn about_says_what_the_agent_is() {
 #[test]
 fn only_unusual_reasons_count_as_missed_and_all_are_listed() {
     let scene = Scene::new();
-    let mut archive = Archive::open(&scene.folder.join("archive.sqlite3")).expect("an archive");
-    let today = read_wall_us();
-    for (number, reason) in
-        ["failed", "failed", "disk_full", "locked", "agent_off", "agent_off", "agent_off", "asleep"]
-            .into_iter()
-            .enumerate()
-    {
-        let id = format!("t-{number}");
-        let planned = PlannedRun {
-            id: id.clone(),
-            due_us: today,
-            measurement: "bulk".to_owned(),
-            pair: None,
-            outcome: None,
-        };
-        archive.add_planned(&[planned]).expect("planned");
-        let outcome = PlannedOutcome::Missed { reason: reason.to_owned(), detail: None };
-        archive.record_outcome(&id, &outcome).expect("settled");
-    }
+    let off = ["agent_off"; 3];
+    let reasons = [&off[..], &["failed", "failed", "disk_full", "locked", "asleep"]].concat();
+    scene.miss_runs_today(&reasons);
     scene.desk.counters.write().off_time = Some(TimeRange { begin_us: 1, end_us: 2 });
     let agent = scene.json("/api/v1/about")["agent"].clone();
     let counts = ["planned_today", "failed_today", "missed_today"].map(|key| agent[key].clone());
@@ -188,7 +170,8 @@ fn hosts_have_their_place_and_their_audit() {
 #[test]
 fn metrics_are_open_metrics_with_the_figures() {
     let scene = Scene::new();
-    let answer = scene.get("/metrics");
+    let accept = "accept: application/openmetrics-text;version=1.0.0;q=0.8,text/plain;q=0.5";
+    let answer = scene.ask("GET", "/metrics", &[accept], "");
     assert_eq!(answer.status, 200);
     assert!(answer.head.contains("application/openmetrics-text"));
     for line in [
@@ -196,11 +179,18 @@ fn metrics_are_open_metrics_with_the_figures() {
         "longhaul_runs_missed_total{reason=\"locked\"} 2",
         "longhaul_runs_running 1.0",
         "longhaul_today_bytes 12345.0",
-        "longhaul_to_send_runs 3.0",
+        "longhaul_to_send_items 3.0",
         "longhaul_set_aside_items 1.0",
         "longhaul_archive_up 1.0",
-        "longhaul_events_open{state=\"confirmed\"} 1.0",
-        "longhaul_goodput_bps{from=\"slac\",to=\"cesnet\"} 100000099.0",
+        "longhaul_events_open{state=\"confirmed\",from=\"slac\",to=\"cesnet\",\
+         quantity=\"goodput\",change=\"fell\"} 1.0",
+        "longhaul_goodput_bytes_per_second{from=\"slac\",to=\"cesnet\"} 12500012.375",
+        "longhaul_up{measure=\"bulk\",from=\"slac\",to=\"cesnet\"} 1.0",
+        "longhaul_up{measure=\"route\",from=\"slac\",to=\"cesnet\"} 0.0",
+        "longhaul_interval_seconds{measure=\"bulk\",from=\"slac\",to=\"cesnet\"} 3600.0",
+        "longhaul_runs_failed_total{measure=\"route\",from=\"slac\",to=\"cesnet\",\
+         reason=\"target\"} 1",
+        "longhaul_disk_full 0.0",
         "longhaul_pairs_left_out 0.0",
     ] {
         assert!(answer.body.lines().any(|it| it == line), "{line} in {}", answer.body);

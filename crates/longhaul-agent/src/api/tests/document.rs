@@ -55,7 +55,10 @@ fn the_manual_lists_every_address_and_every_metric() {
     for path in document["paths"].as_object().into_iter().flat_map(|it| it.keys()) {
         assert!(manual.contains(&format!("`{path}`")), "docs/api.md does not list {path}");
     }
-    for name in names(&Scene::new().get("/metrics").body) {
+    for name in known_names() {
+        // The series of a histogram.
+        let series = ["_bucket", "_sum", "_count"].iter().find_map(|it| name.strip_suffix(it));
+        let name = series.unwrap_or(&name);
         assert!(manual.contains(&format!("`{name}`")), "docs/api.md does not list {name}");
     }
 }
@@ -66,18 +69,39 @@ fn names(metrics: &str) -> BTreeSet<String> {
     samples.filter_map(|line| line.split(['{', ' ']).next()).map(str::to_owned).collect()
 }
 
+/// The names of all metrics.
+fn known_names() -> BTreeSet<String> {
+    let scene = Scene::new();
+    scene.desk.observe_duration("bulk", std::time::Duration::from_secs(3));
+    names(&scene.get("/metrics").body)
+}
+
+/// The metrics that a query names.
+fn named_metrics(query: &str) -> Vec<&str> {
+    let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("longhaul_")).collect()
+}
+
+#[test]
+fn the_alerts_ask_for_metrics_that_exist() {
+    let (known, rules) = (known_names(), text("contrib/prometheus/rules.yml"));
+    let named = named_metrics(&rules);
+    assert!(named.len() > 5, "{named:?}");
+    for name in named {
+        assert!(known.contains(name), "{name}");
+    }
+}
+
 #[test]
 fn the_dashboard_asks_for_metrics_that_exist() {
-    let known = names(&Scene::new().get("/metrics").body);
+    let known = known_names();
     let dashboard: Value =
         serde_json::from_str(&text("contrib/grafana/prometheus.json")).expect("JSON");
     let mut queries = Vec::new();
     collect(&dashboard, &mut queries);
     assert!(queries.len() > 10, "{queries:?}");
     for query in queries {
-        let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let named: Vec<&str> = words.filter(|word| word.starts_with("longhaul_")).collect();
-        for name in named {
+        for name in named_metrics(&query) {
             assert!(known.contains(name), "{name} of {query}");
         }
     }

@@ -1,6 +1,9 @@
 //! An agent's desk, an archive with some days in it, and the API on a port of its own.
 
+use crate::agent::export::read_wall_us;
+use crate::agent::job_status::{FailureReason, JobStatus};
 use crate::agent::shared_state::{AgentCounters, JobRequest, LiveUpdate, SharedState};
+use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::{self, SecretFileState, WatchFileContext};
 use longhaul_model::report::v1::quantity::PathQuantity;
@@ -8,6 +11,7 @@ use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair, QuantityLeve
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedOutcome, PlannedRun, SeriesReading};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -104,6 +108,24 @@ impl Scene {
         runtime.spawn(crate::api::serve_api(Arc::clone(&state), listener, stopped));
         runtime.spawn(take(orders));
         Scene { at, desk: state, folder, runtime, stop }
+    }
+
+    /// Adds runs that were due now and have no result for these reasons.
+    pub fn miss_runs_today(&self, reasons: &[&str]) {
+        let mut archive = Archive::open(&self.folder.join("archive.sqlite3")).expect("an archive");
+        for (number, reason) in reasons.iter().enumerate() {
+            let id = format!("t-{number}");
+            let planned = PlannedRun {
+                id: id.clone(),
+                due_us: read_wall_us(),
+                measurement: "bulk".to_owned(),
+                pair: None,
+                outcome: None,
+            };
+            archive.add_planned(&[planned]).expect("planned");
+            let outcome = PlannedOutcome::Missed { reason: (*reason).to_owned(), detail: None };
+            archive.record_outcome(&id, &outcome).expect("settled");
+        }
     }
 
     pub fn stop(&self) {
@@ -238,6 +260,9 @@ fn figures() -> AgentCounters {
         runs: ScheduleCounts { planned: 10, done: 6, failed: 1, missed: 2, waiting: 0, running: 1 },
         missed: [("locked", 2)].into(),
         off_time: None,
+        jobs: jobs(),
+        loop_us: BEGIN_US,
+        disk_is_full: false,
         bytes_today: 12_345,
         to_send: Some(3),
         set_aside: Some(1),
@@ -246,6 +271,20 @@ fn figures() -> AgentCounters {
         reloads: 2,
         reloads_refused: 1,
     }
+}
+
+/// One job that succeeded, and one whose target went.
+fn jobs() -> BTreeMap<JobKey, JobStatus> {
+    let key = |measure: &str| JobKey {
+        measure: measure.into(),
+        from: "slac".into(),
+        to: "cesnet".into(),
+    };
+    let mut up = JobStatus { every_us: HOUR_US, ..JobStatus::default() };
+    up.record_success(BEGIN_US);
+    let mut down = up.clone();
+    down.record_failure(FailureReason::Target);
+    [(key("bulk"), up), (key("route"), down)].into()
 }
 
 pub fn report(name: &str) -> String {
