@@ -207,6 +207,25 @@ impl From<LimitError> for Iperf3RunError {
     }
 }
 
+impl From<Iperf3RunError> for ProbeError {
+    fn from(error: Iperf3RunError) -> ProbeError {
+        use ClientTestEnd::{Busy, Cut, Failed, Terminated, TimedOut, Violation};
+        match error {
+            Iperf3RunError::Probe(error) => error,
+            Iperf3RunError::Test { closed: Failed(what), .. } => ProbeError::local(what, None),
+            Iperf3RunError::Test { address, closed } => ProbeError::OtherProtocol {
+                address,
+                what: format!("no result from the iperf3 server: {closed}"),
+                advice: closed.hint(),
+                is_lost: matches!(
+                    closed,
+                    Busy | Cut { .. } | Terminated { .. } | TimedOut { .. } | Violation { .. }
+                ),
+            },
+        }
+    }
+}
+
 impl Iperf3RunError {
     /// Returns the suggested next step, if there is one.
     pub fn hint(&self) -> Option<Cow<'static, str>> {

@@ -6,13 +6,15 @@
 //! on this host's clock.
 //!
 //! - [`load_phases`]: the sequence of idle phases and loads
+//! - [`one_end_probes`]: loads by the protocol of another server, with probes that its kernel answers
 
 mod load_phases;
+mod one_end_probes;
 
 use crate::plan_limits::{self, LimitError, check_range, limit_error};
 use crate::probe_error::ProbeError;
 use crate::probing::{EchoSeriesPlan, ProbeClient};
-use crate::throughput::{self, TargetHost, ThroughputOutcome, payload_span};
+use crate::throughput::{self, BulkRun, TargetHost, ThroughputOutcome, payload_span};
 use load_phases::PhaseRunner;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::load::{
@@ -22,7 +24,9 @@ use longhaul_model::report::v1::observation::{StreamEnd, ThroughputObservation};
 use longhaul_model::report::v1::path::RoundTripSeries;
 use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
+pub use one_end_probes::run_from_one_end;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -90,55 +94,92 @@ pub fn run(
     watch: &mut dyn FnMut(&LoadRunProgress),
 ) -> Result<LoadOutcome, ProbeError> {
     check_load_plan(plan)?;
-    let (started_at, epoch) = (SystemTime::now(), Instant::now());
+    let started_at = SystemTime::now();
     let mut prober = ProbeClient::connect(target)?;
-    let target = &prober.target().clone();
     let (initiator, responder) = prober.parties();
-    let (initiator, responder) = (initiator.clone(), responder.clone());
-    let idle_rtt_us = prober.idle_rtt().map(|rtt| rtt.as_micros() as u64);
-    let probes = SharedProbes::default();
+    let parties = LoadParties { initiator: initiator.clone(), responder: responder.clone() };
+    let idle_rtt = prober.idle_rtt();
+    let session = LoadSession {
+        target: &prober.target().clone(),
+        bulk_run: Arc::new(throughput::run),
+        plan,
+        stop,
+        started_at,
+    };
     let series = echo_series(plan);
-    let (course, echoed) = thread::scope(|scope| {
+    let outcome = session.run(parties, idle_rtt, watch, |probes| {
+        prober.run_echoes(&series, &probes.over, &mut |probe| probes.add(*probe))
+    })?;
+    prober.close();
+    Ok(outcome)
+}
+
+/// The two ends of a run.
+struct LoadParties {
+    initiator: RunParty,
+    responder: RunParty,
+}
+
+/// The loads of a plan, whoever answers the probes.
+struct LoadSession<'a> {
+    target: &'a TargetHost,
+    bulk_run: Arc<BulkRun>,
+    plan: &'a LoadPlan,
+    stop: &'a AtomicBool,
+    started_at: SystemTime,
+}
+
+impl LoadSession<'_> {
+    /// Runs the loads, with `send_probes` in a thread of its own.
+    fn run(
+        self,
+        parties: LoadParties,
+        idle_rtt: Option<Duration>,
+        watch: &mut dyn FnMut(&LoadRunProgress),
+        send_probes: impl FnOnce(&SharedProbes) -> Result<RoundTripSeries, ProbeError> + Send,
+    ) -> Result<LoadOutcome, ProbeError> {
+        let probes = SharedProbes::default();
         let began = Instant::now();
-        let echoes = scope.spawn(|| {
-            let echoed = prober.run_echoes(&series, &probes.over, &mut |probe| probes.add(*probe));
-            probes.ended.store(true, Relaxed);
-            echoed
-        });
         let mut course = PhaseRunner {
-            target,
-            plan,
+            target: self.target,
+            bulk_run: self.bulk_run,
+            plan: self.plan,
             began,
             probes: &probes,
-            stop,
+            stop: self.stop,
             watch,
             phases: Vec::new(),
             runs: Vec::new(),
             reported_at: None,
         };
-        course.run();
-        probes.over.store(true, Relaxed);
-        ((course.phases, course.runs), echoes.join())
-    });
-    let echoed = echoed.map_err(|_| ProbeError::local("the probe thread panicked", None))??;
-    prober.close();
-    let (phases, runs) = course;
-    let caveats = odd_answers_caveat(&echoed).into_iter().collect();
-    Ok(LoadOutcome {
-        observation: LoadObservation {
-            clock: echoed.clock,
-            idle_rtt_us,
-            probes: probes.in_order(),
-            phases,
-        },
-        initiator,
-        responder,
-        started_at,
-        duration: epoch.elapsed(),
-        caveats,
-        runs,
-        stopped: stop.load(Relaxed),
-    })
+        let echoed = thread::scope(|scope| {
+            let echoes = scope.spawn(|| {
+                let echoed = send_probes(&probes);
+                probes.ended.store(true, Relaxed);
+                echoed
+            });
+            course.run();
+            probes.over.store(true, Relaxed);
+            echoes.join()
+        });
+        let (phases, runs) = (course.phases, course.runs);
+        let echoed = echoed.map_err(|_| ProbeError::local("the probe thread panicked", None))??;
+        Ok(LoadOutcome {
+            observation: LoadObservation {
+                clock: echoed.clock.clone(),
+                idle_rtt_us: idle_rtt.map(|rtt| rtt.as_micros() as u64),
+                probes: probes.in_order(),
+                phases,
+            },
+            initiator: parties.initiator,
+            responder: parties.responder,
+            started_at: self.started_at,
+            duration: began.elapsed(),
+            caveats: odd_answers_caveat(&echoed).into_iter().collect(),
+            runs,
+            stopped: self.stop.load(Relaxed),
+        })
+    }
 }
 
 fn echo_series(plan: &LoadPlan) -> EchoSeriesPlan {
@@ -271,11 +312,22 @@ fn convert_flow(outcome: &ThroughputOutcome, axis: Instant) -> (LoadFlow, Option
         bytes: receivers.iter().map(|end| end.bytes).sum(),
         elapsed_us: observation.elapsed_us,
         limited_by: Limiter::Unknown,
-        series: sum_series(&receivers, to_axis),
+        series: sum_series(choose_counted_ends(observation, &receivers).as_slice(), to_axis),
         retransmits: count_retransmits(observation),
         mss_bytes: observation.streams.first().and_then(|s| s.sender.mss_bytes),
     };
     (flow, span)
+}
+
+/// Returns the receivers, or the senders if the receivers have no samples, as those of iperf3.
+fn choose_counted_ends<'a>(
+    observation: &'a ThroughputObservation,
+    receivers: &[&'a StreamEnd],
+) -> Vec<&'a StreamEnd> {
+    if receivers.iter().any(|end| !end.samples.is_empty()) {
+        return receivers.to_vec();
+    }
+    observation.streams.iter().map(|stream| &stream.sender).filter(|end| end.bytes > 0).collect()
 }
 
 fn count_retransmits(observation: &ThroughputObservation) -> Option<u64> {

@@ -63,6 +63,15 @@ pub enum ProbeError {
     /// No answer arrived in time at this step.
     #[error("{address} did not answer in time while {}: {what}", step.describe())]
     Timeout { address: SocketAddr, step: SessionState, what: String },
+    /// A run by the protocol of another program gave no result.
+    #[error("{address}: {what}")]
+    OtherProtocol {
+        address: SocketAddr,
+        what: String,
+        advice: Option<&'static str>,
+        /// The connection was lost, or no answer came: the same run may work later.
+        is_lost: bool,
+    },
     /// This host failed: kernel, privilege, memory.
     #[error("{what}")]
     Local {
@@ -197,6 +206,7 @@ impl ProbeError {
             ProbeError::Iperf3There { .. } => {
                 "use its protocol: `longhaul test HOST --iperf3`, without `--token`"
             }
+            ProbeError::OtherProtocol { advice, .. } => return advice.map(Cow::Borrowed),
             ProbeError::Token { what, .. } => match what {
                 TokenFailure::Missing => {
                     "pass the token that `longhaul serve` printed: `--token TOKEN`"

@@ -18,8 +18,9 @@ pub use result_join::payload_duration_us;
 pub(crate) use result_join::payload_span;
 pub use stream_opening::open_data_streams;
 pub(crate) use stream_opening::open_flow;
-pub(crate) use target_address::choose_path_address;
-pub use target_address::{ChosenAddress, TargetConnection, choose_address, connect_target};
+pub use target_address::{
+    ChosenAddress, TargetConnection, choose_address, choose_path_address, connect_target,
+};
 
 use crate::engine::{EndRun, EngineProgress};
 use crate::plan_limits::{MAX_STREAMS, check_plan};
@@ -34,6 +35,7 @@ use longhaul_capture::FinishedCapture;
 use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
+use longhaul_sys::tcp_info;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -294,6 +296,33 @@ pub(crate) fn session_error(
     }
 }
 
+/// A server whose protocol is known.
+#[derive(Debug)]
+pub struct IdentifiedServer {
+    /// The target with its address.
+    pub target: TargetHost,
+    /// Time of the TCP handshake, from TCP_INFO.
+    pub handshake_rtt: Option<Duration>,
+    pub is_iperf3: bool,
+}
+
+/// Connects to the server to learn its protocol, and closes the connection again.
+///
+/// # Errors
+/// Like [`run`]; a server of neither protocol.
+pub fn identify_server(target: &TargetHost) -> Result<IdentifiedServer, ProbeError> {
+    let connection = connect_target(target)?;
+    let info = tcp_info::read_tcp_info(&connection.stream).ok();
+    let target = connection.target.clone();
+    let is_iperf3 = match control_connect::open_channel(connection) {
+        Ok(_) => false,
+        Err(ProbeError::Iperf3There { .. }) => true,
+        Err(error) => return Err(error),
+    };
+    let handshake_rtt = info.map(|info| info.rtt_min().unwrap_or(info.rtt()));
+    Ok(IdentifiedServer { target, handshake_rtt, is_iperf3 })
+}
+
 /// Number of connects; the minimum counts, because the first includes neighbour discovery and cold
 /// caches.
 const CONNECTIONS: u32 = 3;
@@ -319,6 +348,15 @@ pub fn measure_connect_rtt(target: &TargetHost) -> Result<Duration, ProbeError> 
     Ok(least)
 }
 
+/// A function that performs a bulk run by the protocol of the server, as [`run`] does.
+pub type BulkRun = dyn Fn(
+        &TargetHost,
+        &ThroughputPlan,
+        &mut dyn FnMut(&ThroughputProgress),
+    ) -> Result<ThroughputOutcome, ProbeError>
+    + Send
+    + Sync;
+
 /// A bulk run that is in progress. When it is dropped, its thread goes on until the run or the
 /// program ends.
 pub(crate) struct BackgroundRun {
@@ -328,11 +366,15 @@ pub(crate) struct BackgroundRun {
 }
 
 impl BackgroundRun {
-    pub fn start(target: &TargetHost, plan: ThroughputPlan) -> Result<BackgroundRun, ProbeError> {
+    pub fn start(
+        target: &TargetHost,
+        plan: ThroughputPlan,
+        bulk_run: Arc<BulkRun>,
+    ) -> Result<BackgroundRun, ProbeError> {
         let progress = Arc::new(Mutex::new(None));
         let (own_target, own_plan, latest) = (target.clone(), plan.clone(), Arc::clone(&progress));
         let run = move || {
-            run(&own_target, &own_plan, &mut |progress| {
+            bulk_run(&own_target, &own_plan, &mut |progress| {
                 *latest.lock() = Some(progress.clone());
             })
         };
@@ -407,7 +449,8 @@ mod background_run_tests {
             connect_timeout: Duration::from_secs(2),
             ..TargetHost::new("127.0.0.1")
         };
-        let run = BackgroundRun::start(&target, ThroughputPlan::default()).expect("a thread");
+        let run = BackgroundRun::start(&target, ThroughputPlan::default(), Arc::new(run))
+            .expect("a thread");
         let began = Instant::now();
         while !run.is_finished() {
             assert!(began.elapsed() < Duration::from_secs(60));

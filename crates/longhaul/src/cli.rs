@@ -33,6 +33,7 @@ pub mod import_command;
 mod interrupt;
 pub mod invocation;
 pub mod iperf3_command;
+pub mod iperf3_server;
 pub mod lab_command;
 pub mod load_command;
 pub mod manual;

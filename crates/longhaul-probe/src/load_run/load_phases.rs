@@ -6,8 +6,9 @@
 
 use super::{LoadRunProgress, PhaseRun, SharedProbes};
 use crate::probe_error::describe_error_chain;
-use crate::throughput::{BackgroundRun, PayloadProgress, TargetHost};
+use crate::throughput::{BackgroundRun, BulkRun, PayloadProgress, TargetHost};
 use longhaul_model::report::v1::load::{LoadPhase, LoadPlan, LoadStep};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ const MAX_SETUP_TIME: Duration = Duration::from_secs(200);
 
 pub(super) struct PhaseRunner<'a> {
     pub target: &'a TargetHost,
+    pub bulk_run: Arc<BulkRun>,
     pub plan: &'a LoadPlan,
     pub began: Instant,
     pub probes: &'a SharedProbes,
@@ -89,7 +91,7 @@ impl PhaseRunner<'_> {
         let load = (!step.baseline).then(|| (false, super::load_plan(self.plan, step)));
         let (mut runs, mut errors) = (Vec::new(), Vec::new());
         for (competitor, plan) in other.into_iter().chain(load) {
-            match BackgroundRun::start(self.target, plan) {
+            match BackgroundRun::start(self.target, plan, Arc::clone(&self.bulk_run)) {
                 Ok(run) => runs.push(StepRun { competitor, run }),
                 Err(error) => errors.push(describe_error_chain(&error)),
             }

@@ -12,7 +12,7 @@ use crate::probe_error::ProbeError;
 use crate::probing::{EchoSeriesPlan, ProbeClient};
 use crate::session::SessionState;
 use crate::throughput::{
-    BackgroundRun, TargetHost, ThroughputOutcome, ThroughputProgress, payload_span,
+    self, BackgroundRun, TargetHost, ThroughputOutcome, ThroughputProgress, payload_span,
 };
 use longhaul_model::report::v1::path::{
     EndDelay, HopLoadPlan, HopWatch, ObservedRoute, ProbeEcho, WatchedHop,
@@ -21,6 +21,7 @@ use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPl
 use longhaul_sys::host::qdisc;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -189,8 +190,12 @@ impl RunningHopWatch<'_> {
         let asked = self.asked.load;
         let phase = Duration::from_micros(asked.phase_us).clamp(PHASE_RANGE.0, PHASE_RANGE.1);
         self.probe_until(phase, stop)?;
-        let load = BackgroundRun::start(self.asked.target, load_plan(asked, phase))
-            .map_err(|error| describe_load_error(&error))?;
+        let load = BackgroundRun::start(
+            self.asked.target,
+            load_plan(asked, phase),
+            Arc::new(throughput::run),
+        )
+        .map_err(|error| describe_load_error(&error))?;
         let mut told = None;
         while !load.is_finished() {
             if self.epoch.elapsed() >= phase * 2 + MAX_OVERTIME {

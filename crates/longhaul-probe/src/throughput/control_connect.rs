@@ -48,7 +48,14 @@ pub(super) fn prepare_small_messages(socket: &TcpStream) -> io::Result<()> {
 
 /// Connects to the first address that answers, and performs the TLS handshake.
 pub(crate) fn open_control(target: &TargetHost) -> Result<TlsControlConnection, ProbeError> {
-    let TargetConnection { stream, address, target } = connect_target(target)?;
+    open_channel(connect_target(target)?)
+}
+
+/// Performs the TLS handshake.
+pub(super) fn open_channel(
+    connection: TargetConnection,
+) -> Result<TlsControlConnection, ProbeError> {
+    let TargetConnection { stream, address, target } = connection;
     let local = stream.local_addr().ok();
     let tls = |why: String| ProbeError::Tls { address, why };
     let config = client_config().map_err(|error| tls(error.to_string()))?;

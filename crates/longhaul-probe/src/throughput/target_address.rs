@@ -48,7 +48,8 @@ impl ChosenAddress {
 
 impl TargetHost {
     /// Returns the target with the address to use.
-    pub(crate) fn with_address(&self, chosen: ChosenAddress) -> TargetHost {
+    #[must_use]
+    pub fn with_address(&self, chosen: ChosenAddress) -> TargetHost {
         TargetHost { chosen: Some(chosen), ..self.clone() }
     }
 
@@ -174,7 +175,7 @@ pub fn choose_address(target: &TargetHost) -> Result<TargetHost, ProbeError> {
 ///
 /// # Errors
 /// The name has no address.
-pub(crate) fn choose_path_address(target: &TargetHost) -> Result<ChosenAddress, ProbeError> {
+pub fn choose_path_address(target: &TargetHost) -> Result<ChosenAddress, ProbeError> {
     if let Some(chosen) = &target.chosen {
         return Ok(chosen.clone());
     }

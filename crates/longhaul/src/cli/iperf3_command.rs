@@ -185,7 +185,7 @@ fn adapt_values(command: Command) -> Command {
 
 /// Turns iperf3's rates and times into those of `longhaul test`.
 fn adapt_client(mut test: TestArgs) -> TestArgs {
-    test.iperf3 = true;
+    test.server.iperf3 = true;
     if std::mem::take(&mut test.output.form.json) {
         test.format = TestFormat::Iperf3;
     }

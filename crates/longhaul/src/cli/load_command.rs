@@ -1,6 +1,7 @@
 //! `longhaul load HOST`: runs loads and probes, then analyses, archives and shows the result.
 
 use crate::cli::args::{OutputArgs, PeerArgs, SocketArgs};
+use crate::cli::iperf3_server::Iperf3ServerArgs;
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::value_parsers::{self, accept_file, accept_micros, parse_run_time};
@@ -13,12 +14,15 @@ use longhaul_model::report::v1::load::{LoadPlan, LoadStep};
 use longhaul_model::report::v1::{LoadReport, ParentRun, Report, ReportCaveat};
 use longhaul_model::units::{Rate, format_duration};
 use longhaul_probe::load_run::{self, LoadOutcome, LoadRunProgress};
+use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::throughput::TargetHost;
 use longhaul_report::load_text::{self, build_load_document};
 use longhaul_report::number_format::{count_of, format_micros, or_absent};
 use longhaul_report::plot;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const EXAMPLES: &str = include_str!("help/load-examples.txt").trim_ascii_end();
@@ -60,6 +64,8 @@ pub struct LoadArgs {
     pub socket: SocketArgs,
 
     #[command(flatten)]
+    pub server: Iperf3ServerArgs,
+    #[command(flatten)]
     pub peer: PeerArgs,
 
     /// Plot throughput, RTT and loss over time to an .svg file
@@ -76,7 +82,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     print_statement(&args.output, &describe_budget(&plan));
     let mut line = StatusLine::new(args.output.shows_progress());
     let (mut step, mut begun) = (None, Duration::ZERO);
-    let outcome = load_run::run(&target, &plan, &stop, &mut |now| {
+    let outcome = run_loads(args, &target, &plan, &stop, &mut |now| {
         if step != now.step {
             (step, begun) = (now.step, now.elapsed);
         }
@@ -95,6 +101,30 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     }
     require_any_load(&report)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the loads by the server's protocol.
+fn run_loads(
+    args: &LoadArgs,
+    target: &TargetHost,
+    plan: &LoadPlan,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&LoadRunProgress),
+) -> Result<LoadOutcome, CommandFailure> {
+    if !args.server.iperf3 {
+        match load_run::run(target, plan, stop, watch) {
+            Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {}
+            ended => return Ok(ended?),
+        }
+    }
+    if args.competitor {
+        return Err(CommandFailure::new(USAGE, "an iperf3 server runs one test at a time")
+            .hint(Some("omit --competitor")));
+    }
+    let server = args.server.use_iperf3(target)?;
+    let mut outcome = load_run::run_from_one_end(target, server.bulk_run, plan, stop, watch)?;
+    outcome.caveats.extend(server.caveats);
+    Ok(outcome)
 }
 
 /// Fails if no load completed: the server or the path is then at fault.

@@ -1,9 +1,10 @@
 //! `longhaul test HOST`: measures throughput, then analyses, archives and shows the result.
 
 use crate::cli::args::{
-    DirectionArgs, Iperf3UserArgs, OutputArgs, PeerArgs, SocketArgs, StreamArgs, TestCaptureArgs,
+    DirectionArgs, OutputArgs, PeerArgs, SocketArgs, StreamArgs, TestCaptureArgs,
 };
 use crate::cli::expectation::{self, ThroughputExpectation};
+use crate::cli::iperf3_server::{self, Iperf3ServerArgs};
 use crate::cli::progress_lines::ThroughputLines;
 use crate::cli::value_parsers::{
     accept_count, accept_micros, accept_size, parse_blocks, parse_buffer_size, parse_rate,
@@ -15,8 +16,8 @@ use crate::cli::{
 use crate::command_failure::CommandFailure;
 use clap::{Args, ValueEnum};
 use longhaul_iperf3::client_run::{self, LoginCredentials};
+use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::plan::ThroughputPlan;
-use longhaul_model::report::v1::{ReportCaveat, ThroughputReport};
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
@@ -120,11 +121,8 @@ pub struct TestArgs {
     #[arg(long, value_name = "CONDITION", help_heading = "Measurement")]
     pub expect: Vec<ThroughputExpectation>,
 
-    /// The server is an iperf3 server
-    #[arg(long, help_heading = "Measurement")]
-    pub iperf3: bool,
     #[command(flatten)]
-    pub iperf3_user: Iperf3UserArgs,
+    pub server: Iperf3ServerArgs,
 
     #[command(flatten)]
     pub peer: PeerArgs,
@@ -145,10 +143,6 @@ pub struct TestArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
-
-/// The caveat of a run that fell back to iperf3's protocol.
-const IPERF3_FOUND_TEXT: &str =
-    "an iperf3 server answered, and the run used its protocol; select it with `--iperf3`";
 
 /// The length of the intervals of iperf3's JSON.
 pub const JSON_INTERVAL_US: u64 = 1_000_000;
@@ -176,7 +170,7 @@ pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFa
     let plan = option_resolution::plan_throughput(args)?;
     capture_command::capture_files::check_capture_paths(&args.capture)?;
     let target = option_resolution::peer_target(&args.peer)?;
-    let login = args.iperf3_user.login()?;
+    let login = args.server.user.login()?;
     let for_people = args.format == TestFormat::Text && args.output.shows_progress();
     let mut live = ThroughputLines::new(for_people);
     let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &mut |now| {
@@ -198,14 +192,14 @@ fn run_throughput(
     plan: &ThroughputPlan,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, CommandFailure> {
-    if args.iperf3 {
+    if args.server.iperf3 {
         return Ok(client_run::run(target, plan, login, Duration::ZERO, watch)?);
     }
     match throughput::run(target, plan, watch) {
         Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
             // The iperf3 server stays busy until it notices that our first connection is closed.
             let mut outcome = client_run::run(target, plan, login, target.connect_timeout, watch)?;
-            outcome.caveats.push(ReportCaveat::new("iperf3_found", IPERF3_FOUND_TEXT));
+            outcome.caveats.push(iperf3_server::found_caveat());
             Ok(outcome)
         }
         other => Ok(other?),

@@ -12,6 +12,7 @@ pub mod probe_attempt;
 pub mod scan_history;
 
 use crate::cli::args::{DirectionArgs, OutputArgs, PeerArgs, StreamArgs};
+use crate::cli::iperf3_server::Iperf3ServerArgs;
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::value_parsers::{
     StreamCounts, WindowList, accept_count, accept_file, check_grid_size, parse_congestion_control,
@@ -19,7 +20,7 @@ use crate::cli::value_parsers::{
 };
 use crate::cli::{command_output, interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
-use active_scan::{ActiveScan, add_spent};
+use active_scan::{ActiveScan, TunedServer, add_spent};
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::scan::{conclude_scan, order_cells};
@@ -29,8 +30,9 @@ use longhaul_analysis::tune::{
 };
 use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
 use longhaul_model::report::v1::scan::{ScanBudget, ScanCell, ScanPlan, SearchMode, SettingChoice};
-use longhaul_model::report::v1::{Report, RunInfo, ScanReport};
-use longhaul_probe::{plan_limits, throughput};
+use longhaul_model::report::v1::{Report, ReportCaveat, RunInfo, ScanReport};
+use longhaul_probe::plan_limits;
+use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::number_format::count_of;
 use longhaul_report::plot;
 use longhaul_report::scan_text::{build_scan_document, render_scan_csv};
@@ -90,6 +92,8 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub stream: StreamArgs,
     #[command(flatten)]
+    pub server: Iperf3ServerArgs,
+    #[command(flatten)]
     pub peer: PeerArgs,
 
     #[command(flatten)]
@@ -113,15 +117,35 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
     let plan = plan_scan(args)?;
     let target = option_resolution::peer_target(&args.peer)?;
     let stop = interrupt::install_stop_flag()?;
-    let target = throughput::choose_address(&target)?;
-    let idle_rtt = throughput::measure_connect_rtt(&target)?;
-    let mut course = ActiveScan::begin(args, plan, target, idle_rtt, stop);
+    let server = identify_tuned_server(args, &target)?;
+    let idle_rtt = server.idle_rtt;
+    let mut course = ActiveScan::begin(args, plan, server, stop);
     let ended = match course.plan.search {
         SearchMode::Guided => search_all_directions(&mut course, idle_rtt),
         SearchMode::Grid => scan_grid(&mut course),
     };
     course.progress.line.clear();
     finish_scan(course, ended)
+}
+
+/// Finds out which protocol the server speaks, and the idle RTT.
+fn identify_tuned_server(
+    args: &TuneArgs,
+    target: &TargetHost,
+) -> Result<TunedServer, CommandFailure> {
+    let found = throughput::identify_server(target)?;
+    let server = args.server.choose_protocol(&found)?;
+    let idle_rtt = match found.handshake_rtt.filter(|_| server.is_iperf3) {
+        // An iperf3 server takes each connection for a test.
+        Some(rtt) => rtt,
+        None => throughput::measure_connect_rtt(&found.target)?,
+    };
+    Ok(TunedServer {
+        target: found.target,
+        bulk_run: server.bulk_run,
+        idle_rtt,
+        caveats: server.caveats,
+    })
 }
 
 /// Shows a scan, and archives it if it is complete. The probes of an interrupted one are archived,
@@ -170,6 +194,8 @@ fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
     observation.cells.sort_by_key(|cell| cell.index);
     let conclusion = conclude_scan(&plan, &observation, &runs, stopped_by);
     caveats.extend(conclusion.caveats);
+    let one_end = |caveat: &&ReportCaveat| caveat.code == "iperf3_far_end";
+    caveats.extend(runs.iter().flat_map(|run| run.caveats.iter().filter(one_end).cloned()));
     let first = &runs[0].run;
     let run = report_archiving::create_run_info(
         began,

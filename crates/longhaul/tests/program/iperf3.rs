@@ -40,8 +40,12 @@ impl Server {
     }
 
     fn test(&self, options: &[&str]) -> assert_cmd::Command {
+        self.command("test", options)
+    }
+
+    fn command(&self, name: &str, options: &[&str]) -> assert_cmd::Command {
         let mut command = longhaul();
-        command.args(["test", "127.0.0.1", "-p", &self.port, "--no-save"]).args(options);
+        command.args([name, "127.0.0.1", "-p", &self.port, "--no-save"]).args(options);
         command
     }
 
@@ -136,6 +140,59 @@ fn a_server_of_iperf3_is_found_and_stays_of_use() {
     server.wait_for(LISTENS);
     let again = server.json(&brief);
     assert!(caveats(&again).contains(&"iperf3_found"));
+}
+
+#[test]
+fn a_grid_is_scanned_with_a_server_of_iperf3_in_both_directions() {
+    let server = Server::start();
+    let grid = ["--grid", "-w", "auto,256K", "-P", "1,2", "-t", "500ms", "--bidir", "--json", "-q"];
+    let assert = server.command("tune", &grid).assert().success();
+    let scan: Value = serde_json::from_slice(&assert.get_output().stdout).expect("JSON");
+    let cells = scan["observation"]["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 8);
+    for cell in cells {
+        assert!(cell["receiver_bytes"].as_u64() > Some(0), "{cell}");
+        assert!(cell["goodput_bps"].as_u64() > Some(0), "{cell}");
+    }
+    let told = caveats(&scan);
+    assert!(told.contains(&"iperf3_found") && told.contains(&"iperf3_far_end"), "{told:?}");
+    // A named server is no discovery; a setting that it refuses costs one cell.
+    let grid = ["--iperf3", "--grid", "-P", "1", "-w", "auto", "-t", "500ms", "--json", "-q"];
+    let named = [&grid[..], &["-C", "default,no-such-one"]].concat();
+    let assert = server.command("tune", &named).assert().success();
+    let scan: Value = serde_json::from_slice(&assert.get_output().stdout).expect("JSON");
+    assert!(!caveats(&scan).contains(&"iperf3_found"), "{}", scan["caveats"]);
+    let cells = scan["observation"]["cells"].as_array().expect("cells");
+    let failed = cells.iter().filter(|cell| cell["error"].is_string()).count();
+    assert_eq!((cells.len(), failed), (2, 1), "{cells:?}");
+}
+
+#[test]
+fn loads_by_a_server_of_iperf3_are_probed_from_one_end() {
+    let server = Server::start();
+    let brief = ["-t", "500ms", "--idle", "500ms", "-P", "1,2", "--json", "-q"];
+    for (more, forward) in [(&[][..], true), (&["-R", "--iperf3"], false)] {
+        let options = [&brief[..], more].concat();
+        let assert = server.command("load", &options).assert().success();
+        let report: Value = serde_json::from_slice(&assert.get_output().stdout).expect("JSON");
+        assert_eq!(report["plan"]["forward"], forward);
+        let seen = &report["observation"];
+        let phases = seen["phases"].as_array().expect("phases");
+        let loads: Vec<&Value> = phases.iter().filter(|phase| phase["step"].is_u64()).collect();
+        assert_eq!(loads.len(), 2);
+        for load in loads {
+            assert!(load["load"]["bytes"].as_u64() > Some(0), "{load}");
+        }
+        let probes = seen["probes"].as_array().expect("probes");
+        assert!(probes.iter().any(|probe| probe["rtt_ns"].is_u64()));
+        assert!(probes.iter().all(|probe| probe["forward_ns"].is_null()));
+        let told = caveats(&report);
+        assert!(told.contains(&"one_end_probes"), "{told:?}");
+        assert_eq!(told.contains(&"iperf3_found"), forward, "{told:?}");
+    }
+    let refused = server.command("load", &["--iperf3", "--competitor"]).assert().code(2);
+    let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(said.contains("an iperf3 server runs one test at a time"), "{said}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use longhaul_model::report::v1::host::{AuditAnalysis, AuditGrade, ProofTrial, Se
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 use longhaul_model::report::v1::{ParentRun, RunParty};
 use longhaul_probe::host::{self, HostError};
-use longhaul_probe::throughput::{self, TargetHost};
+use longhaul_probe::throughput::{self, BulkRun, TargetHost};
 use longhaul_report::number_format::format_rate;
 use longhaul_report::style::{FAINT, paint};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -139,7 +139,10 @@ impl ProofRun<'_> {
             limited_by: None,
             error: None,
         };
-        let ended = match probe_attempt::run_probe(&self.target, &plan, &self.stop, &mut |_| {}) {
+        let bulk_run: Arc<BulkRun> = Arc::new(throughput::run);
+        let ended =
+            probe_attempt::run_probe(&self.target, &plan, &bulk_run, &self.stop, &mut |_| {});
+        let ended = match ended {
             ProbeEnding::Measured(outcome) => {
                 let part =
                     ParentRun { id: self.id.to_owned(), index: self.result.trials.len() as u32 };

@@ -18,7 +18,7 @@ use longhaul_model::report::v1::scan::{
 use longhaul_model::report::v1::{ParentRun, ReportCaveat, ThroughputReport};
 use longhaul_model::units::Bytes;
 use longhaul_probe::probe_error::ProbeError;
-use longhaul_probe::throughput::{TargetHost, ThroughputProgress};
+use longhaul_probe::throughput::{BulkRun, TargetHost, ThroughputProgress};
 use longhaul_report::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
 use longhaul_report::scan_text::setting_format::{format_setting, format_span};
 use longhaul_report::style::{FAINT, paint};
@@ -33,11 +33,21 @@ const ATTEMPTS: u32 = 2;
 /// The number of consecutive lost probes after which the server counts as gone.
 const MAX_CUT_OFFS: u32 = 3;
 
+/// The server of a scan.
+pub struct TunedServer {
+    /// With the address of all probes.
+    pub target: TargetHost,
+    pub bulk_run: Arc<BulkRun>,
+    pub idle_rtt: Duration,
+    pub caveats: Vec<ReportCaveat>,
+}
+
 /// A scan in progress.
 pub struct ActiveScan<'a> {
     pub args: &'a TuneArgs,
     pub plan: ScanPlan,
     pub target: TargetHost,
+    bulk_run: Arc<BulkRun>,
     pub entry: UnfinishedScan,
     pub started_at: Timestamp,
     pub observation: ScanObservation,
@@ -58,24 +68,24 @@ impl<'a> ActiveScan<'a> {
     pub fn begin(
         args: &'a TuneArgs,
         plan: ScanPlan,
-        target: TargetHost,
-        idle_rtt: Duration,
+        server: TunedServer,
         stop: Arc<AtomicBool>,
     ) -> ActiveScan<'a> {
-        let (history, caveats) = scan_history::begin_or_resume(args, &plan, idle_rtt);
+        let (history, caveats) = scan_history::begin_or_resume(args, &plan, server.idle_rtt);
         let mut told = ScanProgress::new(args);
         command_output::print_caveats(&caveats);
         told.print_statement(&describe_budget(&plan));
         let mut course = ActiveScan {
             args,
             plan,
-            target,
+            target: server.target,
+            bulk_run: server.bulk_run,
             started_at: history.started_at,
             entry: history.entry,
             observation: ScanObservation::default(),
             runs: Vec::new(),
             archiving: !args.output.no_save && caveats.is_empty(),
-            caveats,
+            caveats: caveats.into_iter().chain(server.caveats).collect(),
             progress: told,
             stop,
             cut_off_probes: 0,
@@ -122,10 +132,15 @@ impl<'a> ActiveScan<'a> {
         for _ in 0..ATTEMPTS {
             let plan = self.probe_plan(&wanted, time);
             let told = &mut self.progress;
-            let ending =
-                probe_attempt::run_probe(&self.target, &plan, &self.stop, &mut |progress| {
+            let ending = probe_attempt::run_probe(
+                &self.target,
+                &plan,
+                &self.bulk_run,
+                &self.stop,
+                &mut |progress| {
                     told.update_probe(&wanted, time, progress);
-                });
+                },
+            );
             match ending {
                 ProbeEnding::Measured(outcome) => {
                     let part = ParentRun { id: self.entry.id.clone(), index: wanted.index };

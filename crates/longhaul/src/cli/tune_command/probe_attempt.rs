@@ -2,7 +2,9 @@
 
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::probe_error::ProbeError;
-use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
+use longhaul_probe::throughput::{
+    self, BulkRun, TargetHost, ThroughputOutcome, ThroughputProgress,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -30,13 +32,15 @@ pub enum ProbeEnding {
 pub fn run_probe(
     target: &TargetHost,
     plan: &ThroughputPlan,
+    bulk_run: &Arc<BulkRun>,
     stop: &AtomicBool,
     show: &mut dyn FnMut(&ThroughputProgress),
 ) -> ProbeEnding {
     let latest = Arc::new(Mutex::new(None));
     let (target, plan, shared) = (target.clone(), plan.clone(), Arc::clone(&latest));
+    let bulk_run = Arc::clone(bulk_run);
     let run = thread::spawn(move || {
-        throughput::run(&target, &plan, &mut |progress| {
+        bulk_run(&target, &plan, &mut |progress| {
             *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress.clone());
         })
     });
@@ -65,11 +69,13 @@ fn classify_ending(ended: Result<ThroughputOutcome, ProbeError>) -> ProbeEnding 
             error @ (ProbeError::Plan(_)
             | ProbeError::Refused { .. }
             | ProbeError::PeerFailed { .. }
+            | ProbeError::OtherProtocol { is_lost: false, .. }
             | ProbeError::Local { .. }),
         ) => ProbeEnding::SettingRefused(error),
         Err(
             error @ (ProbeError::Connect { .. }
             | ProbeError::PeerLost { .. }
+            | ProbeError::OtherProtocol { is_lost: true, .. }
             | ProbeError::Timeout { .. }),
         ) => ProbeEnding::ConnectionLost(error),
         Err(error) => ProbeEnding::WrongServer(error),
