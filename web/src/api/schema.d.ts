@@ -63,12 +63,33 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The case text of an event for the network operator: what changed, both routes, the likely cause,
-         *     what was checked, and what is requested.
+         * The case of an event for the network operator: what changed, both routes, the likely cause, what
+         *     was checked, and what is requested.
          */
         get: operations["case"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events/{id}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The notes of people on an event, the oldest first. */
+        get: operations["notes"];
+        put?: never;
+        /**
+         * Adds a note to an event: acknowledges it, comments it, silences it until a time, or ends both. A
+         *     silenced event sends no notifications.
+         */
+        post: operations["add_note"];
         delete?: never;
         options?: never;
         head?: never;
@@ -138,6 +159,26 @@ export interface paths {
          *     JSON. `resync`: updates were lost, read everything again. Sends a comment every 15 s.
          */
         get: operations["live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/measurements": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The measurements of each pair: their last result, and failures since. The failing ones come
+         *     first, then those whose last result is the oldest.
+         */
+        get: operations["measurements"];
         put?: never;
         post?: never;
         delete?: never;
@@ -392,6 +433,12 @@ export interface components {
              */
             samples: number;
         };
+        /** @description A part of a case. */
+        CasePart: {
+            /** @description `title`, `section`, `paragraph`, `item`, or `row` (of a table in columns of fixed width). */
+            kind: string;
+            text: string;
+        };
         /** @description An error response. */
         ErrorBody: {
             error: components["schemas"]["ErrorText"];
@@ -448,6 +495,38 @@ export interface components {
             /** @description Sentences about what did not change. */
             unchanged?: string[];
         };
+        /** @description The effect of the notes on an event. */
+        EventHandling: {
+            acknowledged_by?: string;
+            /**
+             * Format: int32
+             * @description The number of notes.
+             */
+            notes: number;
+            /**
+             * Format: int64
+             * @description End of the latest silence; it may have passed.
+             */
+            silenced_until_us?: number;
+        };
+        /** @description A note of a person on an event. */
+        EventNote: {
+            action: components["schemas"]["NoteAction"];
+            /** Format: int64 */
+            at_us: number;
+            text?: string;
+            /**
+             * Format: int64
+             * @description End of a silence.
+             */
+            until_us?: number;
+            /** @description The user, the name of the token, or the name that was entered. */
+            who: string;
+        };
+        /** @description An event with the effect of the notes of people on it. */
+        EventRow: components["schemas"]["Event"] & {
+            handling: components["schemas"]["EventHandling"];
+        };
         /** @description A problem of the path or of a host, with the evidence for and against it and advice. */
         Finding: {
             advice: components["schemas"]["Advice"][];
@@ -467,6 +546,8 @@ export interface components {
              * @description Start of the run with this value.
              */
             at_us?: number;
+            /** @description The limiting factor of that run. */
+            limited_by?: string;
             /**
              * Format: double
              * @description Median of the hourly medians of the last seven days.
@@ -478,6 +559,8 @@ export interface components {
              */
             open_events: number;
             pair: components["schemas"]["Pair"];
+            /** @description The run with this value. */
+            run_id?: string;
             /**
              * Format: double
              * @description The newest value, in the unit of the quantity.
@@ -532,6 +615,11 @@ export interface components {
              * @description The maximum number of bytes that a run sends.
              */
             bytes: number;
+            /**
+             * Format: int64
+             * @description The interval of the measurement.
+             */
+            every_us: number;
             from: string;
             /** @description The run fills the path, so it waits until hosts, interfaces and links are free. */
             heavy: boolean;
@@ -566,12 +654,73 @@ export interface components {
             /** Format: int32 */
             samples: number;
         };
+        /** @description The failures of a measurement since its last success. */
+        MeasurementFailure: {
+            /** @description The error of the last attempt. */
+            detail?: string;
+            /**
+             * Format: int64
+             * @description Due time of the last one.
+             */
+            latest_us: number;
+            /** @description `failed`, or `target_failing` if the target is skipped for a while. */
+            reason: string;
+            /**
+             * Format: int64
+             * @description Due time of the first failed run.
+             */
+            since_us: number;
+        };
+        /** @description A measurement of a pair, the time of its last result, and its failures since. */
+        MeasurementState: {
+            /**
+             * Format: int64
+             * @description Due time of the last run with a result; absent: none yet.
+             */
+            done_us?: number;
+            /** @description Absent if the last run that ended had a result. */
+            failure?: components["schemas"]["MeasurementFailure"];
+            /**
+             * @description `path`, `available`, `throughput`, `tune`, `load`, `host`; of another agent, the kind of its last
+             *     report; absent if neither is known.
+             */
+            kind?: string;
+            /** @description Name of the measurement in the watch file. */
+            measurement: string;
+            /** @description Absent for an audit. */
+            pair?: components["schemas"]["Pair"];
+            run_id?: string;
+            /**
+             * Format: int64
+             * @description A result older than this is stale: three intervals of the measurement, or a day if the
+             *     interval is unknown.
+             */
+            stale_after_us: number;
+        };
         /** @description The number of missed runs with one reason. */
         MissedFor: {
             reason: string;
             /** Format: int64 */
             runs: number;
         };
+        /** @description A new note on an event. */
+        NewEventNote: {
+            action: components["schemas"]["NoteAction"];
+            /** @description A comment, or the reason of the action. */
+            text?: string;
+            /**
+             * Format: int64
+             * @description End of a silence.
+             */
+            until_us?: number;
+            /** @description Name of the author; only used if neither a proxy nor the token gives one. */
+            who?: string;
+        };
+        /**
+         * @description An action of a person on an event.
+         * @enum {string}
+         */
+        NoteAction: "acknowledge" | "comment" | "silence" | "reopen";
         /** @description The outcome of a planned run. */
         Outcome: {
             done: {
@@ -579,6 +728,7 @@ export interface components {
             };
         } | {
             missed: {
+                detail?: string;
                 reason: string;
             };
         };
@@ -736,11 +886,58 @@ export interface components {
             started_at: string;
             /** Format: int32 */
             streams?: number;
+            /** @description Absent for kinds without further values, and for runs that an earlier version archived. */
+            values?: components["schemas"]["RunValues"];
         };
         /** @description A requested run that was queued. */
         RunTaken: {
             /** @description The id of the planned run. */
             planned_id: string;
+        };
+        /** @description The values of a run in a list besides its throughput; each kind has some of them. */
+        RunValues: {
+            /**
+             * Format: int32
+             * @description Settings of a host that could be better.
+             */
+            advised_settings?: number;
+            /**
+             * Format: int64
+             * @description Available bandwidth in the measured direction, forward if both were measured.
+             */
+            available_bps?: number;
+            /**
+             * Format: int64
+             * @description Capacity in the same direction.
+             */
+            capacity_bps?: number;
+            /** Format: int32 */
+            hops?: number;
+            /**
+             * Format: int32
+             * @description Settings of a host that limit a path.
+             */
+            limiting_settings?: number;
+            /**
+             * Format: double
+             * @description Lost probes of a path.
+             */
+            loss_ratio?: number;
+            /**
+             * Format: int64
+             * @description Rise of the median RTT under the first load.
+             */
+            rtt_rise_us?: number;
+            /**
+             * Format: int64
+             * @description Minimum RTT of a path; median RTT of a load run before the load.
+             */
+            rtt_us?: number;
+            /**
+             * Format: int64
+             * @description Window of the setting that a scan recommends; absent: autotuned.
+             */
+            window_bytes?: number;
         };
         /** @description Points, or buckets if there are more points than requested. */
         Series: {
@@ -856,7 +1053,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Event"][];
+                    "application/json": components["schemas"]["EventRow"][];
                 };
             };
             /** @description A parameter is invalid */
@@ -924,7 +1121,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Event"];
+                    "application/json": components["schemas"]["EventRow"];
                 };
             };
             /** @description A parameter is invalid */
@@ -985,7 +1182,10 @@ export interface operations {
     };
     case: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `text` (78 columns, the default), `html` (a file to send), or `json` (its parts) */
+                format?: string;
+            };
             header?: never;
             path: {
                 /** @description Event id */
@@ -995,12 +1195,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Plain text of 78 columns */
+            /** @description The case */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/json": components["schemas"]["CasePart"][];
+                    "text/html": string;
                     "text/plain": string;
                 };
             };
@@ -1024,6 +1226,191 @@ export interface operations {
             };
             /** @description Not found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The Host header does not name the agent, which has no token */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A bug in longhaul */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    notes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Event id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Notes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventNote"][];
+                };
+            };
+            /** @description A parameter is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The token is missing or wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The Host header does not name the agent, which has no token */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A bug in longhaul */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    add_note: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Event id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewEventNote"];
+            };
+        };
+        responses: {
+            /** @description The stored note */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventNote"];
+                };
+            };
+            /** @description A parameter is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The token is missing or wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The request comes from another site, or the agent is read-only */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The watch file has no such run */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is not application/json */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1279,6 +1666,74 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description A parameter is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The token is missing or wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The Host header does not name the agent, which has no token */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A bug in longhaul */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    measurements: {
+        parameters: {
+            query?: {
+                /** @description Max number of rows; default 5000 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Measurements */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MeasurementState"][];
                 };
             };
             /** @description A parameter is invalid */
@@ -1623,6 +2078,12 @@ export interface operations {
                 end_us?: number;
                 /** @description Only runs of this kind */
                 kind?: components["schemas"]["Kind"];
+                /** @description Only runs whose client or server has this in its name, in any case */
+                host?: string;
+                /** @description Only runs whose id begins so */
+                id?: string;
+                /** @description Only runs that follow the run with this id in the list, for the next page */
+                after?: string;
                 /** @description Max number of runs; default 100 */
                 limit?: number;
             };

@@ -33,7 +33,9 @@ fn a_list_has_the_values_of_every_kind_of_run() {
     let path = values("path");
     assert!(path.rtt_us.is_some_and(|us| us > 100_000) && path.hops.is_some_and(|it| it > 5));
     assert!(path.loss_ratio.is_some(), "{path:?}");
-    assert!(values("host").limits.is_some() && values("host").advice.is_some());
+    assert!(
+        values("host").limiting_settings.is_some() && values("host").advised_settings.is_some()
+    );
     assert!(values("load").rtt_rise_us.is_some_and(|us| us > 0));
     let available = values("available");
     assert!(available.available_bps.is_some() && available.capacity_bps.is_some());

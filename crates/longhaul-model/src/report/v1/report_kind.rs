@@ -38,9 +38,9 @@ pub struct RunValues {
     /// Capacity in the same direction.
     pub capacity_bps: Option<u64>,
     /// Settings of a host that limit a path.
-    pub limits: Option<u32>,
+    pub limiting_settings: Option<u32>,
     /// Settings of a host that could be better.
-    pub advice: Option<u32>,
+    pub advised_settings: Option<u32>,
     /// Window of the setting that a scan recommends; absent: autotuned.
     pub window_bytes: Option<u64>,
 }
@@ -192,8 +192,8 @@ fn host_columns(report: &HostReport) -> ListColumns {
     let verdicts = &report.analysis.verdicts;
     let count = |grade| Some(verdicts.iter().filter(|it| it.grade == grade).count() as u32);
     columns_with_values(RunValues {
-        limits: count(host::AuditGrade::Limits),
-        advice: count(host::AuditGrade::Advice),
+        limiting_settings: count(host::AuditGrade::Limits),
+        advised_settings: count(host::AuditGrade::Advice),
         ..RunValues::default()
     })
 }
