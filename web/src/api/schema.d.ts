@@ -589,6 +589,8 @@ export interface components {
             audit_at_us?: number;
             /** @description Its newest audit. */
             audit_run_id?: string;
+            /** @description Groups and meshes of the watch file that the host belongs to. The agent belongs to its groups. */
+            groups?: string[];
             host: string;
             /**
              * Format: double
@@ -632,6 +634,11 @@ export interface components {
             lasts_us: number;
             /** @description Name of the measurement in the watch file. */
             measure: string;
+            /**
+             * Format: int64
+             * @description The lowest rate that the watch file gives for the links and hosts of the path.
+             */
+            rate_bps?: number;
             to: string;
         };
         /**

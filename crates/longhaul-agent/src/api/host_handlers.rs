@@ -5,7 +5,7 @@ use super::api_error::ApiError;
 use super::query_params::QueryParams;
 use super::shape::HostRow;
 use crate::agent::read_hostname;
-use crate::watch::watch_file::WatchFile;
+use crate::watch::watch_file::{HostSet, HostSetKind, WatchFile};
 use axum::Json;
 use axum::extract::State;
 use longhaul_model::report::v1::host::AuditGrade;
@@ -48,6 +48,7 @@ fn build_host_rows(archive: &Archive, file: &WatchFile) -> Result<Vec<HostRow>, 
         let row = HostRow {
             host: host.name.clone(),
             place: host.city.clone(),
+            groups: list_groups(file, &host.name),
             latitude: host.latitude,
             longitude: host.longitude,
             ..HostRow::default()
@@ -59,6 +60,19 @@ fn build_host_rows(archive: &Archive, file: &WatchFile) -> Result<Vec<HostRow>, 
         rows.push(add_audit(archive, row, Some(audit))?);
     }
     Ok(rows)
+}
+
+fn list_groups(file: &WatchFile, host: &str) -> Vec<String> {
+    let own = file.own_host().name == host;
+    let has_host = |set: &&HostSet| {
+        let is_member = set.hosts.iter().any(|index| file.hosts[*index].name == host);
+        match set.kind {
+            HostSetKind::Group => is_member || own,
+            HostSetKind::Mesh => is_member,
+            HostSetKind::Target => false,
+        }
+    };
+    file.sets.iter().filter(has_host).map(|set| set.name.clone()).collect()
 }
 
 fn add_audit(

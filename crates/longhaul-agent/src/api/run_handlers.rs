@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use longhaul_model::report::v1::ReportKind;
+use longhaul_model::units::Rate;
 use longhaul_store::history_store::{MAX_NAME_BYTES, RunFilter};
 use longhaul_store::{RunEntry, StoreError};
 use std::sync::Arc;
@@ -53,7 +54,13 @@ pub async fn jobs(
 }
 
 pub(super) fn list_jobs(file: &WatchFile) -> Vec<RequestableRun> {
+    let place = |name: &str| file.hosts.iter().position(|host| host.name == name);
+    let rate = |key: &JobKey| {
+        let (from, to) = (place(&key.from)?, place(&key.to)?);
+        measure_jobs::find_declared_rate(file, from, to).map(Rate::as_bps)
+    };
     let job = |job: measure_jobs::MeasureJob| RequestableRun {
+        rate_bps: rate(&job.key),
         measure: job.key.measure.to_string(),
         from: job.key.from.to_string(),
         to: job.key.to.to_string(),

@@ -143,6 +143,9 @@ pub struct HostRow {
     pub advice: Option<u32>,
     /// City.
     pub place: Option<String>,
+    /// Groups and meshes of the watch file that the host belongs to. The agent belongs to its groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
     /// Degrees north.
     pub latitude: Option<f64>,
     /// Degrees east.
@@ -226,6 +229,7 @@ pub struct MeasurementRow {
 }
 
 /// A run of the watch file that can be requested.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Job)]
 pub struct RequestableRun {
@@ -243,6 +247,8 @@ pub struct RequestableRun {
     pub every_us: i64,
     /// The maximum number of bytes that a run sends.
     pub bytes: u64,
+    /// The lowest rate that the watch file gives for the links and hosts of the path.
+    pub rate_bps: Option<u64>,
 }
 
 /// A requested run.

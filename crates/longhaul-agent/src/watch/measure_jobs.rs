@@ -172,13 +172,18 @@ pub fn to_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
 }
 
-/// Returns the lowest declared rate on the path between two hosts.
+/// Returns the lowest declared rate on the path between two hosts, or the default rate.
 pub fn find_path_rate(file: &WatchFile, one: usize, other: usize) -> Rate {
+    find_declared_rate(file, one, other).unwrap_or(DEFAULT_RATE)
+}
+
+/// Returns the lowest declared rate on the path between two hosts.
+pub fn find_declared_rate(file: &WatchFile, one: usize, other: usize) -> Option<Rate> {
     let hosts = [&file.hosts[one], &file.hosts[other]];
     let links =
         hosts.iter().flat_map(|host| host.links.iter()).filter_map(|link| file.links[*link].rate);
     let own = hosts.iter().filter_map(|host| host.rate);
-    links.chain(own).min().unwrap_or(DEFAULT_RATE)
+    links.chain(own).min()
 }
 
 /// Returns the jobs of the file's agent in a stable order. Those of one measurement are spread over

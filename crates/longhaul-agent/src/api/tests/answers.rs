@@ -161,7 +161,8 @@ fn hosts_have_their_place_and_their_audit() {
     };
     let far = row("cesnet").expect("the far host");
     assert_eq!((&far["place"], &far["latitude"]), (&json!("Prague"), &json!(50.08)));
-    assert!(row("slac").is_some(), "the agent's own");
+    assert_eq!(far["groups"], json!(["europe"]));
+    assert_eq!(row("slac").expect("the agent's own")["groups"], json!(["europe"]));
     let mut audited = hosts.as_array().into_iter().flatten();
     let audit = audited.find_map(|it| it["audit_run_id"].as_str());
     assert_eq!(audit, Some("20261122T023434Z-e0dc17"));

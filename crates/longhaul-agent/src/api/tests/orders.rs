@@ -19,6 +19,7 @@ fn what_can_be_asked_for_is_listed() {
         jobs.as_array().into_iter().flatten().filter_map(|it| it["measure"].as_str()).collect();
     assert_eq!(names, ["bulk", "route"]);
     assert_eq!((&jobs[0]["heavy"], &jobs[0]["kind"]), (&json!(true), &json!("throughput")));
+    assert_eq!(jobs[0]["rate_bps"], 10_000_000_000_u64);
     assert_eq!(scene.json("/api/v1/jobs?from=slac&to=nobody"), json!([]));
 }
 

@@ -40,8 +40,10 @@ address = "192.0.2.7"
 city = "Prague"
 latitude = 50.08
 longitude = 14.42
-[[target]]
-host = "cesnet"
+rate = "10 Gbit/s"
+[[group]]
+name = "europe"
+hosts = ["cesnet"]
 [[measure]]
 name = "bulk"
 kind = "throughput"
