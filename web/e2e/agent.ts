@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Quantity } from "../src/api/types.ts";
+import type { EventNote, Quantity } from "../src/api/types.ts";
 import * as answers from "./answers.ts";
 
 const DIST = fileURLToPath(new URL("../dist/page", import.meta.url));
@@ -15,9 +15,14 @@ export const POLICY =
 
 export class Agent {
   /** How it behaves: tests change these. */
-  mood: "well" | "empty" | "broken" | "token" | "crowd" | "star" = "well";
+  mood: "well" | "empty" | "broken" | "token" | "crowd" | "star" | "readonly" = "well";
   asked: string[] = [];
   orders: unknown[] = [];
+  notes: EventNote[] = [...answers.notes];
+  /** The runs of a long archive, instead of those of the fixtures. */
+  long = false;
+  /** Whether the first event is silenced for an hour. */
+  silenced = false;
   #server: Server;
   #listeners = new Set<ServerResponse>();
 
@@ -58,7 +63,7 @@ export class Agent {
     const path = url.pathname.slice("/api/v1/".length);
     if (path === "live") return this.#live(response);
     if (this.mood === "broken") return fail(response, 503, "archive_busy", "the archive did not answer within 5 s", "See whether another program holds the file longhaul.db.");
-    if (request.method === "POST") return this.#order(request, response);
+    if (request.method === "POST") return path.endsWith("/notes") ? this.#note(request, response) : this.#order(request, response);
     const body = this.mood === "empty" ? nothing(path) : this.#answer(path, url.searchParams);
     if (body === undefined) return fail(response, 404, "not_found", "nothing of this name is in the archive");
     const text = typeof body === "string";
@@ -78,6 +83,28 @@ export class Agent {
     });
   }
 
+  #note(request: IncomingMessage, response: ServerResponse): void {
+    let text = "";
+    request.on("data", (piece) => (text += piece));
+    request.on("end", () => {
+      const note = { at_us: answers.NOW_US, ...JSON.parse(text) } as EventNote;
+      this.notes.push(note);
+      response.writeHead(201, { "content-type": "application/json" });
+      response.end(JSON.stringify(note));
+    });
+  }
+
+  #runs(query: URLSearchParams): unknown {
+    const rows = this.long ? Array.from({ length: 250 }, (_, at) => ({ ...answers.runs[0], id: `run-${String(at).padStart(3, "0")}` })) : answers.runs;
+    const after = rows.findIndex((it) => it.id === query.get("after"));
+    const host = query.get("host")?.toLowerCase();
+    return rows.slice(after + 1)
+      .filter((it) => !query.has("kind") || it.kind === query.get("kind"))
+      .filter((it) => host === undefined || `${it.initiator_host}\n${it.responder_host}`.toLowerCase().includes(host))
+      .filter((it) => it.id?.startsWith(query.get("id") ?? ""))
+      .slice(0, Number(query.get("limit") ?? 100));
+  }
+
   #live(response: ServerResponse): void {
     response.writeHead(200, { "content-type": "text/event-stream" });
     response.write(": hello\n\n");
@@ -92,7 +119,7 @@ export class Agent {
     const [first, second, third] = path.split("/").map(decodeURIComponent);
     const mine = (it: { from: string; to: string } | undefined) => !query.has("from") || (it?.from === pair.from && it.to === pair.to);
     switch (first) {
-      case "about": return answers.about;
+      case "about": return this.mood === "readonly" ? { ...answers.about, agent: { ...answers.about.agent, takes_orders: false } } : answers.about;
       case "hosts": return answers.hosts;
       case "pairs": return answers.grid("goodput").map((it) => it.pair);
       case "grid": {
@@ -102,14 +129,16 @@ export class Agent {
       case "series": return answers.series(pair, quantity, ...range, Number(query.get("points") ?? 1000));
       case "routes": return answers.routes(pair, ...range);
       case "planned": return answers.plannedRuns(mine, query.get("state"));
+      case "measurements": return this.mood === "crowd" ? [] : answers.measurements;
       case "jobs": return answers.jobs.filter(mine);
       case "runs":
         if (second !== undefined) return answers.reports.get(second);
-        return answers.runs.filter((it) => !query.has("kind") || it.kind === query.get("kind")).slice(0, Number(query.get("limit") ?? 100));
+        return this.#runs(query);
       case "events": {
-        if (third === "case") return answers.caseText;
+        if (third === "case") return query.get("format") === "json" ? answers.caseParts : query.get("format") === "html" ? `<!doctype html><title>${answers.caseParts[0]?.text}</title>` : answers.caseText;
+        if (third === "notes") return this.notes;
         if (second !== undefined) return answers.events.find((it) => it.id === second);
-        return answers.events.filter((it) => mine(it.pair) && it.between_us[1] >= range[0] && it.between_us[0] < range[1] && (!query.has("state") || it.state === query.get("state")));
+        return answers.events.map((it, at) => (this.silenced && at === 0 ? { ...it, handling: { notes: 3, silenced_until_us: answers.NOW_US + 3600e6 } } : it)).filter((it) => mine(it.pair) && it.between_us[1] >= range[0] && it.between_us[0] < range[1] && (!query.has("state") || it.state === query.get("state")));
       }
       default: return undefined;
     }
@@ -130,7 +159,7 @@ function fail(response: ServerResponse, status: number, code: string, text: stri
 
 /** An agent that was started a moment ago. */
 function nothing(path: string): unknown {
-  if (path === "about") return { longhaul: "0.1.0", started_at: "2026-09-12T08:59:00Z", archive: { kind: "sqlite" }, agent: { name: "slac", targets: 0, planned_today: 0, missed_today: 0, takes_orders: false } };
+  if (path === "about") return { longhaul: "0.1.0", started_at: "2026-09-12T08:59:00Z", archive: { kind: "sqlite" }, agent: { name: "slac", targets: 0, planned_today: 0, failed_today: 0, missed_today: 0, missed_today_by_reason: [], takes_orders: false } };
   if (path === "planned") return { counts: { planned: 0, done: 0, missed: 0, waiting: 0, reasons: [] }, rows: [], more: false };
   if (path === "series") return { pair: { from: "", to: "" }, quantity: "goodput", points: [] };
   return path.includes("/") ? undefined : [];

@@ -1,7 +1,7 @@
 // What an agent would answer, from committed fixtures; values that vary are drawn from a seed.
 
 import { readFileSync } from "node:fs";
-import type { AnyReport, Bucket, Event, GridCell, HostRow, Job, Pair, Planned, Point, Quantity, RouteRow, RunRow, Series } from "../src/api/types.ts";
+import type { About, AnyReport, Bucket, CasePart, Event, EventNote, GridCell, HostRow, Job, MeasurementState, Pair, Planned, Point, Quantity, RouteRow, RunRow, Series } from "../src/api/types.ts";
 
 const here = (name: string) => readFileSync(new URL(`../fixtures/${name}`, import.meta.url), "utf8");
 const report = (name: string) => readFileSync(new URL(`../../fixtures/reports/${name}`, import.meta.url), "utf8");
@@ -11,9 +11,9 @@ export const NOW_US = 1_789_203_600_000_000;
 const CHANGE_US = 1_789_136_100_000_000;
 const HOUR_US = 3_600_000_000;
 
-export const about: unknown = JSON.parse(here("about.json"));
+export const about: About = JSON.parse(here("about.json"));
 export const hosts: HostRow[] = JSON.parse(here("hosts.json"));
-export const events: Event[] = JSON.parse(here("events.json"));
+export const events: Event[] = (JSON.parse(here("events.json")) as Event[]).map((it, at) => ({ ...it, handling: at === 0 ? { notes: 2, acknowledged_by: "jo" } : { notes: 0 } }));
 const planned: Planned = JSON.parse(here("planned.json"));
 
 /** The newest first, as the agent gives them. */
@@ -24,10 +24,22 @@ export function plannedRuns(mine: (pair: Pair | undefined) => boolean, state: st
 }
 
 export const jobs: Job[] = [
-  { measure: "throughput-hourly", from: "slac", to: "cesnet", kind: "throughput", heavy: true, lasts_us: 15_000_000, bytes: 12_500_000_000 },
-  { measure: "path-6h", from: "slac", to: "cesnet", kind: "path", heavy: false, lasts_us: 45_000_000, bytes: 128_000 },
+  { measure: "throughput-hourly", from: "slac", to: "cesnet", kind: "throughput", heavy: true, lasts_us: 15_000_000, every_us: HOUR_US, bytes: 12_500_000_000, rate_bps: 622_000_000 },
+  { measure: "path-6h", from: "slac", to: "cesnet", kind: "path", heavy: false, lasts_us: 45_000_000, every_us: 6 * HOUR_US, bytes: 128_000 },
 ];
 export const caseText = here("case.txt");
+/** The first line is the title; an indented line is a row of a table; all else is a paragraph. */
+export const caseParts: CasePart[] = caseText.split("\n").filter((it) => it.trim() !== "").map((text, at) => ({ kind: at === 0 ? "title" : text.startsWith("  ") ? "row" : "paragraph", text }));
+export const notes: EventNote[] = [
+  { at_us: NOW_US - 2 * HOUR_US, who: "jo", action: "acknowledge", text: "a ticket is open at the NREN" },
+  { at_us: NOW_US - HOUR_US, who: "<img src=x onerror=alert(1)>", action: "comment", text: "the new route is shorter, as announced" },
+];
+/** `slac > cern` fails since the morning; `slac > fnal` has had no result for a day. */
+export const measurements: MeasurementState[] = [
+  { measurement: "throughput-hourly", pair: { from: "slac", to: "cern" }, kind: "throughput", done_us: NOW_US - 5 * HOUR_US, run_id: "gone", stale_after_us: 3 * HOUR_US, failure: { since_us: NOW_US - 4 * HOUR_US, latest_us: NOW_US - HOUR_US, reason: "target_failing", detail: "cern.example.org port 5201: connection refused" } },
+  { measurement: "throughput-hourly", pair: { from: "slac", to: "cesnet" }, kind: "throughput", done_us: NOW_US - HOUR_US, stale_after_us: 3 * HOUR_US },
+  { measurement: "path-5min", pair: { from: "slac", to: "cesnet" }, kind: "path", done_us: NOW_US - HOUR_US / 6, stale_after_us: HOUR_US / 4 },
+];
 const routeFile: {
   routes: Record<string, RouteRow["hops"]>;
   seen: [number, number][];
@@ -138,7 +150,9 @@ export function grid(quantity: Quantity): GridCell[] {
       const luck = noise(seedOf(`${to}~${from}`));
       const factor = luck > 0.93 ? 0.72 : luck < -0.95 ? 1.4 : luck > 0.88 ? 0.9 : 1 + luck * 0.02;
       if (noise(seedOf(`${from}!${to}`)) > 0.95) return { pair, open_events: 0 };
-      return { pair, value: open[0]?.after.median ?? usual * factor, at_us: NOW_US - Math.round(900e6 * (1 + luck)), median_7d: usual, open_events: open.length };
+      const limited = { run_id: "20260911T141500Z-0b77d2", limited_by: luck > 0 ? "path_capacity" : "receive_window" };
+      if (from === "slac" && to === "fnal") return { pair, value: usual, at_us: NOW_US - 31 * HOUR_US, median_7d: usual, open_events: 0, ...limited };
+      return { pair, value: open[0]?.after.median ?? usual * factor, at_us: NOW_US - Math.round(900e6 * (1 + luck)), median_7d: usual, open_events: open.length, ...limited };
     }),
   );
 }
@@ -163,12 +177,23 @@ export function routes(pair: Pair, beginUs: number, endUs: number): RouteRow[] {
   }));
 }
 
+/** The values that the archive derives from a report; those of the program are tested there. */
+function valuesOf(it: AnyReport): Pick<RunRow, "values" | "goodput_bps" | "streams" | "limited_by"> {
+  if (it.kind === "path") return { values: { rtt_us: it.analysis.rtt && it.analysis.rtt.min_ns / 1000, loss_ratio: it.analysis.rtt?.loss_ratio, hops: it.observation.route?.hops.length } };
+  if (it.kind === "available") return { values: { available_bps: it.analysis.forward?.available_bps, capacity_bps: it.analysis.forward?.capacity_bps } };
+  if (it.kind === "load") return { values: { rtt_us: (it.analysis.idle?.rtt_median_ns ?? 0) / 1000, rtt_rise_us: (it.analysis.steps[0]?.rise_ns ?? 0) / 1000 } };
+  if (it.kind === "host") return { values: { limiting_settings: it.analysis.verdicts.filter((one) => one.grade === "limits").length, advised_settings: it.analysis.verdicts.filter((one) => one.grade === "advice").length } };
+  const best = it.kind === "scan" ? it.analysis.directions[0]?.recommended : undefined;
+  return best ? { goodput_bps: best.goodput_bps, streams: best.setting.streams, limited_by: best.limited_by, values: { window_bytes: best.setting.window_bytes } } : {};
+}
+
 export const runs: RunRow[] = [...reports.values()].map((it) => ({
   id: it.run.id,
   started_at: it.run.started_at,
   kind: it.kind,
   initiator_host: it.run.initiator.host,
   responder_host: it.run.responder.host,
+  ...valuesOf(it),
   ...(it.kind === "throughput" && { goodput_bps: it.analysis.goodput_bps, limited_by: it.analysis.limited_by, streams: it.plan.streams }),
 })).sort((a, b) => b.started_at.localeCompare(a.started_at));
 runs.push({ id: "20260901T000000Z-bad000", started_at: "2026-09-01T00:00:00Z", kind: "throughput", initiator_host: "<img src=x onerror=alert(1)>", responder_host: "\u202eشبكة-الجامعة.example" });

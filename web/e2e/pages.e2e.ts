@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { link } from "../src/router.ts";
-import { events } from "./answers.ts";
+import { caseText, events, notes, NOW_US } from "./answers.ts";
 import { Agent } from "./agent.ts";
 import { axe, firstPaints, launch, open, SHOTS, SIZES, type Size } from "./browser.ts";
 
@@ -58,6 +58,8 @@ beforeEach(() => {
   agent.mood = "well";
   agent.asked = [];
   agent.orders = [];
+  agent.notes = [...notes];
+  agent.silenced = agent.long = false;
 });
 
 const visit = (hash: string, size?: Size, scheme?: "light" | "dark") => open(browser, base, hash, size, scheme);
@@ -326,4 +328,186 @@ describe("scale", () => {
     const paints = await firstPaints(browser, base);
     expect(Math.min(...paints)).toBeLessThan(1000);
   });
+});
+
+describe("states of values", () => {
+  it("says what fails, since when and why, and shows old values as old", async () => {
+    agent.mood = "star";
+    const { page, complaints, close } = await visit(PAGES.mesh ?? "");
+    const row = (name: string) => page.getByRole("region", { name: "Paths" }).locator("tbody tr", { hasText: name });
+    await expect.poll(() => row("cern").textContent()).toContain("failing since 2026-09-12 05:00: cern.example.org port 5201: connection refused");
+    expect(await row("fnal").textContent()).toContain("stale: 1 d ago");
+    expect(await row("cesnet").textContent()).not.toMatch(/failing|stale/);
+    const old = (name: string) => row(name).locator("td.num").first().getAttribute("class");
+    expect([await old("fnal"), await old("cern")].every((it) => it?.includes("old"))).toBe(true);
+    expect(await old("cesnet")).not.toContain("old");
+    // Who is limited by what, from the run of the newest value.
+    expect(await row("cesnet").textContent()).toMatch(/receive window|path capacity/);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it("lists what fails on the overview, and on the page of the path", async () => {
+    const { page, close } = await visit(PAGES.overview ?? "");
+    const failing = page.getByRole("region", { name: "Failing measurements" });
+    expect(await failing.textContent()).toContain("connection refused");
+    await page.goto(`${base}/${link("path", ["slac", "cern"])}`);
+    await expect.poll(() => failing.textContent()).toContain("throughput-hourly");
+    await page.goto(`${base}/${link("path", ["slac", "cesnet"])}`);
+    await expect.poll(() => failing.count()).toBe(0);
+    await close();
+  });
+
+  it("shows missed runs by reason, and only unusual ones in colour", async () => {
+    const { page, close } = await visit(PAGES.overview ?? "");
+    const health = page.getByRole("region", { name: "Health" });
+    const tone = async (text: string) => health.locator("p.small", { hasText: text }).getAttribute("class");
+    expect(await tone("the run failed")).toContain("bad");
+    expect(await tone("another test used the link")).toContain("muted");
+    expect(await tone("the agent was not running")).toContain("muted");
+    await page.goto(`${base}/#/planned?only=all`);
+    await expect.poll(() => page.locator("main").textContent()).toContain("connect to 192.0.2.7 port 5201: connection refused");
+    await close();
+  });
+
+  it("puts a dot on the icon of the tab while events are open", async () => {
+    const { page, close } = await visit(PAGES.hosts ?? "");
+    const icon = () => page.locator("link[rel=icon]").getAttribute("href");
+    await expect.poll(icon).toBe("/icon-open.svg");
+    agent.mood = "empty";
+    await page.reload();
+    await expect.poll(icon).toBe("/icon.svg");
+    await close();
+  });
+
+  it("shows no controls but the field for the token where one is needed", async () => {
+    agent.mood = "token";
+    const { page, close } = await visit(PAGES.path ?? "");
+    expect(await page.locator("main h1").textContent()).toBe("This agent needs a token");
+    expect(await page.locator("main button").allTextContents()).toEqual(["Sign in"]);
+    expect(await page.locator("main").textContent()).not.toContain("`");
+    if (SHOTS) await page.screenshot({ path: `${SHOTS}/token.png`, fullPage: true });
+    await close();
+  });
+
+  it("shows the paths of one group of the watch file", async () => {
+    const { page, complaints, close } = await visit(PAGES.mesh ?? "");
+    await page.getByRole("group", { name: "Group of hosts" }).getByRole("button", { name: "labs" }).click();
+    await page.waitForFunction(() => location.hash.includes("group=labs"));
+    const region = page.getByRole("region", { name: "Paths" }).first();
+    await expect.poll(() => region.textContent()).toContain("5 hosts");
+    expect(await region.textContent()).not.toContain("kek");
+    expect(complaints).toEqual([]);
+    await close();
+  });
+});
+
+describe("notes", () => {
+  const EVENT = PAGES.event ?? "";
+
+  it("acknowledges, comments and silences an event, with a name that is kept", async () => {
+    const { page, complaints, close } = await visit(EVENT);
+    const form = page.getByRole("form", { name: "Add a note" });
+    expect(await form.getByRole("button", { name: "Acknowledge" }).isDisabled()).toBe(true);
+    await form.getByLabel("Name").fill("kim");
+    await form.getByLabel("Text").fill("planned work");
+    await form.getByLabel("Silence for").selectOption({ label: "4 h" });
+    await form.getByRole("button", { name: "Silence" }).click();
+    await expect.poll(() => agent.notes.length).toBe(3);
+    expect(agent.notes[2]).toMatchObject({ action: "silence", who: "kim", text: "planned work", until_us: NOW_US + 4 * 3600e6 });
+    const notes = page.getByRole("region", { name: "Notes" });
+    await expect.poll(() => notes.textContent()).toContain("kim silenced until 2026-09-12 13:00 UTC: planned work");
+    await page.reload();
+    await expect.poll(() => form.getByLabel("Name").inputValue()).toBe("kim");
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it("leaves a silenced event out of the open ones", async () => {
+    agent.silenced = true;
+    const { page, close } = await visit(PAGES.overview ?? "");
+    const open = page.getByRole("region", { name: "Open events" });
+    expect(await open.textContent()).not.toContain("Throughput fell 44.5 %");
+    expect(await page.getByRole("region", { name: "Health" }).textContent()).toContain("1 silenced");
+    await page.goto(`${base}/#/events`);
+    await expect.poll(() => page.locator("main table").textContent()).toContain("silenced until");
+    await close();
+  });
+
+  it("offers no form to a token that may only read", async () => {
+    agent.mood = "readonly";
+    const { page, close } = await visit(EVENT);
+    expect(await page.getByRole("form", { name: "Add a note" }).count()).toBe(0);
+    expect(await page.getByRole("region", { name: "Notes" }).textContent()).toContain("can only be read");
+    await close();
+  });
+
+  it("shows the case, copies it as text, and gives it as HTML", async () => {
+    const { page, close } = await visit(EVENT);
+    const title = page.getByRole("region", { name: "Case" }).locator("h3").first();
+    expect(await title.textContent()).toContain("Throughput from slac to cesnet fell");
+    const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download case.html" }).click()]);
+    expect(file.suggestedFilename()).toMatch(/^case-.*\.html$/);
+    expect(readFileSync(await file.path(), "utf8")).toContain("<!doctype html>");
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.getByRole("button", { name: "Copy as text" }).click();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(caseText);
+    await close();
+  });
+});
+
+describe("the list of runs", () => {
+  it("has a result for every kind of run", async () => {
+    const { page, close } = await visit(PAGES.runs ?? "");
+    const table = await page.getByRole("region", { name: "Runs" }).textContent();
+    for (const text of ["limiting setting", "RTT 161.8 ms, 13 hops", "391 Mbit/s available of 622 Mbit/s", "under load +55 ms", "6.178 Gbit/s", "with 3 streams"]) expect(table).toContain(text);
+    await close();
+  });
+
+  it("is filtered by host and id, and says so in the address", async () => {
+    const { page, complaints, close } = await visit(PAGES.runs ?? "");
+    const rows = page.getByRole("region", { name: "Runs" }).locator("tbody tr");
+    await page.getByLabel("Host", { exact: true }).fill("LULEA");
+    await page.keyboard.press("Enter");
+    await expect.poll(() => rows.count()).toBe(1);
+    expect(await page.evaluate(() => location.hash)).toContain("host=LULEA");
+    await page.getByRole("link", { name: "clear" }).click();
+    await page.getByLabel("Run id").fill("20260911T14");
+    await page.keyboard.press("Enter");
+    await expect.poll(() => rows.count()).toBe(2);
+    await page.getByLabel("Begin, UTC").fill("2026-09-11T00:00");
+    await expect.poll(() => agent.asked.some((it) => it.includes("/runs") && it.includes(`begin_us=${Date.UTC(2026, 8, 11) * 1000}`))).toBe(true);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it("reads older runs page by page, up to the end", async () => {
+    agent.long = true;
+    const { page, close } = await visit(PAGES.runs ?? "");
+    const rows = page.getByRole("region", { name: "Runs" }).locator("tbody tr");
+    const more = page.getByRole("button", { name: "Show older runs" });
+    expect(await rows.count()).toBe(100);
+    await more.click();
+    await expect.poll(() => rows.count()).toBe(200);
+    await more.click();
+    await expect.poll(() => rows.count()).toBe(250);
+    expect(await more.count()).toBe(0);
+    await close();
+  });
+});
+
+it("names the bound of the receive window once, and puts the server into commands", async () => {
+  const { page, close } = await visit("#/runs/20261121T220401Z-b21e07");
+  const bounds = page.getByRole("region", { name: "Bounds" }).locator("tbody tr td:first-child");
+  const names = (await bounds.allTextContents()).map((it) => it.replace("(next)", "").trim());
+  expect(new Set(names).size).toBe(names.length);
+  expect(names.length).toBeGreaterThan(1);
+  expect(await page.locator("main code").allTextContents()).not.toContain("HOST");
+  await close();
+});
+
+it("draws loss as bars and names the configured rate", async () => {
+  const { page, close } = await visit(PAGES.path ?? "");
+  expect(await page.locator("main").textContent()).toContain("configured 622 Mbit/s");
+  await close();
 });

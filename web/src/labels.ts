@@ -1,7 +1,7 @@
 // Texts for the stable words in reports.
 
-import type { Event, Kind, Quantity, State } from "./api/types.ts";
-import { ABSENT, count, micros, percent, rate } from "./units.ts";
+import type { Event, Kind, NoteAction, Quantity, RunRow, State } from "./api/types.ts";
+import { ABSENT, count, micros, percent, rate, size } from "./units.ts";
 
 interface QuantityWords {
   title: string;
@@ -52,6 +52,12 @@ export function eventTitle({ quantity, before, after }: Event): string {
   return `${title} ${verb} ${Math.round(Math.abs(ratio - 1) * 1000) / 10} %`;
 }
 
+/** Whether an event is open; with a time, whether it is also not silenced then. */
+export function isOpen({ state, recovered_by, handling }: Event, nowUs?: number): boolean {
+  const silenced = nowUs !== undefined && handling?.silenced_until_us !== undefined && nowUs < handling.silenced_until_us;
+  return (state === "suspected" || state === "confirmed") && recovered_by === undefined && !silenced;
+}
+
 const LIMITERS: Record<string, string> = {
   receive_window: "receive window",
   send_buffer: "send buffer",
@@ -100,6 +106,7 @@ const PLACES: Record<string, string> = { initiator: "client", responder: "server
 export const placeText = (word: string) => PLACES[word] ?? word;
 
 const MISSED_REASONS: Record<string, string> = {
+  failed: "the run failed",
   budget: "the daily budget is used up",
   locked: "another test used the link for a whole interval",
   far_end_busy: "the server was busy for a whole interval",
@@ -116,6 +123,44 @@ const MISSED_REASONS: Record<string, string> = {
 
 /** Returns the text for the reason why a planned run was missed. */
 export const missedReasonText = (word: string) => MISSED_REASONS[word] ?? wordText(word);
+
+/** Reasons that need no attention: other runs, and an agent or a host that was off. */
+const USUAL_REASONS = new Set(["locked", "asleep", "agent_off", "agent_stopped", "stopping"]);
+export const isUnusualReason = (word: string) => !USUAL_REASONS.has(word);
+
+export const NOTE_ACTIONS: Record<NoteAction, string> = {
+  acknowledge: "acknowledged",
+  comment: "commented",
+  silence: "silenced",
+  reopen: "reopened",
+};
+
+/** The result of a run in a few words: its throughput, or what a run of its kind measures. */
+export function runResult({ kind, goodput_bps, streams, values }: RunRow): string {
+  if (kind === "scan") {
+    if (goodput_bps === undefined) return "no setting found";
+    return `${rate(goodput_bps)} with ${counted(streams ?? 1, "stream")}, ${values?.window_bytes === undefined ? "autotuned windows" : `windows of ${size(values.window_bytes)}`}`;
+  }
+  // Runs that an earlier version archived have no values.
+  if (values === undefined) return rate(goodput_bps);
+  const { rtt_us, rtt_rise_us, loss_ratio, hops, available_bps, capacity_bps, limiting_settings, advised_settings } = values;
+  switch (kind) {
+    case "path":
+      return joined([rtt_us === undefined ? "no answer" : `RTT ${micros(rtt_us)}`, hops !== undefined && counted(hops, "hop"), loss_ratio !== undefined && (loss_ratio > 0 ? `${percent(loss_ratio)} lost` : "no loss")], ", ");
+    case "available":
+      if (available_bps === undefined) return capacity_bps === undefined ? "no estimate" : `capacity ${rate(capacity_bps)}`;
+      return `${rate(available_bps)} available${capacity_bps === undefined ? "" : ` of ${rate(capacity_bps)}`}`;
+    case "load":
+      return rtt_us === undefined ? ABSENT : `RTT ${micros(rtt_us)}, under load ${rtt_rise_us === undefined ? "not measured" : `+${micros(rtt_rise_us)}`}`;
+    case "host":
+      return limiting_settings === undefined ? ABSENT : `${counted(limiting_settings, "limiting setting")}, ${count(advised_settings)} to improve`;
+    default:
+      return goodput_bps === undefined && rtt_us !== undefined ? `RTT ${micros(rtt_us)}` : rate(goodput_bps);
+  }
+}
+
+/** `1 hop`, `17 hops`. */
+export const counted = (number: number, noun: string) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 const STOPS: Record<string, string> = {
   settled: "no untried setting is expected to be faster",

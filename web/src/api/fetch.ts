@@ -2,7 +2,8 @@
 
 import { refused, unanswered } from "./fault.ts";
 import type {
-  About, AnyReport, Event, GridCell, HostRow, Job, Pair, Planned, Quantity, RouteRow, RunOrder, RunRow, RunTaken, Series, PlannedRunState,
+  About, AnyReport, CasePart, Event, EventNote, GridCell, HostRow, Job, MeasurementState, NewEventNote, Pair, Planned, Quantity, RouteRow, RunOrder,
+  RunRow, RunTaken, Series, PlannedRunState,
 } from "./types.ts";
 
 const BASE = "/api/v1";
@@ -74,7 +75,7 @@ const id = (text: string) => encodeURIComponent(text);
 
 export interface EventQuery { range?: Range; pair?: Pair; state?: string }
 export interface PlannedQuery { range: Range; pair?: Pair; state?: PlannedRunState; limit: number }
-export interface RunQuery { pair?: Pair; kind?: string; limit?: number }
+export interface RunQuery { pair?: Pair; kind?: string; host?: string; id?: string; after?: string; range?: Range; limit?: number }
 
 export const api = {
   about: (signal?: AbortSignal) => json<About>("Cannot load the description of the agent", address("about"), signal),
@@ -93,10 +94,18 @@ export const api = {
     ),
   event: (event: string, signal?: AbortSignal) =>
     json<Event>("Cannot load the event", address(`events/${id(event)}`), signal),
-  caseText: async (event: string, signal?: AbortSignal) =>
-    (await answer("Cannot load the case text", address(`events/${id(event)}/case`), signal)).text(),
+  caseFile: async (event: string, format: "text" | "html", signal?: AbortSignal) =>
+    (await answer("Cannot load the case", address(`events/${id(event)}/case`, { format }), signal)).text(),
+  caseParts: (event: string, signal?: AbortSignal) =>
+    json<CasePart[]>("Cannot load the case", address(`events/${id(event)}/case`, { format: "json" }), signal),
+  notes: (event: string, signal?: AbortSignal) =>
+    json<EventNote[]>("Cannot load the notes", address(`events/${id(event)}/notes`), signal),
+  addNote: (event: string, note: NewEventNote) =>
+    json<EventNote>("Cannot store the note", address(`events/${id(event)}/notes`), undefined, note),
+  measurements: (signal?: AbortSignal) =>
+    json<MeasurementState[]>("Cannot load the states of the measurements", address("measurements"), signal),
   runs: (query: RunQuery, signal?: AbortSignal) =>
-    json<RunRow[]>("Cannot load the runs", address("runs", { ...query.pair, kind: query.kind, limit: query.limit }), signal),
+    json<RunRow[]>("Cannot load the runs", address("runs", { ...query.pair, ...(query.range && spanOf(query.range)), kind: query.kind, host: query.host, id: query.id, after: query.after, limit: query.limit }), signal),
   run: (run: string, signal?: AbortSignal) =>
     json<AnyReport>("Cannot load the report", address(`runs/${id(run)}`), signal),
   planned: ({ range, pair, state, limit }: PlannedQuery, signal?: AbortSignal) =>

@@ -33,7 +33,13 @@ export type RunTaken = Schemas["RunTaken"];
 export type HostRow = Schemas["HostRow"];
 export type ErrorBody = Schemas["ErrorBody"];
 export type Level = Schemas["Level"];
-export type Event = Schemas["Event"];
+/** An event of a list has `handling`; one of a live update has none. */
+export type Event = Schemas["Event"] & Partial<Pick<Schemas["EventRow"], "handling">>;
+export type EventNote = Schemas["EventNote"];
+export type NewEventNote = Schemas["NewEventNote"];
+export type NoteAction = Schemas["NoteAction"];
+export type MeasurementState = Schemas["MeasurementState"];
+export type CasePart = Schemas["CasePart"];
 export type Advice = Schemas["Advice"];
 export type Finding = Schemas["Finding"];
 
