@@ -371,4 +371,58 @@ mod tests {
         }
         std::fs::remove_file(&path).expect("it was written");
     }
+
+    fn event(id: &str, state: EventState) -> ChangeEvent {
+        let level =
+            longhaul_model::report::v1::QuantityLevel { median: 1.0, deviation: 0.1, samples: 9 };
+        ChangeEvent {
+            id: id.to_owned(),
+            pair: longhaul_model::report::v1::HostPair { from: "a".into(), to: "b".into() },
+            quantity: longhaul_model::report::v1::quantity::PathQuantity::Loss,
+            state,
+            between_us: [0, 1],
+            before: level.clone(),
+            after: level,
+            change_ratio: None,
+            score: 2.0,
+            autocorrelation: 0.0,
+            announced_at_us: i64::MAX,
+            recovered_by: None,
+            causes: Vec::new(),
+            unchanged: Vec::new(),
+            scope: None,
+            follow_ups: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_silenced_event_is_not_notified_later_but_its_next_state_may_be() {
+        let folder = std::env::temp_dir().join(format!("longhaul-skip-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let own = AgentFolder::acquire(&folder.join("archive.sqlite3")).expect("a folder");
+        let text = "[agent]\nname = \"a\"\n[[host]]\nname = \"b\"\naddress = \"192.0.2.7\"\n\
+                    [[target]]\nhost = \"b\"\n[[measure]]\nname = \"m\"\nkind = \"path\"\n\
+                    every = \"1 h\"\n[notify]\ncommand = [\"/bin/true\"]\n";
+        let check_secret = |_: &Path| crate::watch::watch_file::SecretFileState::Private;
+        let context =
+            crate::watch::watch_file::WatchFileContext { agent: None, check_secret: &check_secret };
+        let file = crate::watch::watch_file::parse_watch_file("watch.toml", text, &context);
+        let path = folder.join("archive.sqlite3");
+        let open = Arc::new(move || longhaul_store::Archive::open(&path));
+        let file = Arc::new(file.expect("a right file"));
+        let (state, _requests) = SharedState::new(open, file, folder.clone(), 0);
+        let log = AgentLog { format: crate::event_log::LogFormat::Text };
+        let mut notifier = EventNotifier::start(&state, &own, log);
+        let (confirmed, recovered) =
+            (event("e", EventState::Confirmed), event("e", EventState::Recovered));
+        assert!(notifier.is_pending(&confirmed));
+        notifier.skip_event(&confirmed);
+        assert!(!notifier.is_pending(&confirmed), "also not after the silence");
+        assert!(notifier.is_pending(&recovered));
+        notifier.notify_event(&confirmed, "");
+        notifier.notify_event(&recovered, "");
+        notifier.shut_down().await;
+        assert_eq!(state.read_counters().notified, 1, "the recovery alone");
+        std::fs::remove_dir_all(&folder).expect("it was written");
+    }
 }
