@@ -331,6 +331,16 @@ describe("scale", () => {
 });
 
 describe("states of values", () => {
+  it("has neither axes nor a green light where the archive does not answer", async () => {
+    agent.mood = "broken";
+    const { page, close } = await visit(PAGES.path ?? "");
+    await expect.poll(() => page.locator("header [role=status]").textContent()).toContain("archive unreachable");
+    const heights = () => page.locator(".series .u-wrap").evaluateAll((all) => all.map((it) => it.getBoundingClientRect().height));
+    await expect.poll(async () => Math.max(...(await heights()))).toBeLessThan(40);
+    expect(await page.locator("main").textContent()).not.toContain("no missed runs");
+    await close();
+  });
+
   it("says what fails, since when and why, and shows old values as old", async () => {
     agent.mood = "star";
     const { page, complaints, close } = await visit(PAGES.mesh ?? "");
