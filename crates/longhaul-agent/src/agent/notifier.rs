@@ -381,7 +381,7 @@ mod tests {
             quantity: longhaul_model::report::v1::quantity::PathQuantity::Loss,
             state,
             between_us: [0, 1],
-            before: level.clone(),
+            before: level,
             after: level,
             change_ratio: None,
             score: 2.0,
