@@ -10,6 +10,7 @@ crate::virtual_tests!(
     the_shaper_to_lyon_is_found_with_its_three_parameters,
     a_change_of_load_is_told_from_one_of_capacity,
     a_light_run_keeps_to_its_budget_and_invents_nothing_on_loopback,
+    paced_tcp_by_iperf3s_protocol_finds_what_other_traffic_leaves,
 );
 
 /// The forward estimate on a shipped path that begins at a time of its events.
@@ -59,6 +60,20 @@ fn a_change_of_load_is_told_from_one_of_capacity() {
         assert!(off <= 0.15, "{when}: {available} bit/s, truly {truth}");
     }
     assert!(upgraded[0] > 3.0 * t3, "the OC-3: {} bit/s", upgraded[0]);
+}
+
+/// The available bandwidth lies in the interval, and the estimate says that it is one of one end.
+fn paced_tcp_by_iperf3s_protocol_finds_what_other_traffic_leaves() {
+    for (begin_at, truth) in [("0 s", 6e6), ("61 s", 24e6)] {
+        let lab = ["slac-upgrade", "--begin-at", begin_at];
+        let report = lab_report(&lab, &["available", "far", "--forward", "--iperf3"]);
+        let found = &report["analysis"]["forward"];
+        assert_eq!(found["verdict"], "estimated", "{found:#}");
+        let off = (number(&found["available_bps"]) - truth).abs() / 33e6;
+        assert!(off <= 0.2, "{truth}: {found:#}\n{:#}", report["observation"]["forward"]);
+        assert_eq!(found["flags"][0], "uncooperative");
+        assert!(found["capacity_bps"].is_null(), "{found:#}");
+    }
 }
 
 /// Nothing queues on loopback, so no estimate of what is free there can be right.

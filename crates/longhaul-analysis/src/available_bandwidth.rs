@@ -29,6 +29,7 @@ mod capacity;
 mod direction_estimate;
 mod empty_queue;
 mod fusion;
+mod paced_tcp;
 mod probe_schedule;
 mod rate_sweep;
 
@@ -176,11 +177,12 @@ use empty_queue::EmptyQueueShare;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::available::{
     AvailableAnalysis, AvailableEstimate, AvailableMode, AvailableObservation, AvailablePlan,
-    DirectionProbing, ProbeTrain, TrainPurpose,
+    DirectionProbing, FallbackMethod, ProbeTrain, TrainPurpose,
 };
 use rate_sweep::TrainStrain;
 use train_reading::{ClockZeros, TrainReading};
 
+pub use paced_tcp::{PacedRate, choose_paced_rate, read_paced_step};
 pub use probe_schedule::{ModeBudget, PriorPathFacts, ProbeSchedule, budget_of_mode};
 
 /// Analyses a run.
@@ -195,6 +197,10 @@ pub fn conclude_available(
     let sides = [(&observation.forward, "forward"), (&observation.reverse, "reverse")];
     let [forward, reverse] = sides.map(|(probing, word)| {
         let probing = probing.as_ref()?;
+        if plan.uncooperative == Some(FallbackMethod::PacedTcp) {
+            conclusion.caveats.push(paced_tcp::one_end_caveat());
+            return Some(paced_tcp::estimate_from_paced_steps(probing, observation));
+        }
         Some(conclude_direction(plan, probing, observation.loopback, word, &mut conclusion))
     });
     if observation.loopback {

@@ -38,6 +38,9 @@ fn describe_plan(plan: &AvailablePlan) -> String {
             count_of(u64::from(plan.packet_bytes), "byte")
         ),
         Some(FallbackMethod::TcpBulk) => "bulk TCP to a host without longhaul".to_owned(),
+        Some(FallbackMethod::PacedTcp) => {
+            return "TCP to an iperf3 server, paced at different rates".to_owned();
+        }
     };
     let (bytes, time) = (format_probe_bytes(plan.most_bytes), format_micros(plan.most_time_us));
     let search = |us| format!("token bucket search of {}", format_micros(us));
@@ -146,6 +149,9 @@ fn describe_cost(estimate: &AvailableEstimate, probing: Option<&DirectionProbing
     let parts = [
         Some(format_probe_bytes(estimate.probe_bytes)),
         Some(format_micros(estimate.duration_us)),
+        probing
+            .filter(|probing| !probing.paced_steps.is_empty())
+            .map(|probing| count_of(probing.paced_steps.len() as u64, "rate")),
         (!trains.is_empty()).then(|| count_of(trains.len() as u64, "train")),
         (spoilt > 0).then(|| format!("{spoilt} unusable")),
         dropped.map(|dropped| format!("{dropped} dropped by the receiver's kernel")),
@@ -178,6 +184,7 @@ fn capacity_prefix(verdict: EstimateVerdict) -> &'static str {
 /// Describes a method, a flag or a clock in a few words; an unknown word stands for itself.
 fn describe_word(word: &str) -> String {
     let text = match word {
+        "paced_tcp" => "RTT of paced TCP",
         "tcp_share" => "share of one TCP connection",
         "multi_hop" => "more than one hop is loaded",
         "unstable" => "the methods disagree: cross traffic changed during the run",

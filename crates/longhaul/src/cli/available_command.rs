@@ -2,7 +2,10 @@
 //!
 //! The analysis chooses the next trains, the prober sends them; neither depends on the other.
 
+mod paced_steps;
+
 use crate::cli::args::{OutputArgs, PeerArgs};
+use crate::cli::iperf3_server::Iperf3ServerArgs;
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::value_parsers::{accept_micros, accept_size, parse_dscp};
 use crate::cli::{option_resolution, report_archiving, report_command};
@@ -20,6 +23,7 @@ use longhaul_model::units::Bytes;
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::probing::{EchoSeriesPlan, ProbeBounds, ProbeClient};
+use longhaul_probe::throughput::TargetHost;
 use longhaul_report::available_text::{build_available_document, format_probe_bytes};
 use longhaul_report::number_format::{count_of, format_micros};
 use std::collections::hash_map::RandomState;
@@ -65,6 +69,8 @@ pub struct AvailableArgs {
     pub shaper: Option<u64>,
 
     #[command(flatten)]
+    pub server: Iperf3ServerArgs,
+    #[command(flatten)]
     pub peer: PeerArgs,
 
     #[command(flatten)]
@@ -77,16 +83,26 @@ const SMALLER_PACKETS: [u32; 2] = [1500, 1280];
 const TRIES_PER_SIZE: u32 = 2;
 
 pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
-    let mut report = measure_available(args)?;
+    let mut report = match (args.server.iperf3, option_resolution::peer_target(&args.peer)?) {
+        (true, target) => paced_steps::measure_from_one_end(args, &target)?,
+        (false, target) => match measure_available(args, &target) {
+            Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
+                paced_steps::measure_from_one_end(args, &target)?
+            }
+            measured => measured?,
+        },
+    };
     report_archiving::archive_report(&args.output, &mut report);
     report_command::write_report(&args.output.form, &report, &build_available_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Measures the requested directions, one after the other.
-fn measure_available(args: &AvailableArgs) -> Result<AvailableReport, CommandFailure> {
+fn measure_available(
+    args: &AvailableArgs,
+    target: &TargetHost,
+) -> Result<AvailableReport, ProbeError> {
     let (started, begun) = (Timestamp::now(), Instant::now());
-    let target = option_resolution::peer_target(&args.peer)?;
     let mut plan = plan_available(args);
     let bounds = ProbeBounds {
         flows: 1,
@@ -94,7 +110,7 @@ fn measure_available(args: &AvailableArgs) -> Result<AvailableReport, CommandFai
         most_time_us: plan_limits::MAX_PROBING_US,
         dscp: plan.dscp,
     };
-    let mut prober = ProbeClient::open(&target, bounds)?;
+    let mut prober = ProbeClient::open(target, bounds)?;
     let spent = find_packet_size(&mut prober, &mut plan)?;
     let mut caveats = Vec::new();
     clamp_to_granted_bytes(&prober, &mut plan, &mut caveats);

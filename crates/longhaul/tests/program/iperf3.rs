@@ -196,6 +196,32 @@ fn loads_by_a_server_of_iperf3_are_probed_from_one_end() {
 }
 
 #[test]
+fn available_bandwidth_with_a_server_of_iperf3_is_measured_from_one_end() {
+    let server = Server::start();
+    let brief = ["--light", "--json", "-q"];
+    let assert = server.command("available", &brief).assert().success();
+    let report: Value = serde_json::from_slice(&assert.get_output().stdout).expect("JSON");
+    assert_eq!(report["plan"]["uncooperative"], "paced_tcp");
+    let steps = report["observation"]["forward"]["paced_steps"].as_array().expect("steps");
+    assert!((1..=8).contains(&steps.len()), "{steps:?}");
+    assert!(steps[0]["rate_bps"].is_null() && steps[0]["delivered_bps"].as_u64() > Some(0));
+    assert!(steps.iter().skip(1).all(|step| step["rate_bps"].is_u64()), "{steps:?}");
+    let found = &report["analysis"]["forward"];
+    assert_eq!(found["flags"][0], "uncooperative");
+    assert_eq!(found["methods"][0]["name"], "paced_tcp");
+    assert!(report["analysis"]["reverse"].is_null());
+    let told = caveats(&report);
+    for code in ["iperf3_found", "one_end_available", "loopback"] {
+        assert!(told.contains(&code), "{code}: {told:?}");
+    }
+    for refused in ["-R", "--shaper"] {
+        let assert = server.command("available", &["--iperf3", refused]).assert().code(2);
+        let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(said.contains("only the forward direction, without --shaper"), "{said}");
+    }
+}
+
+#[test]
 fn a_busy_server_and_one_that_dies_are_told_with_what_to_do() {
     let mut server = Server::start();
     let binary = env!("CARGO_BIN_EXE_longhaul");

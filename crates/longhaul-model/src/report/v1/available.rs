@@ -49,6 +49,8 @@ impl AvailableMode {
 pub enum FallbackMethod {
     /// A TCP service that accepts bulk data.
     TcpBulk,
+    /// TCP to an iperf3 server, paced at different rates.
+    PacedTcp,
 }
 
 #[skip_serializing_none]
@@ -80,6 +82,29 @@ pub struct DirectionProbing {
     /// Rates measured by TCP, if the peer does not cooperate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp_samples: Vec<TcpSample>,
+    /// The steps of paced TCP, with an iperf3 server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paced_steps: Vec<PacedStep>,
+}
+
+/// One rate of TCP, paced by the sender's kernel; the figures are of its second half.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacedStep {
+    /// Requested rate of all streams together; absent: unlimited.
+    pub rate_bps: Option<u64>,
+    /// Start since the first step.
+    pub at_us: u64,
+    pub duration_us: u64,
+    /// Payload of the whole step.
+    pub sent_bytes: u64,
+    /// Acknowledged IP rate.
+    pub delivered_bps: u64,
+    /// From the sender's TCP_INFO.
+    pub rtt_min_us: Option<u64>,
+    pub rtt_median_us: Option<u64>,
+    pub retransmits: u64,
+    pub segments: u64,
 }
 
 /// A requested train.
