@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use byte_size::Bytes;
-pub use rate::Rate;
+pub use rate::{Rate, TextRateUnit};
 
 /// Formats a number with digit groups: `22124999999` → `22,124,999,999`.
 pub fn format_grouped(number: u64) -> String {

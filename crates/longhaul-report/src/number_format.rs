@@ -1,6 +1,6 @@
 //! Formatting of numbers: digit groups and significant digits.
 
-use longhaul_model::units::{Rate, format_duration};
+use longhaul_model::units::{Rate, TextRateUnit, format_duration};
 use std::time::Duration;
 
 pub use longhaul_model::units::{count_of, format_grouped};
@@ -71,8 +71,12 @@ pub struct RateUnit {
 }
 
 impl RateUnit {
-    /// Returns the unit in which `greatest_bps` has one to three digits before the point.
+    /// Returns the unit in which `greatest_bps` has one to three digits before the point, or the unit
+    /// that the user selected.
     pub fn for_max(greatest_bps: u64) -> Self {
+        if let Some(TextRateUnit { name, bps }) = TextRateUnit::selected() {
+            return RateUnit { name, bps: bps as f64 };
+        }
         const UNITS: [RateUnit; 4] = [
             RateUnit { name: "Gbit/s", bps: 1e9 },
             RateUnit { name: "Mbit/s", bps: 1e6 },
