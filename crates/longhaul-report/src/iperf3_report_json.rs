@@ -1,4 +1,5 @@
-//! A run as iperf3's JSON, for programs that read it: start, intervals, end.
+//! A run as iperf3's JSON, for programs that read it: start, intervals, end; at once, or as the
+//! events of `--json-stream` while the run is in progress ([`RunEventStream`]).
 //!
 //! Values that were not measured are absent, with three exceptions that known readers require: CPU
 //! shares, jitter and `omit` are 0 if unknown. Socket numbers are ours and only distinguish
@@ -6,13 +7,14 @@
 
 use jiff::Timestamp;
 use longhaul_analysis::throughput::last_tcp_info;
-use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::observation::{
-    EndObservation, ObservedStream, StreamEnd, StreamSample, TcpReading, ThroughputObservation,
-    UdpCounts,
+    BothEnds, EndObservation, ObservedStream, StreamEnd, StreamSample, TcpReading,
+    ThroughputObservation, UdpCounts,
 };
-use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition};
+use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
+use longhaul_model::report::v1::{RunInfo, ThroughputReport};
 use serde_json::{Map, Value, json};
+use std::fmt;
 use std::net::SocketAddr;
 
 /// iperf3 uses file descriptors as socket numbers: the control connection is about 3.
@@ -48,20 +50,178 @@ impl DirectionView<'_> {
 
 /// Returns the whole JSON object, with intervals of `interval_us`, or a single one if that is 0.
 pub fn to_iperf3_json(report: &ThroughputReport, interval_us: u64) -> Value {
-    let observation = &report.observation;
-    let forward = DirectionView { observation, first: 0 };
-    let reverse = observation
-        .reverse
-        .as_deref()
-        .map(|observation| DirectionView { observation, first: u64::from(report.plan.streams) });
-    let ways: Vec<DirectionView> = std::iter::once(forward).chain(reverse).collect();
+    let ways = list_directions(&report.plan, &report.observation);
     let mut json = json!({
-        "start": build_start(report, &ways),
+        "start": build_start(&report.run, &report.plan, &ways),
         "intervals": build_intervals(&ways, interval_us),
         "end": build_end(&ways),
     });
     remove_nulls(&mut json);
     json
+}
+
+fn list_directions<'o>(
+    plan: &ThroughputPlan,
+    observation: &'o ThroughputObservation,
+) -> Vec<DirectionView<'o>> {
+    let forward = DirectionView { observation, first: 0 };
+    let reverse = observation
+        .reverse
+        .as_deref()
+        .map(|observation| DirectionView { observation, first: u64::from(plan.streams) });
+    std::iter::once(forward).chain(reverse).collect()
+}
+
+/// This end of the streams of one direction of a run in progress, each with its latest sample.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveDirection<'a> {
+    pub forward: bool,
+    pub own_ends: &'a [StreamEnd],
+}
+
+/// The events of iperf3's `--json-stream` (3.17): a start, an interval after each interval, and an
+/// end. Times count from the start of payload at this end.
+#[derive(Debug)]
+pub struct RunEventStream {
+    run: RunInfo,
+    plan: ThroughputPlan,
+    /// The length of intervals; 0 for a single one at the end.
+    interval_us: u64,
+    /// The number of intervals shown.
+    shown: u64,
+    observation: Option<ThroughputObservation>,
+}
+
+impl RunEventStream {
+    pub fn new(run: RunInfo, plan: ThroughputPlan, interval_us: u64) -> RunEventStream {
+        RunEventStream { run, plan, interval_us, shown: 0, observation: None }
+    }
+
+    /// Returns the events up to this moment of the run.
+    pub fn observe(&mut self, directions: &[LiveDirection]) -> Vec<RunEvent> {
+        let mut events = Vec::new();
+        match &mut self.observation {
+            Some(observation) => add_samples(observation, directions),
+            None => {
+                let Some(observation) = begin_observation(&self.run, directions) else {
+                    return events;
+                };
+                let ways = list_directions(&self.plan, &observation);
+                events.push(RunEvent::new("start", build_start(&self.run, &self.plan, &ways)));
+                self.observation = Some(observation);
+            }
+        }
+        let Some(observation) = self.observation.as_mut().filter(|_| self.interval_us > 0) else {
+            return events;
+        };
+        let ends = directions.iter().flat_map(|direction| direction.own_ends);
+        let reached_us = ends.map(|end| end.duration_us).min().unwrap_or(0);
+        while (self.shown + 1) * self.interval_us <= reached_us {
+            let from = self.shown * self.interval_us;
+            let ways = list_directions(&self.plan, observation);
+            let interval = build_interval(&ways, 0, (from, from + self.interval_us));
+            events.push(RunEvent::new("interval", interval));
+            self.shown += 1;
+        }
+        forget_samples(observation, self.shown * self.interval_us);
+        events
+    }
+
+    /// Returns the remaining events of a run that has ended.
+    pub fn finish(self, report: &ThroughputReport) -> Vec<RunEvent> {
+        let ways = list_directions(&report.plan, &report.observation);
+        let start = || RunEvent::new("start", build_start(&report.run, &report.plan, &ways));
+        let mut events: Vec<RunEvent> =
+            self.observation.is_none().then(start).into_iter().collect();
+        let intervals = build_intervals(&ways, self.interval_us).into_iter();
+        let rest = intervals.skip(self.shown as usize);
+        events.extend(rest.map(|interval| RunEvent::new("interval", interval)));
+        events.push(RunEvent::new("end", build_end(&ways)));
+        events
+    }
+}
+
+/// One object of `--json-stream`, which prints as one line with the name first, as in iperf3.
+#[derive(Debug)]
+pub struct RunEvent {
+    pub event: &'static str,
+    pub data: Value,
+}
+
+impl fmt::Display for RunEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{\"event\":\"{}\",\"data\":{}}}", self.event, self.data)
+    }
+}
+
+impl RunEvent {
+    pub fn new(event: &'static str, mut data: Value) -> RunEvent {
+        remove_nulls(&mut data);
+        RunEvent { event, data }
+    }
+}
+
+/// Returns an observation of this end only; `None` before there are streams.
+fn begin_observation(run: &RunInfo, directions: &[LiveDirection]) -> Option<ThroughputObservation> {
+    let mut own = EndObservation::default();
+    own.host.name.clone_from(&run.initiator.host);
+    own.host.kernel = run.initiator.kernel.clone().unwrap_or_default();
+    let mut observations =
+        directions.iter().filter(|it| !it.own_ends.is_empty()).map(|direction| {
+            let (near, far) = (own.clone(), EndObservation::default());
+            let stream = |(index, end): (u32, &StreamEnd)| {
+                let (near, far) = (end.clone(), StreamEnd::default());
+                let [sender, receiver] = if direction.forward { [near, far] } else { [far, near] };
+                ObservedStream { index, sender, receiver }
+            };
+            let [sender, receiver] = if direction.forward { [near, far] } else { [far, near] };
+            ThroughputObservation {
+                forward: direction.forward,
+                elapsed_us: 0,
+                idle_rtt_us: None,
+                clock_error_us: None,
+                same_host: false,
+                same_boot: None,
+                streams: (0..).zip(direction.own_ends).map(stream).collect(),
+                ends: BothEnds { sender, receiver },
+                reverse: None,
+            }
+        });
+    let first = observations.next()?;
+    Some(ThroughputObservation { reverse: observations.next().map(Box::new), ..first })
+}
+
+/// Returns this end of every stream of a direction.
+fn own_ends_mut(observation: &mut ThroughputObservation) -> impl Iterator<Item = &mut StreamEnd> {
+    let forward = observation.forward;
+    let streams = observation.streams.iter_mut();
+    streams.map(move |it| if forward { &mut it.sender } else { &mut it.receiver })
+}
+
+fn add_samples(observation: &mut ThroughputObservation, directions: &[LiveDirection]) {
+    for direction in directions {
+        let observed = if observation.forward == direction.forward {
+            Some(&mut *observation)
+        } else {
+            observation.reverse.as_deref_mut()
+        };
+        let known = observed.into_iter().flat_map(own_ends_mut);
+        for (known, now) in known.zip(direction.own_ends) {
+            (known.bytes, known.duration_us) = (now.bytes, now.duration_us);
+            known.samples.extend(now.samples.iter().cloned());
+        }
+    }
+}
+
+/// Removes the samples before `until_us`, except for the last of them.
+fn forget_samples(observation: &mut ThroughputObservation, until_us: u64) {
+    for end in own_ends_mut(observation) {
+        let before = end.samples.partition_point(|sample| sample.at_us <= until_us);
+        end.samples.drain(..before.saturating_sub(1));
+    }
+    if let Some(reverse) = observation.reverse.as_deref_mut() {
+        forget_samples(reverse, until_us);
+    }
 }
 
 /// Removes members without a value.
@@ -84,30 +244,29 @@ fn add_members(mut to: Value, more: Value) -> Value {
     to
 }
 
-fn build_start(report: &ThroughputReport, ways: &[DirectionView]) -> Value {
-    let plan = &report.plan;
-    let observation = &report.observation;
+fn build_start(run: &RunInfo, plan: &ThroughputPlan, ways: &[DirectionView]) -> Value {
+    let observation = ways[0].observation;
     let [own, far] = observation.initiator_and_responder();
     let connected = ways.iter().flat_map(|way| {
         let streams = way.observation.streams.iter();
         streams.map(|stream| build_connection(way.socket(stream), way.own_end(stream)))
     });
-    let far_name = match report.run.responder.host.as_str() {
+    let far_name = match run.responder.host.as_str() {
         "" => &far.host.name,
         name => name,
     };
-    let began = report.run.started_at.parse::<Timestamp>().ok();
+    let began = run.started_at.parse::<Timestamp>().ok();
     let first = observation.streams.first().map(|stream| ways[0].own_end(stream));
     let asked = plan.send_buffer_bytes.max(plan.receive_buffer_bytes);
     json!({
         "connected": connected.collect::<Vec<_>>(),
-        "version": format!("iperf 3 (shape; longhaul {})", report.run.longhaul),
+        "version": format!("iperf 3 (shape; longhaul {})", run.longhaul),
         "system_info": format!("Linux {} {}", own.host.name, own.host.kernel),
         "connecting_to": {
             "host": far_name,
             "port": first.and_then(|end| parse_address(end.peer.as_ref())).map(|it| it.port()),
         },
-        "test_start": build_test_start(report),
+        "test_start": build_test_start(plan),
         "timestamp": began.map(|began| json!({
             "time": began.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
             "timesecs": began.as_second(),
@@ -134,8 +293,7 @@ fn build_connection(socket: u64, own: &StreamEnd) -> Value {
     })
 }
 
-fn build_test_start(report: &ThroughputReport) -> Value {
-    let plan = &report.plan;
+fn build_test_start(plan: &ThroughputPlan) -> Value {
     let (time_us, bytes, blocks) = match plan.stop {
         StopCondition::TimeUs(time) => (time, 0, 0),
         StopCondition::Bytes(bytes) => (0, bytes, 0),
@@ -408,4 +566,61 @@ fn build_cpu_utilization(way: &DirectionView) -> Value {
     tell("host", host);
     tell("remote", remote);
     Value::Object(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::RunParty;
+
+    fn run_info() -> RunInfo {
+        RunInfo {
+            id: "20261126T090000Z-000000".to_owned(),
+            started_at: "2026-11-26T09:00:00Z".to_owned(),
+            duration_us: 0,
+            longhaul: "1".to_owned(),
+            initiator: RunParty { host: "near".to_owned(), ..RunParty::default() },
+            responder: RunParty { host: "far".to_owned(), ..RunParty::default() },
+            part_of: None,
+        }
+    }
+
+    /// This end of a stream that has moved `bytes` after `ms`.
+    fn end_at(ms: u64, bytes: u64) -> StreamEnd {
+        let at_us = ms * 1000;
+        StreamEnd {
+            local: Some("192.0.2.1:4001".to_owned()),
+            peer: Some("192.0.2.2:5201".to_owned()),
+            bytes,
+            duration_us: at_us,
+            samples: vec![StreamSample { at_us, bytes, ..StreamSample::default() }],
+            ..StreamEnd::default()
+        }
+    }
+
+    #[test]
+    fn an_interval_is_an_event_as_soon_as_it_is_over() {
+        let plan = ThroughputPlan { streams: 2, ..ThroughputPlan::default() };
+        let mut stream = RunEventStream::new(run_info(), plan, 1_000_000);
+        let mut observe = |ms: u64, bytes: u64| {
+            let own_ends = [end_at(ms, bytes), end_at(ms, 2 * bytes)];
+            stream.observe(&[LiveDirection { forward: true, own_ends: &own_ends }])
+        };
+        let start = observe(100, 100);
+        assert_eq!(start.len(), 1);
+        assert_eq!(start[0].event, "start");
+        assert_eq!(start[0].data["connected"][1]["remote_port"], 5201);
+        assert_eq!(start[0].data["connecting_to"]["host"], "far");
+        assert!(observe(900, 900).is_empty(), "the first second is not over");
+        let first = observe(1100, 1100);
+        assert_eq!(first.len(), 1);
+        // Between the samples at 900 and 1100 ms the bytes lie on a line.
+        assert_eq!(first[0].data["streams"][0]["bytes"], 1000);
+        assert_eq!(first[0].data["sum"]["bytes"], 3000);
+        let late = observe(3500, 3500);
+        let ends: Vec<&Value> = late.iter().map(|event| &event.data["sum"]["end"]).collect();
+        assert_eq!(ends, [&json!(2), &json!(3)]);
+        let kept = stream.observation.expect("begun").streams[0].sender.samples.len();
+        assert!(kept <= 2, "{kept} samples are kept");
+    }
 }
