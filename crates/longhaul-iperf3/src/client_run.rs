@@ -39,7 +39,7 @@ use joined_results::JoinContext;
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
 use longhaul_probe::engine::{self, DataSocket, EngineError, TransferRole};
-use longhaul_probe::plan_limits::{LimitError, MAX_STREAMS, check_plan};
+use longhaul_probe::plan_limits::{LimitError, MAX_STREAMS, check_cores, check_plan};
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::session_driver::SessionSockets;
 use longhaul_probe::throughput::{
@@ -83,6 +83,7 @@ pub fn run(
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, Iperf3RunError> {
     check_plan(plan, MAX_STREAMS)?;
+    check_cores(&plan.affinity, true)?;
     plan_to_parameters::check_iperf3_plan(plan)?;
     let (began, mut patience) = (Instant::now(), patience);
     loop {
@@ -413,7 +414,7 @@ fn open_streams(
         (0..count)
             .map(|index| match plan.transport {
                 RunTransport::Tcp => connect_stream(target, plan, role, to, cookie, index),
-                RunTransport::Udp { .. } => open_udp_stream(target, plan, to, index),
+                RunTransport::Udp { .. } => open_udp_stream(target, plan, role, to, index),
             })
             .collect()
     };
@@ -431,7 +432,8 @@ fn connect_stream(
     cookie: TestCookie,
     index: u32,
 ) -> Result<DataSocket, EngineError> {
-    let socket = engine::open_tcp_socket(plan, role, to, &target.bind)?;
+    let local = target.stream_bind(plan, role == TransferRole::Sender, index as u16);
+    let socket = engine::open_tcp_socket(plan, role, to, &local)?;
     let opened = || -> io::Result<TcpStream> {
         let mut stream = socket.connect(target.connect_timeout)?;
         stream.set_write_timeout(Some(target.connect_timeout))?;
@@ -447,10 +449,12 @@ fn connect_stream(
 fn open_udp_stream(
     target: &TargetHost,
     plan: &ThroughputPlan,
+    role: TransferRole,
     to: SocketAddr,
     index: u32,
 ) -> Result<DataSocket, EngineError> {
-    let socket = engine::open_udp_socket(plan, to, &target.bind)?;
+    let local = target.stream_bind(plan, role == TransferRole::Sender, index as u16);
+    let socket = engine::open_udp_socket(plan, to, &local)?;
     greet_server(&socket, target.connect_timeout)
         .map_err(|error| EngineError::new(format!("open UDP stream {index} to {to}"), error))?;
     Ok(DataSocket::Udp(socket))

@@ -506,7 +506,7 @@ pub enum StreamEnding {
 }
 
 /// The progress of a run, cheap to read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct EngineProgress {
     /// Time since `go`.
     pub elapsed: Duration,
@@ -518,6 +518,8 @@ pub struct EngineProgress {
     pub retransmits: Option<u64>,
     /// Mean over the streams, at the last sample.
     pub rtt: Option<Duration>,
+    /// Addresses and bytes of each stream, and a sample with the last reading of TCP_INFO.
+    pub own_ends: Vec<StreamEnd>,
 }
 
 /// The results of one end of a run.

@@ -14,6 +14,7 @@ pub use probing_limits::{
 use crate::wire::AnonymousLimits;
 use longhaul_model::report::v1::plan::{CoreAffinity, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::units::{Bytes, Rate, format_duration};
+use longhaul_sys::sched;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -142,6 +143,33 @@ fn check_affinity(affinity: &CoreAffinity) -> Result<(), LimitError> {
     };
     check_range("cores of the client", Some(initiator.len() as u64), 0, MAX_CORES)?;
     check_range("cores of the server", Some(responder.len() as u64), 0, MAX_CORES)
+}
+
+/// Checks that this end has the cores that the plan gives to its threads.
+///
+/// # Errors
+/// A core does not exist, or this process may not use it.
+pub fn check_cores(affinity: &CoreAffinity, is_client: bool) -> Result<(), LimitError> {
+    let CoreAffinity::Cores { initiator, responder } = affinity else {
+        return Ok(());
+    };
+    let (option, cores) = if is_client {
+        ("affinity: core of this host", initiator)
+    } else {
+        ("affinity: core of the server", responder)
+    };
+    // If the kernel does not say, the threads of the run will.
+    let usable = |core: u16| sched::may_use_core(usize::from(core)).unwrap_or(true);
+    match cores.iter().find(|core| !usable(**core)) {
+        None => Ok(()),
+        Some(core) => {
+            let usable: Vec<String> = (0..MAX_CORES as u16)
+                .filter(|core| usable(*core))
+                .map(|it| it.to_string())
+                .collect();
+            Err(limit_error(option, core, usable.join(", ")))
+        }
+    }
 }
 
 /// Checks a name against the kernel's limit for congestion controls (TCP_CA_NAME_MAX).

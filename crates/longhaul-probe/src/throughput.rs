@@ -23,7 +23,7 @@ pub use target_address::{
 };
 
 use crate::engine::{EndRun, EngineProgress};
-use crate::plan_limits::{MAX_STREAMS, check_plan};
+use crate::plan_limits::{MAX_STREAMS, check_cores, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
 use crate::run_capture::RunCapture;
 use crate::secure::AuthToken;
@@ -32,8 +32,8 @@ use crate::session_driver::{SessionDriver, SessionEngines, SessionResults, Sessi
 use crate::wire::IntervalCounters;
 use client_hooks::ClientHooks;
 use longhaul_capture::FinishedCapture;
-use longhaul_model::report::v1::observation::ThroughputObservation;
-use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::observation::{StreamEnd, ThroughputObservation};
+use longhaul_model::report::v1::plan::{RunDirection, ThroughputPlan};
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_sys::tcp_info;
 use parking_lot::Mutex;
@@ -56,6 +56,8 @@ pub struct TargetHost {
     pub chosen: Option<ChosenAddress>,
     /// Local address and interface of control and data connections.
     pub bind: LocalBind,
+    /// Local port of the first data connection; each further one has the next port.
+    pub data_port: Option<u16>,
     pub token: Option<String>,
     /// Timeout of connecting to all addresses together, of each further TCP connect, the TLS handshake, and the opening of UDP flows.
     pub connect_timeout: Duration,
@@ -70,9 +72,19 @@ impl TargetHost {
             family: None,
             chosen: None,
             bind: LocalBind::default(),
+            data_port: None,
             token: None,
             connect_timeout: Duration::from_secs(10),
         }
+    }
+
+    /// Returns where to bind a data connection. Those on which the server sends follow those on which
+    /// this end sends.
+    pub fn stream_bind(&self, plan: &ThroughputPlan, forward: bool, index: u16) -> LocalBind {
+        let both = plan.direction == RunDirection::Both;
+        let before = if both && !forward { plan.streams as u16 } else { 0 };
+        let port = self.data_port.map(|first| first.saturating_add(before).saturating_add(index));
+        LocalBind { port, ..self.bind.clone() }
     }
 }
 
@@ -101,7 +113,7 @@ pub struct RunCaptures {
 }
 
 /// Progress of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ThroughputProgress {
     /// The session state; payload flows in [`SessionState::Running`] and [`SessionState::Draining`].
     pub state: SessionState,
@@ -114,7 +126,7 @@ pub struct ThroughputProgress {
 }
 
 /// Progress of one direction.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PayloadProgress {
     /// Written by the sender; the server's count is up to a second old.
     pub sent_bytes: Option<u64>,
@@ -125,6 +137,8 @@ pub struct PayloadProgress {
     /// Retransmits, if this end sends.
     pub retransmits: Option<u64>,
     pub rtt: Option<Duration>,
+    /// This end of each stream, with one sample.
+    pub own_ends: Vec<StreamEnd>,
 }
 
 impl ThroughputProgress {
@@ -139,6 +153,7 @@ impl ThroughputProgress {
         let local = |progress: EngineProgress| PayloadProgress {
             retransmits: progress.retransmits,
             rtt: progress.rtt,
+            own_ends: progress.own_ends,
             ..PayloadProgress::default()
         };
         ThroughputProgress {
@@ -170,6 +185,7 @@ pub fn run(
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, ProbeError> {
     check_plan(plan, MAX_STREAMS)?;
+    check_cores(&plan.affinity, true)?;
     let token = target_token(target)?;
     let (started_at, epoch) = (SystemTime::now(), Instant::now());
     let connection = control_connect::open_control(target)?;

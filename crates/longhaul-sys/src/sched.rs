@@ -4,7 +4,7 @@
 //! errors are returned unchanged, so that callers can fall back and report it.
 
 use crate::syscall::check_status;
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::prctl;
 use nix::unistd::Pid;
 use std::io;
@@ -25,6 +25,15 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })?;
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
+}
+
+/// Returns whether the calling thread may run on `core`: it exists and is in the process's cpuset.
+///
+/// # Errors
+/// The kernel does not say which cores the thread may use.
+pub fn may_use_core(core: usize) -> io::Result<bool> {
+    // A number beyond the set is no core.
+    Ok(sched_getaffinity(THIS_THREAD)?.is_set(core).unwrap_or(false))
 }
 
 /// Puts the calling thread in `SCHED_FIFO`; threads and processes it creates do not inherit it.

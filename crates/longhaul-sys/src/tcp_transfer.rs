@@ -6,7 +6,7 @@ use crate::memory_region::{GatherVector, ReceiveSink};
 use crate::probe_socket::{self, QueuedIcmpInfo};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -48,9 +48,13 @@ impl UnconnectedTcp {
         Ok(UnconnectedTcp { socket, to })
     }
 
-    /// Binds the local address; the kernel chooses the port.
-    pub fn bind(&self, local: IpAddr) -> io::Result<()> {
-        self.socket.bind(&SockAddr::from(SocketAddr::new(local, 0)))
+    /// Binds the local address; the kernel chooses port 0. A port is free again as soon as its last
+    /// connection has ended.
+    pub fn bind(&self, local: SocketAddr) -> io::Result<()> {
+        if local.port() != 0 {
+            self.socket.set_reuse_address(true)?;
+        }
+        self.socket.bind(&SockAddr::from(local))
     }
 
     /// Connects, within `deadline`.

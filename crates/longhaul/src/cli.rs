@@ -4,6 +4,7 @@
 //! - [`value_parsers`]: parsers of option values, without I/O
 //! - [`expectation`]: parses and evaluates `--expect`
 //! - [`option_resolution`]: turns options into a plan and a target; first without I/O, then with the host
+//! - [`usage_hints`]: answers to the command lines of other programs
 //! - [`mod@test_command`], [`serve_command`], [`lab_command`], [`report_command`]: the commands of these names
 //! - [`tune_command`], [`mod@path_command`], [`available_command`], [`load_command`], [`host_command`], [`predict_command`]: more commands
 //! - [`iperf3_command`]: `test` and `serve` with the options of iperf3
@@ -47,5 +48,6 @@ pub mod report_command;
 pub mod serve_command;
 pub mod test_command;
 pub mod tune_command;
+pub mod usage_hints;
 pub mod value_parsers;
 pub mod watch_command;

@@ -7,24 +7,24 @@
 mod cli;
 mod command_failure;
 
-use clap::Parser;
-use cli::args::{CliArgs, CliCommand};
+use cli::args::CliCommand;
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     command_failure::install_panic_hook();
     let outcome = std::panic::catch_unwind(|| {
-        let parsed = CliArgs::try_parse().map_err(cli::args::add_replacement);
-        let cli = parsed.unwrap_or_else(|error| error.exit());
-        run(cli.command)
+        let cli = cli::usage_hints::parse_command_line(std::env::args_os().collect());
+        run(cli.unwrap_or_else(|error| error.exit()).command)
     });
     match outcome {
         Ok(Ok(code)) => code,
         Ok(Err(fail)) => {
             if !fail.silent {
                 // If stderr is closed as well, the message is lost.
-                let _ = write!(anstream::stderr(), "{}", fail.text());
+                let text = fail.text();
+                let text = cli::command_output::fit_locale(&text);
+                let _ = write!(anstream::stderr(), "{text}");
             }
             ExitCode::from(fail.code)
         }

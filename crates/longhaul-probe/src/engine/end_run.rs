@@ -53,6 +53,23 @@ pub(super) struct StreamState {
     pub outcome: Mutex<StreamOutcome>,
 }
 
+impl StreamState {
+    fn describe_progress(&self, elapsed: Duration) -> StreamEnd {
+        let (local, peer) = self.addresses;
+        let (at_us, bytes) = (elapsed.as_micros() as u64, self.counters.bytes());
+        let tcp = self.latest.lock().clone();
+        StreamEnd {
+            local: local.map(|address| address.to_string()),
+            peer: peer.map(|address| address.to_string()),
+            bytes,
+            duration_us: at_us,
+            mss_bytes: tcp.as_ref().map(|tcp| tcp.mss_bytes as u32),
+            samples: vec![StreamSample { at_us, bytes, tcp, ..StreamSample::default() }],
+            ..StreamEnd::default()
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct EndState {
     started_at: Option<Instant>,
@@ -247,13 +264,11 @@ impl EndRun {
             latest.iter().map(|tcp| tcp.retransmitted_segments).reduce(|sum, more| sum + more);
         let rtts: Vec<u64> = latest.iter().map(|tcp| tcp.rtt_us).filter(|rtt| *rtt > 0).collect();
         let mean = rtts.iter().sum::<u64>().checked_div(rtts.len() as u64);
+        let started_at = self.shared.state.lock().started_at;
+        let elapsed = started_at.map_or(Duration::ZERO, |went| went.elapsed());
         EngineProgress {
-            elapsed: self
-                .shared
-                .state
-                .lock()
-                .started_at
-                .map_or(Duration::ZERO, |went| went.elapsed()),
+            elapsed,
+            own_ends: streams.iter().map(|stream| stream.describe_progress(elapsed)).collect(),
             bytes: stream_bytes.iter().sum(),
             stream_bytes,
             stream_datagrams: streams.iter().map(|stream| stream.counters.udp()).collect(),

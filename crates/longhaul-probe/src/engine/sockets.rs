@@ -55,11 +55,24 @@ impl AsFd for DataSocket {
     }
 }
 
-/// The local address and device of the client's data connections.
+/// The local address, port and device of a connection of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LocalBind {
     pub address: Option<IpAddr>,
+    /// The kernel chooses a port if none is given.
+    pub port: Option<u16>,
     pub device: Option<String>,
+}
+
+impl LocalBind {
+    /// Returns the address to bind a socket to that will be connected to `to`.
+    fn socket_address(&self, to: SocketAddr) -> SocketAddr {
+        let unspecified = match to {
+            SocketAddr::V4(_) => IpAddr::from([0_u8; 4]),
+            SocketAddr::V6(_) => IpAddr::from([0_u8; 16]),
+        };
+        SocketAddr::new(self.address.unwrap_or(unspecified), self.port.unwrap_or(0))
+    }
 }
 
 /// Creates a TCP socket for `plan` and sets all options that must be set before connect.
@@ -71,7 +84,8 @@ pub fn open_tcp_socket(
 ) -> Result<UnconnectedTcp, EngineError> {
     let socket = UnconnectedTcp::new(to).during("create a TCP socket")?;
     bind_device(&socket, local)?;
-    if let Some(address) = local.address {
+    if local.address.is_some() || local.port.is_some() {
+        let address = local.socket_address(to);
         socket.bind(address).during(format!("bind to {address}"))?;
     }
     request_buffers(&socket, plan)?;
@@ -97,11 +111,7 @@ pub fn open_udp_socket(
     to: SocketAddr,
     local: &LocalBind,
 ) -> Result<UdpSocket, EngineError> {
-    let unspecified = match to {
-        SocketAddr::V4(_) => IpAddr::from([0_u8; 4]),
-        SocketAddr::V6(_) => IpAddr::from([0_u8; 16]),
-    };
-    let from = SocketAddr::new(local.address.unwrap_or(unspecified), 0);
+    let from = local.socket_address(to);
     let socket = UdpSocket::bind(from).during(format!("bind a UDP socket to {from}"))?;
     bind_device(&socket, local)?;
     socket.connect(to).during(format!("connect a UDP socket to {to}"))?;

@@ -8,7 +8,7 @@ use super::{
     answer_repeated_hellos, open_flow,
 };
 use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
-use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES};
+use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES, check_cores};
 use crate::probing::{ProbeServer, ReverseSurveyor};
 use crate::program_sanitizer::{MAX_LINES, sanitize_program};
 use crate::run_capture::{RunCapture, attach_capture};
@@ -111,6 +111,11 @@ impl<'a> ServerHooks<'a> {
 
     fn admit(&mut self, wanted: AdmissionRequest) -> SessionInput {
         let AdmissionRequest { purpose, party, anonymous } = wanted;
+        if let SessionPurpose::Run(plan) = &purpose
+            && let Err(error) = check_cores(&plan.affinity, false)
+        {
+            return SessionInput::NotAdmitted(error.to_string());
+        }
         let (slots, expected, what) = match &purpose {
             SessionPurpose::Run(plan) => {
                 let expected = ExpectedStreams {

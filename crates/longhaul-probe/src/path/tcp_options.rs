@@ -66,7 +66,7 @@ pub(super) fn open_tcp(
         SockRef::from(&socket).bind_device(Some(device.as_bytes()))?;
     }
     if let Some(source) = source {
-        socket.bind(source)?;
+        socket.bind(SocketAddr::new(source, 0))?;
     }
     Ok(socket)
 }

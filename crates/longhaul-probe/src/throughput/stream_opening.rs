@@ -84,7 +84,8 @@ fn connect_data_stream(
 ) -> Result<TcpStream, EngineError> {
     let open =
         |source| EngineError::new(format!("open data stream {} to {to}", preamble.index), source);
-    let socket = engine::open_tcp_socket(plan, stream_direction(preamble), to, &target.bind)?;
+    let local = target.stream_bind(plan, preamble.forward, preamble.index);
+    let socket = engine::open_tcp_socket(plan, stream_direction(preamble), to, &local)?;
     engine::limit_window(&socket, plan)?;
     let mut stream = socket.connect(target.connect_timeout).map_err(open)?;
     stream.set_write_timeout(Some(target.connect_timeout)).map_err(open)?;
@@ -116,7 +117,10 @@ fn open_flows(
     let deadline = Instant::now() + target.connect_timeout;
     let sockets: Vec<UdpSocket> = wanted
         .iter()
-        .map(|_| engine::open_udp_socket(plan, to, &target.bind))
+        .map(|preamble| {
+            let local = target.stream_bind(plan, preamble.forward, preamble.index);
+            engine::open_udp_socket(plan, to, &local)
+        })
         .collect::<Result<_, _>>()?;
     let mut silent: Vec<usize> = (0..wanted.len()).collect();
     while !silent.is_empty() {

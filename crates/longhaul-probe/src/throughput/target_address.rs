@@ -301,8 +301,10 @@ mod tests {
 
     #[test]
     fn a_local_address_restricts_the_family_of_the_other_end() {
-        let bind =
-            crate::engine::LocalBind { address: Some("::1".parse().expect("v6")), device: None };
+        let bind = crate::engine::LocalBind {
+            address: Some("::1".parse().expect("v6")),
+            ..Default::default()
+        };
         let error = resolve_target(&TargetHost { bind, ..target("127.0.0.1", 7) });
         assert!(matches!(error, Err(ProbeError::Resolve { .. })));
     }

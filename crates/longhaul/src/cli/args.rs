@@ -3,7 +3,7 @@
 use crate::cli::value_parsers::{
     accept_count, accept_file, parse_affinity, parse_buffer_size, parse_congestion_control,
     parse_connect_timeout, parse_device, parse_dscp, parse_moment, parse_period, parse_port,
-    parse_span_us,
+    parse_span_us, parse_tos,
 };
 use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ pub use super::capture_command::{CaptureArgs, TestCaptureArgs};
 pub use super::copy_command::CopyArgs;
 pub use super::host_command::HostArgs;
 pub use super::import_command::ImportArgs;
-pub use super::iperf3_command::{Iperf3Args, Iperf3UserArgs, add_replacement};
+pub use super::iperf3_command::{Iperf3Args, Iperf3UserArgs};
 pub use super::lab_command::LabArgs;
 pub use super::load_command::LoadArgs;
 pub use super::manual::{CompletionsArgs, ManArgs};
@@ -36,6 +36,8 @@ pub use super::tune_command::{ScanFilesArgs, TuneArgs};
 pub use super::watch_command::WatchArgs;
 
 const EXAMPLES: &str = include_str!("help/longhaul-examples.txt").trim_ascii_end();
+
+const DETAILS: &str = include_str!("help/longhaul-details.txt").trim_ascii_end();
 
 /// The commands in the groups in which `longhaul --help` lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -83,8 +85,11 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     version,
     long_version = VERSION.as_str(),
     after_help = EXAMPLES,
+    after_long_help = [EXAMPLES, DETAILS].join("\n\n"),
     help_template = help_template(),
     max_term_width = 80,
+    // Scripts append options to those that they have; the last one counts, as in iperf3.
+    args_override_self = true,
 )]
 pub struct CliArgs {
     #[command(subcommand)]
@@ -175,45 +180,55 @@ impl PeerArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct LocalArgs {
     /// Use IPv4 only
-    #[arg(short = '4', long, help_heading = "Host", conflicts_with = "ipv6")]
+    #[arg(short = '4', long, alias = "version4", help_heading = "Host", conflicts_with = "ipv6")]
     pub ipv4: bool,
     /// Use IPv6 only
-    #[arg(short = '6', long, help_heading = "Host")]
+    #[arg(short = '6', long, alias = "version6", help_heading = "Host")]
     pub ipv6: bool,
     /// Local address to bind to
-    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host")]
+    #[arg(short = 'B', long, value_name = "ADDR", help_heading = "Host", hide_short_help = true)]
     pub bind: Option<IpAddr>,
     /// Local interface to bind to
-    #[arg(long, value_name = "DEV", value_parser = parse_device, help_heading = "Host")]
+    #[arg(long, value_name = "DEV", value_parser = parse_device, help_heading = "Host", hide_short_help = true)]
     pub bind_dev: Option<String>,
-    /// Maximum time to connect [default: 10 s, path: 4 s]
-    #[arg(long, value_name = "TIME", value_parser = parse_connect_timeout, help_heading = "Host")]
+    /// Maximum time to connect, with its unit: 500ms, 5s [default: 10s, path: 4s]
+    #[arg(long, value_name = "TIME", value_parser = parse_connect_timeout, help_heading = "Host", hide_short_help = true)]
     pub connect_timeout: Option<Duration>,
 }
 
 /// The threads and packets of the streams.
 #[derive(Debug, Clone, Args)]
 pub struct StreamArgs {
-    /// Cores of the stream threads: auto, off, or a list for this host and, after a slash, one
-    /// for the server, such as 0-3/4,6
-    #[arg(short = 'A', long, value_name = "CORES", default_value = "auto", value_parser = parse_affinity, help_heading = "Host")]
+    /// Cores of the stream threads: auto, off, one of this host and, after a comma, one of the
+    /// server (2,3), or lists with a slash between the hosts (0-3/4,6)
+    #[arg(short = 'A', long, value_name = "CORES", default_value = "auto", value_parser = parse_affinity, help_heading = "Host", hide_short_help = true)]
     pub affinity: CoreAffinity,
     /// Use zero-copy writes
-    #[arg(short = 'Z', long, help_heading = "Host")]
+    #[arg(short = 'Z', long, help_heading = "Host", hide_short_help = true)]
     pub zerocopy: bool,
     /// DSCP of the packets: 0 to 63, or a name such as EF, AF11, CS1, LE
-    #[arg(long, value_name = "DSCP", value_parser = parse_dscp, help_heading = "Host")]
+    #[arg(long, value_name = "DSCP", value_parser = parse_dscp, help_heading = "Host", overrides_with = "tos", hide_short_help = true)]
     pub dscp: Option<u8>,
+    /// Type of service, 0 to 255: the DSCP is its upper six bits
+    #[arg(short = 'S', long, value_name = "TOS", value_parser = parse_tos, help_heading = "Host", overrides_with = "dscp", hide_short_help = true)]
+    pub tos: Option<u8>,
+}
+
+impl StreamArgs {
+    /// Returns the code point of `--dscp` or `--tos`. The lower two bits belong to the network (ECN).
+    pub fn code_point(&self) -> Option<u8> {
+        self.dscp.or(self.tos.map(|tos| tos >> 2))
+    }
 }
 
 /// The sockets of the streams.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SocketArgs {
-    /// Request this send and receive buffer size at both ends
+    /// Send and receive buffer size, at both ends
     #[arg(short, long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "TCP and sockets")]
     pub window: Option<u64>,
-    /// Congestion control of the sender, such as cubic or bbr
-    #[arg(short = 'C', long, value_name = "NAME", visible_alias = "congestion", value_parser = parse_congestion_control, help_heading = "TCP and sockets")]
+    /// Congestion control, such as cubic or bbr
+    #[arg(short = 'C', long, value_name = "NAME", aliases = ["congestion", "linux-congestion"], value_parser = parse_congestion_control, help_heading = "TCP and sockets")]
     pub congestion_control: Option<String>,
 }
 
@@ -221,10 +236,10 @@ pub struct SocketArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct DirectionArgs {
     /// Reverse: the server sends
-    #[arg(short = 'R', long, help_heading = "Direction", conflicts_with = "bidir")]
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
     pub reverse: bool,
-    /// Both directions: at once, or one after the other (tune)
-    #[arg(long, visible_alias = "both", help_heading = "Direction")]
+    /// Both directions (tune: in turn)
+    #[arg(long, alias = "both")]
     pub bidir: bool,
 }
 
@@ -269,7 +284,8 @@ pub struct ArchiveArgs {
         value_name = "FILE",
         env = "LONGHAUL_ARCHIVE",
         hide_env_values = true,
-        help_heading = "Output"
+        help_heading = "Output",
+        hide_short_help = true
     )]
     pub archive: Option<PathBuf>,
 }
@@ -306,10 +322,16 @@ impl LogArgs {
 pub struct TokenArgs {
     /// Token of the server; prefer --token-file or LONGHAUL_TOKEN, because other users can see
     /// this option in the process list
-    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file", help_heading = "Access")]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        conflicts_with = "token_file",
+        help_heading = "Access",
+        hide_short_help = true
+    )]
     pub token: Option<String>,
     /// File with the token in its first line
-    #[arg(long, value_name = "FILE", help_heading = "Access")]
+    #[arg(long, value_name = "FILE", help_heading = "Host")]
     pub token_file: Option<PathBuf>,
 }
 
@@ -416,9 +438,11 @@ pub struct ReportOutputArgs {
     #[arg(short = 'J', long, help_heading = "Output", conflicts_with = "markdown")]
     pub json: bool,
     /// Print Markdown, for an issue or an email
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
     pub markdown: bool,
-    /// Also write to this file: .html (with figures), .md, .txt or .json; may be repeated
+    /// Also write to an .html, .md, .txt or .json file
+    ///
+    /// May be repeated; HTML has figures.
     #[arg(short, long, value_name = "FILE", value_parser = accept_file(&REPORT_EXTENSIONS), help_heading = "Output")]
     pub output: Vec<PathBuf>,
 }

@@ -58,19 +58,19 @@ pub enum CaptureCommand {
 pub struct TestCaptureArgs {
     /// Capture packets of this run to FILE, and those of the server to a second file with `-far`
     /// before the extension (pcapng; needs CAP_NET_RAW)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub capture: Option<PathBuf>,
     /// Maximum number of packets at each end [default: 50000]
-    #[arg(long, value_name = "N", requires = "capture", value_parser = accept_count::<u64>(PACKET_COUNTS))]
+    #[arg(long, value_name = "N", requires = "capture", value_parser = accept_count::<u64>(PACKET_COUNTS), hide_short_help = true)]
     pub capture_packets: Option<u64>,
     /// Keep the last packets instead of the first
-    #[arg(long, requires = "capture")]
+    #[arg(long, requires = "capture", hide_short_help = true)]
     pub capture_last: bool,
     /// Bytes to keep of each packet [default: only the headers]
-    #[arg(long, value_name = "SIZE", requires = "capture", value_parser = parse_snap_length)]
+    #[arg(long, value_name = "SIZE", requires = "capture", value_parser = parse_snap_length, hide_short_help = true)]
     pub capture_bytes: Option<u32>,
     /// Overwrite existing files
-    #[arg(long, requires = "capture")]
+    #[arg(long, requires = "capture", hide_short_help = true)]
     pub capture_overwrite: bool,
 }
 

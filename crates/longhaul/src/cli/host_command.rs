@@ -61,7 +61,8 @@ pub struct HostArgs {
         value_name = "FILE",
         env = "LONGHAUL_JOURNAL",
         hide_env_values = true,
-        help_heading = "Changes"
+        help_heading = "Changes",
+        hide_short_help = true
     )]
     pub journal: Option<PathBuf>,
 

@@ -43,7 +43,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub at: Option<Timestamp>,
     /// Show what would be imported, and store nothing
-    #[arg(long)]
+    #[arg(long, visible_alias = "no-save")]
     pub dry_run: bool,
     /// Print the reports as JSON
     #[arg(short = 'J', long, help_heading = "Output")]

@@ -2,15 +2,13 @@
 
 use crate::cli::args::{ServeArgs, TestArgs, TestFormat};
 use crate::cli::option_resolution::DEFAULT_UDP_RATE_BPS;
-use crate::cli::{serve_command, test_command, value_parsers};
+use crate::cli::{command_output, serve_command, test_command, value_parsers};
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::builder::Resettable;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use longhaul_iperf3::client_run::{LoginCredentials, TokenPadding};
-use longhaul_model::report::v1::plan::{CoreAffinity, StopCondition, ThroughputPlan};
-use longhaul_model::units::Rate;
-use longhaul_probe::plan_limits::{self, MAX_RATE_BPS, MAX_RUN_US, MAX_STREAMS};
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
+use longhaul_probe::plan_limits::{MAX_RATE_BPS, MAX_RUN_US, MAX_STREAMS};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,17 +20,8 @@ const EXAMPLES: &str = include_str!("help/iperf3-examples.txt").trim_ascii_end()
 
 const DETAILS: &str = include_str!("help/iperf3-details.txt").trim_ascii_end();
 
-/// iperf3's names of options that longhaul calls by another name.
-const ALIASES: [(&str, &str); 17] = [
-    ("streams", "parallel"),
-    ("bytes", "num"),
-    ("blocks", "blockcount"),
-    ("bitrate", "bandwidth"),
-    ("length", "len"),
-    ("congestion_control", "linux-congestion"),
-    ("ipv4", "version4"),
-    ("ipv6", "version6"),
-    ("wire", "skip-rx-copy"),
+/// iperf3's names of options that have another name here. `longhaul test` knows the others.
+const ALIASES: [(&str, &str); 8] = [
     ("iperf3_user", "username"),
     ("iperf3_public_key", "rsa-public-key-path"),
     ("iperf3_pkcs1", "use-pkcs1-padding"),
@@ -44,45 +33,14 @@ const ALIASES: [(&str, &str); 17] = [
 ];
 
 /// Options of `test` that a server has as well.
-const SHARED: [&str; 8] = ["host", "port", "bind", "bind_dev", "ipv4", "ipv6", "json", "token"];
-
-/// Options of iperf3 that are not supported, and what to use instead.
-const UNSUPPORTED: [(&str, &str); 8] = [
-    (
-        "-D --daemon -I --pidfile --idle-timeout",
-        "run it under a service manager: packaging has longhaul-serve.service",
-    ),
-    (
-        "--logfile --forceflush --timestamps",
-        "redirect the output; the log of `longhaul serve --json` has timestamps",
-    ),
-    (
-        "-f -V --verbose -T --title -d --debug",
-        "leave it out; -J prints all figures in bytes, seconds and bit/s",
-    ),
-    (
-        "--json-stream --json-stream-full-output --extra-data",
-        "use -J, which prints one JSON object at the end",
-    ),
-    ("--get-server-output", "leave it out; the report contains the results of both ends"),
-    ("-F --file", "use `longhaul copy` to transfer files"),
-    ("--sctp -X --xbind --nstreams -m --mptcp", "use TCP, or UDP with -u"),
-    (
-        "-L --flowlabel --cport --dont-fragment --repeating-payload --pacing-timer \
-         --udp-counters-64bit --gsro --cntl-ka --rcv-timeout --snd-timeout",
-        "leave it out; no option of longhaul corresponds to it",
-    ),
-];
+const SHARED: [&str; 9] =
+    ["host", "port", "bind", "bind_dev", "ipv4", "ipv6", "json", "token", "logfile"];
 
 /// A client or a server, as iperf3's options select it.
 #[derive(Debug)]
 pub enum Iperf3Args {
-    Client {
-        test: Box<TestArgs>,
-        /// The length of the intervals of iperf3's JSON; 0 for a single one.
-        json_interval_us: Option<u64>,
-    },
-    Server(Box<ServeArgs>),
+    Client(Box<TestArgs>),
+    Server { serve: Box<ServeArgs>, logfile: Option<PathBuf> },
 }
 
 impl FromArgMatches for Iperf3Args {
@@ -90,14 +48,11 @@ impl FromArgMatches for Iperf3Args {
         if matches.get_flag("server") {
             let serve = ServeArgs::from_arg_matches(matches)?;
             let [ipv4, ipv6] = ["ipv4", "ipv6"].map(|name| matches.get_flag(name));
-            return Ok(Iperf3Args::Server(Box::new(adapt_server(serve, ipv4, ipv6))));
+            let serve = Box::new(adapt_server(serve, ipv4, ipv6));
+            return Ok(Iperf3Args::Server { serve, logfile: matches.get_one("logfile").cloned() });
         }
-        let mut test = TestArgs::from_arg_matches(matches)?;
-        let json_interval_us = test.interval.take();
-        if let Some(tos) = matches.get_one::<u8>("tos") {
-            test.stream.dscp = Some(tos >> 2);
-        }
-        Ok(Iperf3Args::Client { test: Box::new(adapt_client(test)), json_interval_us })
+        let test = TestArgs::from_arg_matches(matches)?;
+        Ok(Iperf3Args::Client(Box::new(adapt_client(test))))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -115,7 +70,9 @@ impl Args for Iperf3Args {
         for arg in serve.get_arguments() {
             let known = command.get_arguments().any(|other| other.get_id() == arg.get_id());
             if !known {
-                command = command.arg(arg.clone().help_heading("Server").conflicts_with("host"));
+                let arg = arg.clone().help_heading("Server").conflicts_with("host");
+                let is_rare = arg.get_id() != "one_off";
+                command = command.arg(arg.hide_short_help(is_rare));
             }
         }
         for (name, alias) in ALIASES {
@@ -129,16 +86,6 @@ impl Args for Iperf3Args {
                     .long("server")
                     .action(ArgAction::SetTrue)
                     .help("Run the server"),
-            )
-            .arg(
-                Arg::new("tos")
-                    .short('S')
-                    .long("tos")
-                    .value_name("TOS")
-                    .value_parser(parse_tos)
-                    .conflicts_with_all(["server", "dscp"])
-                    .help_heading("TCP and sockets")
-                    .help("Type of service, 0 to 255: the DSCP is its upper six bits"),
             )
             .override_usage(USAGE_LINES)
             .after_help(EXAMPLES)
@@ -161,21 +108,9 @@ fn adapt_values(command: Command) -> Command {
                 .conflicts_with("server")
         })
         .mut_arg("iperf3", |arg| arg.hide(true))
-        .mut_arg("format", |arg| arg.hide(true))
+        .mut_arg("format", |arg| arg.help("Rates in k, m, g, t (bit/s) or K, M, G, T (bytes/s)"))
         .mut_arg("json", |arg| arg.help("Print iperf3's JSON; log as JSON with --server"))
-        .mut_arg("bitrate", |arg| {
-            arg.value_parser(parse_stream_rate).help(
-                "Rate of each stream, 0 for unlimited [default: unlimited for TCP, 1 Mbit/s for UDP]",
-            )
-        })
-        .mut_arg("interval", |arg| {
-            arg.value_parser(parse_json_interval)
-                .help("Length of the intervals in the JSON, 0 for a single one [default: 1 s]")
-        })
-        .mut_arg("affinity", |arg| {
-            arg.value_parser(parse_core_pair)
-                .help("Core of the stream threads, and after a comma that of the server")
-        })
+        .mut_arg("bitrate", |arg| arg.help("Rate of each stream, 0 for unlimited [UDP: 1M]"))
         .mut_arg("connect_timeout", |arg| {
             arg.value_name("MS")
                 .value_parser(parse_milliseconds)
@@ -186,8 +121,8 @@ fn adapt_values(command: Command) -> Command {
 /// Turns iperf3's rates and times into those of `longhaul test`.
 fn adapt_client(mut test: TestArgs) -> TestArgs {
     test.server.iperf3 = true;
-    if std::mem::take(&mut test.output.form.json) {
-        test.format = TestFormat::Iperf3;
+    if std::mem::take(&mut test.output.form.json) && !test.json_stream {
+        test.format = Some(TestFormat::Iperf3);
     }
     let default_rate = test.udp.then_some(DEFAULT_UDP_RATE_BPS);
     let streams = u64::from(test.streams.unwrap_or(1));
@@ -227,57 +162,8 @@ fn adapt_server(mut serve: ServeArgs, ipv4: bool, ipv6: bool) -> ServeArgs {
     serve
 }
 
-/// Parses the rate of one stream; 0 is unlimited.
-fn parse_stream_rate(text: &str) -> Result<u64, String> {
-    match text.parse::<Rate>() {
-        Ok(rate) if rate.as_bps() == 0 => Ok(0),
-        _ => value_parsers::parse_rate(text),
-    }
-}
-
-fn parse_json_interval(text: &str) -> Result<u64, String> {
-    match text {
-        "0" => Ok(0),
-        _ => value_parsers::parse_micros(
-            text,
-            plan_limits::INTERVAL_US.0,
-            plan_limits::INTERVAL_US.1,
-        ),
-    }
-}
-
 fn parse_milliseconds(text: &str) -> Result<Duration, String> {
     value_parsers::parse_connect_timeout(&format!("{text}ms"))
-}
-
-/// Parses `N` or `N,M`: the core of this end, and that of the server.
-fn parse_core_pair(text: &str) -> Result<CoreAffinity, String> {
-    value_parsers::parse_affinity(&text.replace(',', "/"))
-}
-
-/// Parses a type of service in decimal, octal or hexadecimal form.
-fn parse_tos(text: &str) -> Result<u8, String> {
-    let parsed = match text.as_bytes() {
-        [b'0', b'x' | b'X', ..] => u8::from_str_radix(&text[2..], 16),
-        [b'0', _, ..] => u8::from_str_radix(&text[1..], 8),
-        _ => text.parse(),
-    };
-    parsed.map_err(|_| "must be 0 to 255".to_owned())
-}
-
-/// Adds the replacement to the error about an option of iperf3 that is not supported.
-pub fn add_replacement(mut error: Error) -> Error {
-    let is_own = |usage: &ContextValue| usage.to_string().contains(USAGE_LINES);
-    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) =
-        (error.kind(), error.get(ContextKind::InvalidArg))
-        && error.get(ContextKind::Usage).is_some_and(is_own)
-        && let Some((_, instead)) =
-            UNSUPPORTED.iter().find(|(names, _)| names.split(' ').any(|name| name == option))
-    {
-        let tip = ContextValue::StyledStrs(vec![(*instead).into()]);
-        error.insert(ContextKind::Suggested, tip);
-    }
-    error
 }
 
 /// The variable of the password has the same name as in iperf3.
@@ -289,13 +175,13 @@ const PASSWORD_VARIABLE: &str = "IPERF3_PASSWORD";
 #[expect(clippy::struct_field_names, reason = "the fields are named as the options")]
 pub struct Iperf3UserArgs {
     /// User of an iperf3 server that wants one; the password comes from IPERF3_PASSWORD
-    #[arg(long, value_name = "NAME", requires = "iperf3_public_key")]
+    #[arg(long, value_name = "NAME", requires = "iperf3_public_key", hide_short_help = true)]
     pub iperf3_user: Option<String>,
     /// Public RSA key of that server, in PEM
-    #[arg(long, value_name = "FILE", requires = "iperf3_user")]
+    #[arg(long, value_name = "FILE", requires = "iperf3_user", hide_short_help = true)]
     pub iperf3_public_key: Option<PathBuf>,
     /// The padding of iperf3 before 3.17, PKCS #1 v1.5
-    #[arg(long, requires = "iperf3_user")]
+    #[arg(long, requires = "iperf3_user", hide_short_help = true)]
     pub iperf3_pkcs1: bool,
 }
 
@@ -318,10 +204,12 @@ impl Iperf3UserArgs {
 
 pub fn run(args: &Iperf3Args) -> Result<ExitCode, CommandFailure> {
     match args {
-        Iperf3Args::Server(serve) => serve_command::run(serve),
-        Iperf3Args::Client { test, json_interval_us } => test_command::run_with_intervals(
-            test,
-            json_interval_us.unwrap_or(test_command::JSON_INTERVAL_US),
-        ),
+        Iperf3Args::Server { serve, logfile } => {
+            if let Some(file) = logfile {
+                command_output::append_output_to(file)?;
+            }
+            serve_command::run(serve)
+        }
+        Iperf3Args::Client(test) => test_command::run(test),
     }
 }

@@ -16,8 +16,10 @@ const FOUND_TEXT: &str =
 /// Options about iperf3 servers.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Iperf3ServerArgs {
-    /// The server is an iperf3 server [default: detected, unless a token is given]
-    #[arg(long, help_heading = "Measurement")]
+    /// The server is an iperf3 server [default: detected]
+    ///
+    /// It is not detected if a token is given.
+    #[arg(long, help_heading = "Host")]
     pub iperf3: bool,
     #[command(flatten)]
     pub user: Iperf3UserArgs,

@@ -37,24 +37,24 @@ pub struct LoadArgs {
     #[arg(short = 'R', long)]
     pub reverse: bool,
     /// Numbers of streams: a list such as 1,4,16, or ranges
-    #[arg(short = 'P', long, value_name = "LIST", default_value = "1", value_parser = parse_stream_counts)]
+    #[arg(short = 'P', long, alias = "parallel", value_name = "LIST", default_value = "1", value_parser = parse_stream_counts)]
     pub streams: StreamCounts,
     /// Total rates of a load: a list; max is unlimited
     #[arg(
-        short = 'b', long, visible_alias = "bitrate", value_name = "LIST", default_value = "max",
+        short = 'b', long, aliases = ["bitrate", "bandwidth"], value_name = "LIST", default_value = "max",
         value_parser = parse_rates,
     )]
     pub rate: RateList,
     /// Duration of each load
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_run_time)]
     pub time: u64,
-    /// Idle time before the first load and after each load
+    /// Idle time before and between loads
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = accept_micros(IDLE_US))]
     pub idle: u64,
-    /// Repeat every load with a scavenger sender, which yields
+    /// Repeat every load with a sender that yields
     #[arg(long)]
     pub scavenger: bool,
-    /// Run a plain stream during every load, and alone for comparison
+    /// Measure the effect on another, plain stream
     #[arg(long)]
     pub competitor: bool,
     /// Time between RTT probes
@@ -202,7 +202,7 @@ fn plan_load_steps(args: &LoadArgs) -> Vec<LoadStep> {
 /// Parses `20M,40M,max`.
 fn parse_rates(text: &str) -> Result<RateList, String> {
     let one = |part: &str| match part.trim() {
-        UNLIMITED => Ok(None),
+        UNLIMITED | "0" => Ok(None),
         rate => value_parsers::parse_rate(rate).map(Some),
     };
     let mut rates = text.split(',').map(one).collect::<Result<Vec<Option<u64>>, String>>()?;

@@ -38,16 +38,16 @@ pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure
         read_bytes: args.read_length,
         congestion_control: args.socket.congestion_control.clone(),
         pacing_bps: args.pacing,
-        write_rate_bps: if args.udp { None } else { args.bitrate },
+        write_rate_bps: if args.udp { None } else { args.bitrate.filter(|bps| *bps > 0) },
         read_rate_bps: args.read_rate,
         mss_bytes: args.mss,
-        dscp: args.stream.dscp,
+        dscp: args.stream.code_point(),
         scavenger: args.scavenger,
         no_delay: args.no_delay,
         mode: if args.wire { ReceiveMode::Wire } else { ReceiveMode::Delivered },
         zero_copy: args.stream.zerocopy,
         affinity: args.stream.affinity.clone(),
-        interval_us: args.interval.unwrap_or(default.interval_us),
+        interval_us: args.sample_interval.unwrap_or(default.interval_us),
         start_at_us: None,
         capture: args.capture.plan(),
     };
@@ -57,7 +57,8 @@ pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure
 
 fn test_transport(args: &TestArgs) -> RunTransport {
     if args.udp {
-        RunTransport::Udp { rate_bps: args.bitrate.unwrap_or(DEFAULT_UDP_RATE_BPS) }
+        let unlimited = |bps| if bps == 0 { plan_limits::MAX_RATE_BPS } else { bps };
+        RunTransport::Udp { rate_bps: args.bitrate.map_or(DEFAULT_UDP_RATE_BPS, unlimited) }
     } else {
         RunTransport::Tcp
     }
@@ -139,10 +140,12 @@ pub fn build_target(
         chosen: None,
         bind: LocalBind {
             address: local.bind,
+            port: None,
             device: local.bind_dev.clone().or_else(|| scope_device(host)),
         },
         token: resolve_token(token)?.map(|token| token.as_str().to_owned()),
         connect_timeout: local.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
+        data_port: None,
     })
 }
 

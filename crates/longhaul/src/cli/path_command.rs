@@ -40,38 +40,40 @@ const DETAILS: &str = include_str!("help/path-details.txt").trim_ascii_end();
 #[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct PathArgs {
     /// Use ICMP probes (the default)
-    #[arg(long, help_heading = "Probes", group = "protocol")]
+    #[arg(short = 'I', long, help_heading = "Probes", group = "protocol")]
     pub icmp: bool,
     /// Use UDP probes
-    #[arg(short, long, help_heading = "Probes", group = "protocol")]
+    #[arg(short, long, short_alias = 'U', help_heading = "Probes", group = "protocol")]
     pub udp: bool,
     /// Use TCP probes
-    #[arg(long, help_heading = "Probes", group = "protocol")]
+    #[arg(short = 'T', long, help_heading = "Probes", group = "protocol")]
     pub tcp: bool,
     /// Destination port of UDP and TCP probes [default: 33434 for UDP, 5201 for TCP]
-    #[arg(long, value_name = "PORT", value_parser = parse_port, help_heading = "Probes", conflicts_with = "icmp")]
+    #[arg(long, value_name = "PORT", value_parser = parse_port, help_heading = "Probes", conflicts_with = "icmp", hide_short_help = true)]
     pub to_port: Option<u16>,
-    /// Number of RTT probes [default: 10; with --watch: rounds, unlimited]
+    /// Number of RTT probes [default: 10]
+    ///
+    /// With --watch, the number of rounds [default: unlimited].
     #[arg(short, long, value_name = "N", value_parser = accept_count::<u32>(1..=100_000), help_heading = "Probes")]
     pub count: Option<u32>,
-    /// Time between RTT probes, or rounds of --watch [default: 100 ms; --watch: 1 s, the minimum]
+    /// Time between RTT probes, or rounds of --watch
+    ///
+    /// The default is 100 ms. With --watch it is 1 s, the minimum.
     #[arg(short, long, value_name = "TIME", value_parser = accept_micros(10_000..=60_000_000), help_heading = "Probes")]
     pub interval: Option<u64>,
     /// Packet size in bytes, with the IP header
     #[arg(
         short, long, value_name = "BYTES", default_value_t = 64, value_parser = accept_count::<u32>(64..=65_535),
-        help_heading = "Probes",
-    )]
+        help_heading = "Probes", hide_short_help = true)]
     pub size: u32,
     /// Time to wait for an answer
     #[arg(
         long, value_name = "TIME", default_value = "2s", value_parser = accept_micros(10_000..=30_000_000),
-        help_heading = "Probes",
-    )]
+        help_heading = "Probes", hide_short_help = true)]
     pub timeout: u64,
 
     /// Do not trace the route
-    #[arg(long, conflicts_with_all = ["alternatives", "load", "watch"])]
+    #[arg(long, conflicts_with_all = ["alternatives", "load", "watch"], hide_short_help = true)]
     pub no_route: bool,
     /// Maximum number of hops
     #[arg(
@@ -85,42 +87,50 @@ pub struct PathArgs {
     /// Find all next hops of load balancers with this confidence [default: 0.95]
     #[arg(
         long, value_name = "CONFIDENCE", num_args = 0..=1, require_equals = true,
-        default_missing_value = "0.95", value_parser = parse_confidence,
-    )]
+        default_missing_value = "0.95", value_parser = parse_confidence, hide_short_help = true)]
     pub alternatives: Option<f64>,
     /// Do not measure from the server to this host
     #[arg(long)]
     pub no_reverse: bool,
     /// Do not resolve addresses to names
-    #[arg(long)]
+    #[arg(short = 'n', long, alias = "no-dns")]
     pub no_names: bool,
+    /// Show AS numbers (the default, if there are databases)
+    #[arg(short = 'z', long, hide_short_help = true)]
+    pub aslookup: bool,
+    /// Show both names and addresses (the default)
+    #[arg(short = 'b', long, hide_short_help = true)]
+    pub show_ips: bool,
+    /// Show a live table of all hops
+    #[arg(short, long, conflicts_with_all = ["load", "options", "alternatives", "mtu"])]
+    pub watch: bool,
+    /// Measure, then report (the default without --watch)
+    #[arg(short, long, alias = "report-wide", hide_short_help = true, conflicts_with = "watch")]
+    pub report: bool,
 
     /// Measure the path MTU (the default)
-    #[arg(long, help_heading = "Path", overrides_with = "no_mtu")]
+    #[arg(long, help_heading = "Path", overrides_with = "no_mtu", hide_short_help = true)]
     pub mtu: bool,
     /// Do not measure the path MTU
     #[arg(long, help_heading = "Path")]
     pub no_mtu: bool,
     /// Check whether TCP options are changed on the path (needs `longhaul serve`)
-    #[arg(long, help_heading = "Path")]
+    #[arg(long, help_heading = "Path", hide_short_help = true)]
     pub options: bool,
-    /// Find the narrow link: probe every hop idle, under load and idle, for TIME each
-    /// [default: 8 s]
+    /// Find the narrow link: probe hops idle and under load
+    ///
+    /// Probes every hop idle, under load and idle, for TIME each [default: 8s].
     #[arg(
         long, value_name = "TIME", num_args = 0..=1, require_equals = true,
         default_missing_value = "8s", value_parser = accept_micros(3_000_000..=300_000_000), help_heading = "Path",
     )]
     pub load: Option<u64>,
     /// Number of streams of the load [default: 4]
-    #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams, requires = "load", help_heading = "Path")]
+    #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams, requires = "load", help_heading = "Path", hide_short_help = true)]
     pub streams: Option<u32>,
     /// Reverse: the server sends the load
     #[arg(short = 'R', long, requires = "load", help_heading = "Path")]
     pub reverse: bool,
-
-    /// Show a live table of all hops
-    #[arg(short, long, help_heading = "Watch", conflicts_with_all = ["load", "options", "alternatives", "mtu"])]
-    pub watch: bool,
 
     #[command(flatten)]
     pub peer: PeerArgs,

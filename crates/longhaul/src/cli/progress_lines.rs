@@ -1,7 +1,7 @@
 //! Progress on stderr: a status line that is overwritten, lines that stay, and those of a test.
 
 use super::args::OutputArgs;
-use super::command_output::print_note;
+use super::command_output::{fit_locale, print_note};
 use longhaul_model::units::{Rate, format_duration};
 use longhaul_probe::throughput::{PayloadProgress, ThroughputProgress};
 use longhaul_report::number_format::or_absent;
@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 
 /// The time between two updates of a status line.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
-/// The interval between the lines of a test, so that they show a ramp of many round trips.
-const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Prints text before the progress, unless `--quiet` is given.
 pub fn print_statement(output: &OutputArgs, text: &str) {
@@ -34,6 +32,11 @@ impl StatusLine {
         StatusLine { enabled: enabled && std::io::stderr().is_terminal(), drawn: None }
     }
 
+    /// Returns a line that is also shown if stderr is no terminal.
+    fn always() -> StatusLine {
+        StatusLine { enabled: true, drawn: None }
+    }
+
     /// Overwrites the line if its last update is old enough.
     pub fn update(&mut self, text: &str) {
         if self.drawn.is_none_or(|at| at.elapsed() >= UPDATE_INTERVAL) {
@@ -47,7 +50,7 @@ impl StatusLine {
             return;
         }
         self.drawn = Some(Instant::now());
-        let line: String = text.chars().take(WIDTH - 1).collect();
+        let line: String = fit_locale(text).chars().take(WIDTH - 1).collect();
         let mut err = anstream::stderr();
         let _ = write!(err, "\r{line:<width$}", width = WIDTH - 1);
         let _ = err.flush();
@@ -71,22 +74,30 @@ impl StatusLine {
     }
 }
 
-/// The lines of a test, one per second and direction.
+/// The lines of a test, one per interval and direction.
 pub struct ThroughputLines {
     line: StatusLine,
+    /// The time between two lines; `None` for no lines.
+    interval: Option<Duration>,
     last: Option<ThroughputProgress>,
 }
 
 impl ThroughputLines {
-    pub fn new(enabled: bool) -> Self {
-        ThroughputLines { line: StatusLine::new(enabled), last: None }
+    /// Creates the lines of a run. If the user gave the interval, they are shown without a terminal
+    /// too.
+    pub fn new(interval: Option<Duration>, is_given: bool) -> Self {
+        let line = if is_given { StatusLine::always() } else { StatusLine::new(true) };
+        ThroughputLines { line, interval, last: None }
     }
 
     /// Prints a line for each direction if the last lines are old enough.
     pub fn show(&mut self, now: &ThroughputProgress) {
+        let Some(interval) = self.interval else {
+            return;
+        };
         let last = self.last.as_ref();
         let since = now.elapsed.saturating_sub(last.map_or(Duration::ZERO, |last| last.elapsed));
-        if since < LINE_INTERVAL || (now.forward.is_none() && now.reverse.is_none()) {
+        if since < interval || (now.forward.is_none() && now.reverse.is_none()) {
             return;
         }
         if self.last.is_none() {

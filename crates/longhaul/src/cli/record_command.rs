@@ -5,7 +5,7 @@
 
 mod bundle_contents;
 
-use crate::cli::args::{ArchiveArgs, PathArgs, ReportOutputArgs, TestArgs, TestFormat};
+use crate::cli::args::{ArchiveArgs, PathArgs, ReportOutputArgs, TestArgs};
 use crate::cli::capture_command::capture_files::far_capture_path;
 use crate::cli::{
     capture_command, command_output, path_command, report_archiving, report_command, test_command,
@@ -35,12 +35,15 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = include_str!("help/record-examples.txt").trim_ascii_end();
 
+const DETAILS: &str = include_str!("help/record-details.txt").trim_ascii_end();
+
 /// The number of packets shown, as in the submissions of 2004.
 const SHOWN_PACKETS: u64 = 100;
 
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
+    after_long_help = [EXAMPLES, DETAILS].join("\n\n"),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     arg_required_else_help = true,
@@ -74,8 +77,14 @@ impl FromArgMatches for RecordMeasureArgs {
 
 impl Args for RecordMeasureArgs {
     fn augment_args(command: Command) -> Command {
-        // A record has its own output format.
-        TestArgs::augment_args(command).mut_arg("format", |format| format.hide(true))
+        // A record has its own form of output.
+        let other_forms = ["format", "json_stream", "title", "logfile", "get_server_output"];
+        let usual = ["host", "streams", "time", "reverse", "window", "port", "token_file", "json"];
+        TestArgs::augment_args(command).mut_args(|arg| {
+            let is_rare = !usual.contains(&arg.get_id().as_str());
+            let arg = if is_rare { arg.hide_short_help(true) } else { arg };
+            if other_forms.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -321,7 +330,7 @@ fn measure_for_record(args: &TestArgs) -> Result<RecordEvidence, CommandFailure>
         let fail = CommandFailure::new(USAGE, "cannot make a record of both directions");
         return Err(fail.hint(Some("omit --bidir; use -R if the server sends")));
     }
-    if args.format == TestFormat::Iperf3 {
+    if args.prints_iperf3_json() || args.json_stream {
         let fail = CommandFailure::new(USAGE, "cannot print a record in the format of iperf3");
         let hint = "omit --format; print a run with `longhaul test HOST --format iperf3`";
         return Err(fail.hint(Some(hint)));

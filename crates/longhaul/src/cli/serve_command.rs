@@ -53,7 +53,7 @@ pub struct ServeArgs {
     /// Maximum streams of a run in each direction
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = parse_streams)]
     pub max_streams: u32,
-    /// Maximum concurrent runs, all clients together
+    /// Maximum concurrent runs of all clients
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = accept_count::<u32>(1..=1024))]
     pub max_sessions: u32,
     /// Refuse requests for packet captures
@@ -87,7 +87,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "iperf3_key", help_heading = "Access")]
     pub iperf3_users: Option<PathBuf>,
     /// Maximum clock skew of iperf3 clients, and the time to reject replays [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = parse_run_time, requires = "iperf3_key", help_heading = "Access")]
+    #[arg(long, value_name = "TIME", value_parser = parse_run_time, requires = "iperf3_key", help_heading = "Access", hide_short_help = true)]
     pub iperf3_skew: Option<u64>,
     /// Maximum concurrent runs without a token
     #[arg(long, value_name = "N", value_parser = accept_count::<u32>(1..=1024), help_heading = "Access")]

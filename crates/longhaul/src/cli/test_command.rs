@@ -7,22 +7,27 @@ use crate::cli::expectation::{self, ThroughputExpectation};
 use crate::cli::iperf3_server::{self, Iperf3ServerArgs};
 use crate::cli::progress_lines::ThroughputLines;
 use crate::cli::value_parsers::{
-    accept_count, accept_micros, accept_size, parse_blocks, parse_buffer_size, parse_rate,
-    parse_run_bytes, parse_run_time, parse_streams,
+    accept_count, accept_micros, accept_size, parse_blocks, parse_buffer_size, parse_host_name,
+    parse_line_interval, parse_port, parse_rate, parse_rate_or_unlimited, parse_run_bytes,
+    parse_run_time, parse_streams,
 };
 use crate::cli::{
     capture_command, command_output, option_resolution, report_archiving, report_command,
 };
-use crate::command_failure::CommandFailure;
-use clap::{Args, ValueEnum};
+use crate::command_failure::{CommandFailure, USAGE};
+use clap::Args;
+use jiff::Timestamp;
 use longhaul_iperf3::client_run::{self, LoginCredentials};
-use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::{RunParty, ThroughputReport};
+use longhaul_model::units::TextRateUnit;
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
-use longhaul_report::iperf3_report_json;
+use longhaul_report::iperf3_report_json::{self, LiveDirection, RunEvent, RunEventStream};
 use longhaul_report::throughput_text::build_throughput_document;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -30,11 +35,27 @@ const EXAMPLES: &str = include_str!("help/test-examples.txt").trim_ascii_end();
 
 const DETAILS: &str = include_str!("help/test-details.txt").trim_ascii_end();
 
-/// In which shape a run is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// The form in which a run is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestFormat {
-    Text,
+    /// Text, with all rates in this unit if there is one.
+    Text(Option<TextRateUnit>),
+    /// JSON like that of iperf3.
     Iperf3,
+}
+
+/// Parses the name of a form, or a letter of iperf3's `-f`.
+fn parse_format(text: &str) -> Result<TestFormat, String> {
+    match text {
+        "text" => Ok(TestFormat::Text(None)),
+        "iperf3" => Ok(TestFormat::Iperf3),
+        letter => match TextRateUnit::from_letter(letter) {
+            Some(unit) => Ok(TestFormat::Text(Some(unit))),
+            None => {
+                Err("expected text, iperf3, or the unit of rates: k, m, g, t, K, M, G, T".into())
+            }
+        },
+    }
 }
 
 #[derive(Debug, Clone, Args)]
@@ -42,7 +63,7 @@ pub enum TestFormat {
 #[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct TestArgs {
     /// Number of streams in each direction [default: 1]
-    #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams)]
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = parse_streams)]
     pub streams: Option<u32>,
     /// Time to send for [default: 10 s]
     #[arg(
@@ -52,73 +73,77 @@ pub struct TestArgs {
     pub time: Option<u64>,
     /// Number of bytes to send, all streams together
     #[arg(
-        short = 'n', long, value_name = "SIZE", value_parser = parse_run_bytes,
+        short = 'n', long, alias = "num", value_name = "SIZE", value_parser = parse_run_bytes,
         conflicts_with = "blocks",
     )]
     pub bytes: Option<u64>,
-    /// Number of writes to send (such as 16K), all streams together
-    #[arg(short = 'k', long, value_name = "N", value_parser = parse_blocks)]
+    /// Number of writes to send, all streams together
+    #[arg(short = 'k', long, alias = "blockcount", value_name = "N", value_parser = parse_blocks, hide_short_help = true)]
     pub blocks: Option<u64>,
     #[command(flatten)]
     pub direction: DirectionArgs,
     /// Use UDP and measure loss and jitter
     #[arg(short, long, conflicts_with_all = ["congestion_control", "mss", "no_delay", "zerocopy"])]
     pub udp: bool,
-    /// Total rate at which the sender writes [default: unlimited for TCP, 1 Mbit/s for UDP]
-    #[arg(short, long, value_name = "RATE", value_parser = parse_rate)]
+    /// Total rate, 0 for unlimited [default for UDP: 1M]
+    #[arg(short, long, alias = "bandwidth", value_name = "RATE", value_parser = parse_rate_or_unlimited)]
     pub bitrate: Option<u64>,
     /// Total rate at which the receiver reads [default: unlimited]
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, hide_short_help = true)]
     pub read_rate: Option<u64>,
 
     #[command(flatten)]
     pub socket: SocketArgs,
     /// Request this send buffer size (overrides --window)
-    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "TCP and sockets")]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "TCP and sockets")]
     pub send_buffer: Option<u64>,
     /// Request this receive buffer size (overrides --window)
-    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "TCP and sockets")]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = parse_buffer_size, help_heading = "TCP and sockets")]
     pub receive_buffer: Option<u64>,
-    /// Bytes per write, or payload bytes per datagram [default: automatic]
-    #[arg(short, long, value_name = "SIZE", value_parser = accept_size(1..=plan_limits::MAX_CALL_BYTES), help_heading = "TCP and sockets")]
+    /// Bytes per write or datagram [default: auto]
+    #[arg(short, long, alias = "len", value_name = "SIZE", value_parser = accept_size(1..=plan_limits::MAX_CALL_BYTES), help_heading = "TCP and sockets")]
     pub length: Option<u64>,
     /// Bytes per read [default: automatic]
-    #[arg(long, value_name = "SIZE", value_parser = accept_size(1..=plan_limits::MAX_CALL_BYTES), help_heading = "TCP and sockets")]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = accept_size(1..=plan_limits::MAX_CALL_BYTES), help_heading = "TCP and sockets")]
     pub read_length: Option<u64>,
     /// Maximum rate at which the kernel paces each stream
     #[arg(
         long, value_name = "RATE", visible_alias = "fq-rate", value_parser = parse_rate,
-        help_heading = "TCP and sockets",
+        help_heading = "TCP and sockets", hide_short_help = true,
     )]
     pub pacing: Option<u64>,
     /// Maximum segment size in bytes
     #[arg(
         short = 'M', long, value_name = "BYTES", visible_alias = "set-mss",
-        value_parser = accept_count::<u32>(plan_limits::MSS_BYTES.0..=plan_limits::MSS_BYTES.1), help_heading = "TCP and sockets",
-    )]
+        value_parser = accept_count::<u32>(plan_limits::MSS_BYTES.0..=plan_limits::MSS_BYTES.1), help_heading = "TCP and sockets", hide_short_help = true)]
     pub mss: Option<u32>,
     /// Yield to other traffic: keep queueing delay low, mark packets as lower effort (LE)
-    #[arg(long, help_heading = "TCP and sockets", conflicts_with = "udp")]
+    #[arg(long, help_heading = "TCP and sockets", conflicts_with = "udp", hide_short_help = true)]
     pub scavenger: bool,
     /// Disable Nagle's algorithm (TCP_NODELAY)
-    #[arg(short = 'N', long, help_heading = "TCP and sockets")]
+    #[arg(short = 'N', long, help_heading = "TCP and sockets", hide_short_help = true)]
     pub no_delay: bool,
 
     #[command(flatten)]
     pub stream: StreamArgs,
     /// Discard the payload in the receiver's kernel
-    #[arg(long, help_heading = "Host")]
+    #[arg(long, alias = "skip-rx-copy", help_heading = "Host", hide_short_help = true)]
     pub wire: bool,
+    /// Local port of the first stream; each further one has the next port
+    #[arg(long, value_name = "PORT", value_parser = parse_port, help_heading = "Host", hide_short_help = true)]
+    pub cport: Option<u16>,
 
     /// Time between samples [default: 100 ms, or the RTT if longer]
-    #[arg(short, long, value_name = "TIME", value_parser = accept_micros(plan_limits::INTERVAL_US.0..=plan_limits::INTERVAL_US.1), help_heading = "Measurement")]
-    pub interval: Option<u64>,
-    /// Omit this time at the start of the run [default: the detected ramp]
-    #[arg(short = 'O', long, value_name = "TIME", value_parser = accept_micros(0..=plan_limits::MAX_RUN_US), help_heading = "Measurement")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = accept_micros(plan_limits::INTERVAL_US.0..=plan_limits::INTERVAL_US.1), help_heading = "Measurement")]
+    pub sample_interval: Option<u64>,
+    /// Omitted start of the run [default: detected ramp]
+    #[arg(short = 'O', long, value_name = "TIME", value_parser = accept_micros(0..=plan_limits::MAX_RUN_US), help_heading = "Load")]
     pub omit: Option<u64>,
-    /// Exit with 1 unless the condition holds; may be repeated. Quantities: goodput,
-    /// mean_goodput, rtt, rtt_max, retransmits, loss, jitter, limited_by
-    #[arg(long, value_name = "CONDITION", help_heading = "Measurement")]
+    /// Exit with 1 unless the condition holds
+    ///
+    /// May be repeated. Quantities: goodput, mean_goodput, rtt, rtt_max, retransmits, loss, jitter,
+    /// limited_by.
+    #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub expect: Vec<ThroughputExpectation>,
 
     #[command(flatten)]
@@ -130,53 +155,158 @@ pub struct TestArgs {
     #[command(flatten)]
     pub capture: TestCaptureArgs,
 
-    /// Output format: text, or JSON like that of iperf3
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        value_enum,
-        default_value = "text",
-        help_heading = "Output",
-        conflicts_with_all = ["json", "markdown"]
-    )]
-    pub format: TestFormat,
+    /// Time between printed lines, 0 for none
+    ///
+    /// Also the length of the intervals in iperf3's JSON. Without it there is a line per second on a
+    /// terminal, and none elsewhere.
+    #[arg(short, long, value_name = "TIME", value_parser = parse_line_interval, help_heading = "Output")]
+    pub interval: Option<u64>,
+    /// Text, iperf3 (JSON), or rates in k, m, g, K, M, G
+    ///
+    /// The small letters are bit/s with powers of 1000, the capitals bytes/s with powers of 1024;
+    /// t and T exist too. Other JSON is not affected.
+    #[arg(short, long, value_name = "FORMAT", value_parser = parse_format, help_heading = "Output")]
+    pub format: Option<TestFormat>,
+    /// Print iperf3's JSON while the run is in progress: one event per line
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub json_stream: bool,
+    /// Begin every line of text with this title
+    #[arg(short = 'T', long, value_name = "TEXT", value_parser = parse_host_name, help_heading = "Output", hide_short_help = true)]
+    pub title: Option<String>,
+    /// Append all output to this file instead
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub logfile: Option<PathBuf>,
+    /// Accepted, because the report always has the results of both ends
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub get_server_output: bool,
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
-/// The length of the intervals of iperf3's JSON.
-pub const JSON_INTERVAL_US: u64 = 1_000_000;
+/// The default length of the intervals of iperf3's JSON, and between the lines on a terminal.
+const DEFAULT_INTERVAL_US: u64 = 1_000_000;
 
-pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
-    run_with_intervals(args, JSON_INTERVAL_US)
+impl TestArgs {
+    pub fn prints_iperf3_json(&self) -> bool {
+        self.format == Some(TestFormat::Iperf3)
+    }
+
+    fn json_interval_us(&self) -> u64 {
+        self.interval.unwrap_or(DEFAULT_INTERVAL_US)
+    }
+
+    /// Returns the time between printed lines; `None` for no lines.
+    fn line_interval(&self) -> Option<Duration> {
+        let is_text = !self.prints_iperf3_json() && !self.json_stream;
+        let default = std::io::stderr().is_terminal().then_some(DEFAULT_INTERVAL_US);
+        let interval = self.interval.or(default).filter(|us| *us > 0);
+        let interval = interval.filter(|_| is_text && self.output.shows_progress());
+        interval.map(Duration::from_micros)
+    }
 }
 
-/// Runs the command with intervals of this length in iperf3's JSON; 0 for a single one.
-pub fn run_with_intervals(args: &TestArgs, interval_us: u64) -> Result<ExitCode, CommandFailure> {
-    let report = measure_throughput(args)?;
+pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
+    check_output_form(args)?;
+    if let Some(file) = &args.logfile {
+        command_output::append_output_to(file)?;
+    }
+    if let Some(TestFormat::Text(Some(unit))) = args.format {
+        unit.select();
+    }
+    if let Some(title) = args.title.as_ref().filter(|_| !args.output.form.json) {
+        command_output::set_line_title(title);
+    }
+    let report =
+        if args.json_stream { stream_throughput(args)? } else { measure_throughput(args)? };
     let document = build_throughput_document(&report);
-    if args.format == TestFormat::Iperf3 {
+    if args.json_stream || args.prints_iperf3_json() {
         report_command::write_report_files(&args.output.form, &report, &document)?;
-        command_output::print_json(&iperf3_report_json::to_iperf3_json(&report, interval_us))?;
-    } else {
+    }
+    if args.prints_iperf3_json() {
+        let mut json = iperf3_report_json::to_iperf3_json(&report, args.json_interval_us());
+        if let Some(title) = &args.title {
+            json["title"] = title.as_str().into();
+        }
+        command_output::print_json(&json)?;
+    } else if !args.json_stream {
         report_command::write_report(&args.output.form, &report, &document)?;
     }
     let missed = args.expect.iter().map(|it| (it.text.as_str(), it.describe_miss(&report)));
     Ok(expectation::report_misses(missed))
 }
 
+/// Checks that only one form of output is requested.
+fn check_output_form(args: &TestArgs) -> Result<(), CommandFailure> {
+    let form = &args.output.form;
+    let forms = [
+        (args.prints_iperf3_json(), "--format iperf3"),
+        (args.json_stream, "--json-stream"),
+        (form.json, "--json"),
+        (form.markdown, "--markdown"),
+    ];
+    let mut chosen = forms.into_iter().filter(|(is_chosen, _)| *is_chosen);
+    match (chosen.next(), chosen.next()) {
+        (Some((_, one)), Some((_, other))) => {
+            let text = format!("the option '{one}' cannot be used with '{other}'");
+            Err(CommandFailure::new(USAGE, text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Measures and builds the report, and archives it unless `--no-save` is given.
 pub fn measure_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFailure> {
+    let mut live = ThroughputLines::new(args.line_interval(), args.interval.is_some());
+    let report = measure_with_progress(args, &mut |now| live.show(now));
+    live.finish();
+    report
+}
+
+/// Measures as [`measure_throughput`] does, and prints the events of iperf3's `--json-stream`.
+fn stream_throughput(args: &TestArgs) -> Result<ThroughputReport, CommandFailure> {
+    let far = RunParty { host: args.peer.host_name().to_owned(), ..RunParty::default() };
+    let run = report_archiving::create_run_info(
+        Timestamp::now(),
+        Duration::ZERO,
+        throughput::initiator_party(None),
+        far,
+    );
+    let plan = option_resolution::plan_throughput(args)?;
+    let mut events = RunEventStream::new(run, plan, args.json_interval_us());
+    let mut printed = Ok(());
+    let measured = measure_with_progress(args, &mut |now| {
+        let directions = [(true, &now.forward), (false, &now.reverse)];
+        let directions: Vec<LiveDirection> = directions
+            .into_iter()
+            .filter_map(|(forward, flow)| {
+                Some(LiveDirection { forward, own_ends: &flow.as_ref()?.own_ends })
+            })
+            .collect();
+        if printed.is_ok() {
+            printed = command_output::print_json_lines(&events.observe(&directions));
+        }
+    });
+    printed?;
+    match &measured {
+        Ok(report) => command_output::print_json_lines(&events.finish(report))?,
+        Err(fail) => {
+            let event = RunEvent::new("error", fail.chain().into());
+            command_output::print_json_lines(&[event])?;
+        }
+    }
+    measured
+}
+
+fn measure_with_progress(
+    args: &TestArgs,
+    watch: &mut dyn FnMut(&ThroughputProgress),
+) -> Result<ThroughputReport, CommandFailure> {
     let plan = option_resolution::plan_throughput(args)?;
     capture_command::capture_files::check_capture_paths(&args.capture)?;
-    let target = option_resolution::peer_target(&args.peer)?;
+    let target =
+        TargetHost { data_port: args.cport, ..option_resolution::peer_target(&args.peer)? };
     let login = args.server.user.login()?;
-    let for_people = args.format == TestFormat::Text && args.output.shows_progress();
-    let mut live = ThroughputLines::new(for_people);
-    let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &mut |now| {
-        live.show(now);
-    })?;
-    live.finish();
+    let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, watch)?;
     let captures = std::mem::take(&mut outcome.captures);
     let mut report = report_archiving::build_throughput_report(plan, outcome, None);
     capture_command::capture_files::write_run_captures(&args.capture, captures, &mut report);

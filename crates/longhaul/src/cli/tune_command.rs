@@ -51,36 +51,40 @@ const DETAILS: &str = include_str!("help/tune-details.txt").trim_ascii_end();
 pub struct TuneArgs {
     #[command(flatten)]
     pub direction: DirectionArgs,
-    /// Duration of each probe [default: 10 s; a guided search may use more]
+    /// Duration of a probe [default: 10 s or more]
     #[arg(short, long, value_name = "TIME", value_parser = parse_run_time)]
     pub time: Option<u64>,
-    /// Maximum number of probes [default: 10 per direction]
+    /// Max. probes [default: 10 per direction]
     #[arg(long, value_name = "N", value_parser = accept_count::<u32>(1..=1000), conflicts_with = "grid")]
     pub budget_probes: Option<u32>,
-    /// Maximum total time [default: 5 min per direction]
+    /// Max. time [default: 5 min per direction]
     #[arg(long, value_name = "TIME", value_parser = parse_run_time, conflicts_with = "grid")]
     pub budget_time: Option<u64>,
-    /// Maximum payload of all probes together [default: unlimited]
+    /// Max. payload [default: unlimited]
     #[arg(long, value_name = "SIZE", value_parser = parse_run_bytes, conflicts_with = "grid")]
     pub budget_bytes: Option<u64>,
-    /// Windows to try: sizes, ranges, auto [default: any; grid:
-    /// auto,64K,256K,1M,4M,16M]
+    /// Windows to try, as sizes and ranges
+    ///
+    /// `auto` is autotuned by the kernel. Any may be tried by default; a grid has
+    /// auto,64K,256K,1M,4M,16M.
     #[arg(short, long, value_name = "LIST", value_parser = parse_windows)]
     pub windows: Option<WindowList>,
-    /// Numbers of streams to try [default: any; grid: 1-32]
-    #[arg(short = 'P', long, value_name = "LIST", value_parser = parse_stream_counts)]
+    /// Numbers of streams to try [grid: 1-32]
+    #[arg(short = 'P', long, alias = "parallel", value_name = "LIST", value_parser = parse_stream_counts)]
     pub streams: Option<StreamCounts>,
-    /// Congestion controls to try, such as cubic,bbr; `default` is the sender's default
+    /// Congestion controls to try: cubic,bbr
+    ///
+    /// `default` is the default of the sender.
     #[arg(
-        short = 'C', long, value_name = "LIST", visible_alias = "congestion",
+        short = 'C', long, value_name = "LIST", alias = "congestion",
         value_delimiter = ',', value_parser = parse_congestion_control,
     )]
     pub congestion_control: Vec<String>,
-    /// Start a new scan instead of resuming an interrupted one
+    /// Do not resume an interrupted scan
     #[arg(long)]
     pub fresh: bool,
 
-    /// Measure every cell of windows x streams (x congestion controls)
+    /// Measure every cell of windows x streams
     #[arg(long, help_heading = "Grid")]
     pub grid: bool,
     /// Number of measurements per cell
@@ -108,7 +112,7 @@ pub struct ScanFilesArgs {
     /// Write the probes of a scan as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
-    /// Plot the heat map of a scan, loads over time, or a prediction to an .svg file
+    /// Plot the scan, load or prediction to an .svg file
     #[arg(long, value_name = "FILE", value_parser = accept_file(&["svg"]), help_heading = "Output")]
     pub plot: Option<PathBuf>,
 }
@@ -402,7 +406,7 @@ fn probe_defaults(args: &TuneArgs) -> plan::ThroughputPlan {
         interval_us: sample_interval_us(time_us),
         affinity: args.stream.affinity.clone(),
         zero_copy: args.stream.zerocopy,
-        dscp: args.stream.dscp,
+        dscp: args.stream.code_point(),
         ..plan::ThroughputPlan::default()
     }
 }
@@ -425,6 +429,7 @@ pub fn probe_time_us(plan: &ScanPlan) -> u64 {
 fn check_scan_plan(plan: &ScanPlan) -> Result<(), CommandFailure> {
     let usage = |text: &str| Err(CommandFailure::new(USAGE, text));
     plan_limits::check_plan(&plan.probe, plan_limits::MAX_STREAMS)
+        .and_then(|()| plan_limits::check_cores(&plan.probe.affinity, true))
         .map_err(|e| CommandFailure::from_error(USAGE, &e))?;
     if plan.search == SearchMode::Grid {
         let lengths = [

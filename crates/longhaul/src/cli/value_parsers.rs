@@ -137,7 +137,12 @@ pub fn parse_run_bytes(text: &str) -> Result<u64, String> {
     parse_size(text, 1, 1 << 60)
 }
 
+/// Parses the time of `--connect-timeout`, which needs a unit: a bare number is milliseconds in
+/// iperf3, and would be seconds here.
 pub fn parse_connect_timeout(text: &str) -> Result<Duration, String> {
+    if text.parse::<f64>().is_ok() {
+        return Err(format!("{text}ms or {text}s? give a unit"));
+    }
     let most_us = MAX_CONNECT_TIMEOUT.as_micros() as u64;
     parse_micros(text, 1_000, most_us).map(Duration::from_micros)
 }
@@ -150,6 +155,30 @@ pub fn parse_buffer_size(text: &str) -> Result<u64, String> {
 pub fn parse_snap_length(text: &str) -> Result<u32, String> {
     let (least, most) = plan_limits::SNAP_BYTES;
     parse_size(text, u64::from(least), u64::from(most)).map(|n| n as u32)
+}
+
+/// Parses a rate; 0 is unlimited, as in iperf3.
+pub fn parse_rate_or_unlimited(text: &str) -> Result<u64, String> {
+    match text.parse::<Rate>() {
+        Ok(rate) if rate.as_bps() == 0 => Ok(0),
+        _ => parse_rate(text),
+    }
+}
+
+/// Parses the interval of printed lines; 0 is none.
+pub fn parse_line_interval(text: &str) -> Result<u64, String> {
+    let (least, most) = plan_limits::INTERVAL_US;
+    if text == "0" { Ok(0) } else { parse_micros(text, least, most) }
+}
+
+/// Parses a type of service in decimal, octal or hexadecimal form.
+pub fn parse_tos(text: &str) -> Result<u8, String> {
+    let parsed = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => u8::from_str_radix(&text[2..], 16),
+        [b'0', _, ..] => u8::from_str_radix(&text[1..], 8),
+        _ => text.parse(),
+    };
+    parsed.map_err(|_| "must be 0 to 255".to_owned())
 }
 
 pub fn parse_rate(text: &str) -> Result<u64, String> {
@@ -177,14 +206,20 @@ pub fn parse_congestion_control(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Parses `auto`, `off`, `0-3`, `0,2/1,3` or `/5`.
+/// Parses `auto`, `off`, `0-3`, iperf3's `2,3` (one core of each end), `0,2/1,3` or `/5`.
 pub fn parse_affinity(text: &str) -> Result<CoreAffinity, String> {
     match text {
         "auto" => return Ok(CoreAffinity::Auto),
         "off" => return Ok(CoreAffinity::Off),
         _ => {}
     }
-    let (here, there) = text.split_once('/').unwrap_or((text, ""));
+    let (here, there) = text
+        .split_once('/')
+        .or_else(|| text.split_once(',').filter(|(_, there)| !there.contains(',')))
+        .unwrap_or((text, ""));
+    if !text.contains('/') && here.contains(',') {
+        return Err(format!("a list needs a slash after the cores of this host: {text}/"));
+    }
     let (initiator, responder) = (parse_cores(here)?, parse_cores(there)?);
     if initiator.is_empty() && responder.is_empty() {
         return Err(EXPECTED_CORES.to_owned());
@@ -192,7 +227,8 @@ pub fn parse_affinity(text: &str) -> Result<CoreAffinity, String> {
     Ok(CoreAffinity::Cores { initiator, responder })
 }
 
-const EXPECTED_CORES: &str = "expected auto, off, or cores such as 0-3 or 0,2/1,3";
+const EXPECTED_CORES: &str =
+    "expected auto, off, or cores such as 2,3 (this host, server), 0-3, or 0,2/1,3";
 
 fn parse_cores(text: &str) -> Result<Vec<u16>, String> {
     let mut list = Vec::new();
@@ -418,12 +454,15 @@ mod tests {
             ("auto", CoreAffinity::Auto),
             ("off", CoreAffinity::Off),
             ("3", at(&[3], &[])),
+            ("2,3", at(&[2], &[3])),
+            ("0-3,4", at(&[0, 1, 2, 3], &[4])),
+            ("0,2/", at(&[0, 2], &[])),
             ("0-2,7/4", at(&[0, 1, 2, 7], &[4])),
             ("/5", at(&[], &[5])),
         ] {
             assert_eq!(parse_affinity(text), Ok(want), "{text}");
         }
-        for text in ["", "/", "a", "3-1", "0-70000", "1,,2", "2000"] {
+        for text in ["", "/", "a", "3-1", "0-70000", "1,,2", "1,2,3", "2000"] {
             assert!(parse_affinity(text).is_err(), "{text}");
         }
     }

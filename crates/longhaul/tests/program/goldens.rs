@@ -24,6 +24,9 @@ fn subcommands(help: &str) -> Vec<String> {
         .collect()
 }
 
+/// The lines of two screens of a terminal with 24.
+const TWO_SCREENS: usize = 48;
+
 fn check_help(command: &[&str]) {
     let help = stdout_of(&[command, &["--help"]].concat());
     let name = [&["help"], command].concat().join("-");
@@ -31,8 +34,11 @@ fn check_help(command: &[&str]) {
         assert!(line.chars().count() <= 80, "{name}: {line}");
     }
     golden(&format!("{name}.txt"), &help);
-    if help.contains("(see a summary with '-h')") {
+    if !help.contains("(see a summary with '-h')") {
+        assert!(help.lines().count() <= TWO_SCREENS, "{name}: {}", help.lines().count());
+    } else {
         let short = stdout_of(&[command, &["-h"]].concat());
+        assert!(short.lines().count() <= TWO_SCREENS, "{name}: {}", short.lines().count());
         golden(&format!("{name}-short.txt"), &short);
     }
     for subcommand in subcommands(&help) {

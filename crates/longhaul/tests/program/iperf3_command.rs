@@ -200,12 +200,10 @@ fn a_server_that_is_terminated_tells_its_clients() {
 fn an_option_that_is_not_supported_is_refused_with_its_replacement() {
     for (options, words) in [
         (&["-s", "-D"][..], "service manager"),
-        (&["-s", "--logfile", "x"], "redirect the output"),
-        (&["-c", "a", "-f", "m"], "-J prints all figures"),
-        (&["-c", "a", "--json-stream"], "use -J"),
+        (&["-c", "a", "--extra-data", "x"], "use --json-stream or -J"),
         (&["-c", "a", "-F", "x"], "longhaul copy"),
         (&["-c", "a", "--sctp"], "use TCP"),
-        (&["-c", "a", "--cport", "5000"], "leave it out"),
+        (&["-c", "a", "--gsro"], "leave it out"),
         (&["-c", "a", "--nosuch"], "unexpected argument '--nosuch'"),
         (&["-c", "a", "-s"], "cannot be used with"),
         (&["-c", "a", "-1"], "cannot be used with"),

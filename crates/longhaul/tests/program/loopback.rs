@@ -148,7 +148,7 @@ fn every_kind_of_run_gives_a_report() {
         &["-w", "256K", "-N", "-M", "1400", "--dscp", "CS1"],
         &["-b", "50M", "-l", "8K", "--read-length", "16K"],
         &["-u", "-b", "20M", "-l", "1400"],
-        &["-t", "500ms", "-O", "100ms", "-i", "50ms", "-A", "off"],
+        &["-t", "500ms", "-O", "100ms", "--sample-interval", "50ms", "-A", "off"],
     ] {
         let mut arguments = vec!["--no-save", "--json"];
         // By bytes, so that some arrive however late the ends are.

@@ -25,6 +25,7 @@ mod load;
 mod logs;
 mod loopback;
 mod measured_record;
+mod options_of_other_programs;
 mod path;
 mod predict;
 mod record;
