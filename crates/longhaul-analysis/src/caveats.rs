@@ -4,7 +4,7 @@
 
 use crate::limit::run_reading::{ClippedBuffer, RunView};
 use crate::limit::stream_intervals::SampleInterval;
-use crate::throughput;
+use crate::throughput::{self, GoodputEstimate, to_rate};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::observation::{HostFacts, StreamEnd};
@@ -57,6 +57,15 @@ fn check_ramp_only(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<Rep
             "The rate never became steady; goodput is the mean of the last quarter of the run";
         ReportCaveat::new("ramp_only", text)
     })
+}
+
+/// Checks whether the interval of the steady part says anything about the rate.
+pub fn check_unsteady_rate(steady: &GoodputEstimate) -> Option<ReportCaveat> {
+    let [low, high] = steady.interval_bps.filter(|_| !steady.is_informative())?.map(to_rate);
+    let text = format!(
+        "The rate varied too much for a steady rate (95 % interval {low} to {high}); goodput is the mean of the whole run"
+    );
+    Some(ReportCaveat::new("no_steady_rate", text))
 }
 
 fn check_few_samples(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {

@@ -59,6 +59,7 @@ mod bottleneck_queue;
 mod loss_causes;
 mod program_causes;
 mod receive_window;
+mod repeat_command;
 mod tcp_option_causes;
 
 use crate::limit::interval_state::IntervalState;
@@ -70,7 +71,8 @@ use crate::throughput::{format_whole_percent, name_limiter, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{CoreUsage, EndObservation, HostFacts, SocketBuffer};
-use longhaul_model::units::{Bytes, Rate, format_duration};
+use longhaul_model::units::{Bytes, Rate, format_duration, format_option_size};
+use std::fmt::Display;
 use std::time::Duration;
 
 /// The data for all causes: one direction of a run, with its verdict.
@@ -112,8 +114,19 @@ const CAUSES: [(Option<Limiter>, DiagnoseCause); 22] = [
 pub fn diagnose_run(case: &DiagnosisCase) -> Vec<ReportFinding> {
     let possible =
         CAUSES.iter().filter(|(limiter, _)| limiter.is_none_or(|it| case.is_limited_by(it)));
-    possible.filter_map(|(_, cause)| cause(case)).collect()
+    let mut findings: Vec<ReportFinding> = possible.filter_map(|(_, cause)| cause(case)).collect();
+    for (stronger, weaker) in EXCLUSIONS {
+        if findings.iter().any(|found| found.cause == stronger) {
+            findings.retain(|found| found.cause != weaker);
+        }
+    }
+    findings
 }
+
+/// Pairs of causes that contradict each other; the second one is dropped. A run that is too short
+/// shows neither a full path nor a second limiter, and a path with a second limiter is not full.
+const EXCLUSIONS: [(&str, &str); 3] =
+    [("short_run", "two_limiters"), ("short_run", "healthy"), ("two_limiters", "healthy")];
 
 impl DiagnosisCase<'_> {
     fn is_limited_by(&self, limiter: Limiter) -> bool {
@@ -187,6 +200,11 @@ impl DiagnosisCase<'_> {
         Some(lifted_to_bps.map_or(capacity, |bps| bps.min(capacity)))
     }
 
+    /// Returns the command that repeats the run with one option changed.
+    fn repeat_command(&self, option: &str, value: impl Display) -> String {
+        repeat_command::format_repeat_command(self.scene.plan, option, &value.to_string())
+    }
+
     /// Returns `; next limit: …`, or that it has not been measured.
     fn describe_next_limit(&self) -> String {
         self.analysis.next_limit.as_ref().map_or_else(
@@ -194,12 +212,6 @@ impl DiagnosisCase<'_> {
             |b| format!("; next limit: {} ({})", name_limiter(b.limiter), b.why),
         )
     }
-}
-
-/// Returns the command that repeats the test with these options. An observation does not include
-/// the server's name from the command line, so the placeholder of the help text is used.
-fn repeat_command(options: &str) -> String {
-    format!("longhaul test HOST {options}")
 }
 
 /// Returns a finding with the verdict's own confidence.
@@ -250,7 +262,14 @@ fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
         format_whole_percent(share),
     );
     let mut found = build_finding(case, "two_limiters", summary);
-    let text = "Remove the first limit and measure again; the second then limits alone";
+    let text = if first == Limiter::PathCapacity {
+        format!(
+            "The path was full most of the time; {} kept it from being full always",
+            name_limiter(second)
+        )
+    } else {
+        String::from("Remove the first limit and measure again; the second then limits alone")
+    };
     found.advise("initiator", text);
     Some(found)
 }
@@ -355,8 +374,8 @@ fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     };
     let all_bps = (policed.rate_bps * share) as u64;
     let each = all_bps / case.streams();
-    let advice = found.advise("sender", format!("Pace each stream to {}{then} (`tc qdisc replace dev <interface> root fq maxrate {each}bit` for everything)", to_rate(each)));
-    advice.command = Some(repeat_command(&format!("--pacing {each}")));
+    let advice = found.advise("sender", format!("Pace each stream to {}{then}", to_rate(each)));
+    advice.command = Some(case.repeat_command("--pacing", each));
     advice.expected_bps = Some(all_bps);
     found.advise("path", "Ask the operator for the contracted rate and burst; a shaper would queue packets instead of dropping them");
     Some(found)
@@ -437,7 +456,7 @@ fn add_buffer_advice(case: &DiagnosisCase, host: &str, chosen: bool, found: &mut
         )
     } else if chosen {
         (
-            repeat_command(&format!("--send-buffer {wanted}")),
+            case.repeat_command("--send-buffer", format_option_size(wanted)),
             format!("Request {} or more, or leave it to autotuning", Bytes(wanted)),
         )
     } else {

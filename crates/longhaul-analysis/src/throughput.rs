@@ -65,7 +65,8 @@ use std::time::Duration;
 ///
 /// Never fails: what the observation does not contain stays absent in the analysis, and the caveats
 /// say so. A run without a steady part has the rate of its last quarter as goodput, without an
-/// interval and with the caveat `check_ramp_only`.
+/// interval and with the caveat `ramp_only`. One whose
+/// steady part varies too much has the mean of the whole run, with the caveat `no_steady_rate`.
 pub fn conclude_throughput(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
@@ -89,14 +90,20 @@ fn conclude_direction(
 ) -> RunConclusion<ThroughputAnalysis> {
     let run = read_run(plan, observation);
     let verdict = limiter_verdict::find_limiter(&run);
-    let goodput = measure_goodput(&run.arrivals, run.steady);
+    let steady_goodput = measure_goodput(&run.arrivals, run.steady);
+    let mean_goodput_bps = compute_mean_goodput(observation);
+    let goodput = if steady_goodput.is_informative() {
+        steady_goodput
+    } else {
+        GoodputEstimate { bps: mean_goodput_bps, interval_bps: None }
+    };
     let bounds = limit_bounds::compute_bounds(&run, &verdict, goodput.bps);
     let ramp_us = run.steady.map(|s| s.from_us.saturating_sub(find_first_byte_us(observation)));
     let analysis = ThroughputAnalysis {
         version: VERSION,
         goodput_bps: goodput.bps,
         goodput_interval_bps: goodput.interval_bps,
-        mean_goodput_bps: compute_mean_goodput(observation),
+        mean_goodput_bps,
         steady: run.steady,
         ramp_us,
         rtt_us: run.loaded_rtt,
@@ -109,7 +116,8 @@ fn conclude_direction(
         streams: list_stream_totals(observation),
         reverse: None,
     };
-    let caveats = caveats::list_run_caveats(&run, &analysis);
+    let mut caveats = caveats::list_run_caveats(&run, &analysis);
+    caveats.extend(caveats::check_unsteady_rate(&steady_goodput));
     let findings = diagnose::diagnose_run(&diagnose::DiagnosisCase {
         scene: run,
         verdict,
@@ -130,6 +138,18 @@ const LAST_RATIO: f64 = 0.25;
 pub struct GoodputEstimate {
     pub bps: Option<u64>,
     pub interval_bps: Option<[u64; 2]>,
+}
+
+/// An interval wider than this share of its rate, to either side, says nothing about the rate.
+const MAX_INTERVAL_RATIO: f64 = 0.5;
+
+impl GoodputEstimate {
+    /// Returns false if the interval is so wide that the rate says nothing.
+    pub fn is_informative(&self) -> bool {
+        self.bps
+            .zip(self.interval_bps)
+            .is_none_or(|(bps, [_, high])| (high - bps) as f64 <= MAX_INTERVAL_RATIO * bps as f64)
+    }
 }
 
 /// Returns the goodput of the span, or of the last quarter without an interval if there is no span.

@@ -174,6 +174,7 @@ fn try_run(
             host: target.host.clone(),
             address: Some(address.ip().to_string()),
             failed_addresses: target.failed_addresses(),
+            port: target.changed_port(),
             ..RunParty::default()
         },
         started_at,

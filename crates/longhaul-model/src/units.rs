@@ -116,12 +116,29 @@ pub fn format_duration(duration: Duration) -> String {
     format!("{} {unit}", format_significant(value))
 }
 
+/// Formats an exact size as options take it: `64M`, `1500`.
+pub fn format_option_size(bytes: u64) -> String {
+    for (letter, shift) in [("G", 30), ("M", 20), ("K", 10)] {
+        if bytes > 0 && bytes.trailing_zeros() >= shift {
+            return format!("{}{letter}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
 #[cfg(test)]
 mod tests;
 
 #[cfg(test)]
-mod grouped_number_tests {
+mod number_tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_exact_as_options_take_them() {
+        for (bytes, text) in [(1 << 30, "1G"), (3 << 20, "3M"), (65_537, "65537"), (0, "0")] {
+            assert_eq!(format_option_size(bytes), text);
+        }
+    }
 
     #[test]
     fn numbers_are_grouped_by_thousands() {

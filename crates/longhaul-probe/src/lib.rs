@@ -44,7 +44,7 @@ use longhaul_sys::host as own_host;
 use std::net::SocketAddr;
 
 /// TCP and UDP port of the server, shared with iperf3.
-pub const DEFAULT_PORT: u16 = 5201;
+pub use longhaul_model::report::v1::DEFAULT_PORT;
 
 /// Returns this host's description of itself for the peer.
 fn local_party_info() -> RunParty {
@@ -52,6 +52,7 @@ fn local_party_info() -> RunParty {
     RunParty {
         host: own_host::read_host_name(),
         address: None,
+        port: None,
         longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
         kernel: known(own_host::read_kernel_version()),
         cores: std::thread::available_parallelism().ok().map(|cores| cores.get() as u32),

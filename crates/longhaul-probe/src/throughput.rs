@@ -64,6 +64,11 @@ pub struct TargetHost {
 }
 
 impl TargetHost {
+    /// Returns the port if it is not the default one.
+    pub fn changed_port(&self) -> Option<u16> {
+        (self.port != crate::DEFAULT_PORT).then_some(self.port)
+    }
+
     /// Creates a target with the default port, any family, and no token.
     pub fn new(host: impl Into<String>) -> TargetHost {
         TargetHost {
@@ -266,6 +271,7 @@ pub(crate) fn responder_party(
         host: target.host.clone(),
         address: Some(address.ip().to_string()),
         failed_addresses: target.failed_addresses(),
+        port: target.changed_port(),
         ..session.peer().cloned().unwrap_or_default()
     }
 }

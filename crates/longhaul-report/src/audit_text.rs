@@ -4,6 +4,7 @@ use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{
     RateUnit, count_of, format_micros, format_rate, join_parts, non_empty, or_absent,
 };
+use crate::run_answer;
 use crate::style::{CAVEAT, ERROR, FAINT};
 use anstyle::Style;
 use longhaul_analysis::audit::list_rules;
@@ -27,12 +28,15 @@ pub fn build_audit_document(report: &HostReport, all: bool) -> ReportDocument {
         title: format!("audit of {}", report.run.initiator.host),
         ..ReportDocument::for_run(&report.run)
     };
+    run_answer::answer_audit(&mut page, report);
     write_setup(&mut page, &report.observation);
     write_paths(&mut page, &report.plan.paths);
     page.gap();
     let several = report.plan.paths.len() > 1;
     write_verdicts(&mut page, &report.analysis.verdicts, (all, several));
+    page.begin_details();
     write_effective_settings(&mut page, &report.observation.effective);
+    page.end_details();
     write_changes(&mut page, &report.observation, report.analysis.proof.as_ref());
     page.caveats(&report.caveats);
     page
@@ -145,6 +149,7 @@ fn write_verdict(page: &mut ReportDocument, verdict: &AuditVerdict, several: boo
     let gap = if title.is_empty() { "" } else { ": " };
     let head = format!("{}{gap}{title}", verdict.rule);
     page.styled_item(format!("{word:<MARK$}"), head, style);
+    page.begin_details();
     let path = verdict.path.as_ref().filter(|_| several);
     let on = path.map_or_else(String::new, |path| format!(" [{path}]"));
     page.item(INDENT, format!("{}{on}", verdict.text));
@@ -156,6 +161,7 @@ fn write_verdict(page: &mut ReportDocument, verdict: &AuditVerdict, several: boo
     if verdict.grade == AuditGrade::Limits {
         page.item(INDENT, format!("source: {}", verdict.source));
     }
+    page.end_details();
 }
 
 fn write_remedy(page: &mut ReportDocument, remedy: &AuditRemedy) {
@@ -179,7 +185,9 @@ fn write_folded(
     let names: Vec<&str> = verdicts.iter().map(|v| v.rule.as_str()).collect();
     let count = count_of(names.len() as u64, "rule");
     let text = format!("{count} {meaning}: {}", names.join(", "));
+    page.begin_details();
     page.styled_item(format!("{word:<MARK$}"), &text, style);
+    page.end_details();
 }
 
 fn write_changes(

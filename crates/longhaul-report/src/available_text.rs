@@ -4,6 +4,7 @@ use crate::document::ReportDocument;
 use crate::number_format::{
     RateUnit, count_of, format_micros, format_percent, format_rate, join_parts, non_empty,
 };
+use crate::run_answer;
 use longhaul_model::report::v1::AvailableReport;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, AvailablePlan, DirectionProbing, EstimateVerdict, FallbackMethod,
@@ -15,6 +16,7 @@ const TCP_HEADERS_BYTES: u64 = 52;
 
 pub fn build_available_document(report: &AvailableReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
+    run_answer::answer_available(&mut page, report);
     page.fact("test", describe_plan(&report.plan));
     let seen = [
         ("forward (client sends)", &report.analysis.forward, &report.observation.forward),
@@ -72,12 +74,14 @@ fn write_direction(
         page.fact("available", format!("{figure}{spread}"));
         page.fact("as TCP payload", format_payload_rate(plan, bps));
     }
+    page.begin_details();
     page.facts("methods", estimate.methods.iter().map(describe_method));
     page.facts("resolution", non_empty(describe_resolution(estimate, probing)));
     page.facts("token bucket", estimate.bucket.as_ref().map(describe_bucket));
     let flags = estimate.flags.iter().map(|flag| describe_word(flag));
     page.facts("note", non_empty(flags.collect::<Vec<_>>().join("; ")));
     page.fact("cost", describe_cost(estimate, probing));
+    page.end_details();
 }
 
 /// Formats a rate and its interval in the same unit.
@@ -174,7 +178,7 @@ fn describe_verdict(estimate: &AvailableEstimate) -> &'static str {
 }
 
 /// Returns the text before the capacity.
-fn capacity_prefix(verdict: EstimateVerdict) -> &'static str {
+pub fn capacity_prefix(verdict: EstimateVerdict) -> &'static str {
     match verdict {
         EstimateVerdict::SenderLimited | EstimateVerdict::BeyondResolution => "≥ ",
         _ => "",

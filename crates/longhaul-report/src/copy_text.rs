@@ -3,6 +3,7 @@
 use super::capture_text::sanitize_shown;
 use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_micros, format_percent, format_rate, join_parts};
+use crate::run_answer;
 use longhaul_model::report::v1::CopyReport;
 use longhaul_model::report::v1::copy::CopyTimeSplit;
 use longhaul_model::units::Bytes;
@@ -22,6 +23,7 @@ pub fn summarize_copy(report: &CopyReport) -> String {
 /// Renders the whole report.
 pub fn build_copy_document(report: &CopyReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
+    run_answer::answer_copy(&mut page, report);
     let plan = &report.plan;
     let way = if plan.forward { "client to server" } else { "server to client" };
     page.fact(
@@ -36,7 +38,9 @@ pub fn build_copy_document(report: &CopyReport) -> ReportDocument {
         page.heading(3, "time spent per stage");
         write_time_split(&mut page, split);
     }
+    page.begin_details();
     page.findings(&report.findings);
+    page.end_details();
     if report.findings.is_empty() {
         page.gap();
         let why =

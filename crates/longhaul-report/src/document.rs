@@ -29,6 +29,11 @@ pub struct ReportDocument {
     /// The last line: the program and the source of the data.
     pub foot: String,
     pub parts: Vec<DocumentPart>,
+    /// The result, its cause and the next steps, most important first: facts and actions. Text
+    /// ends with the answer; Markdown and HTML begin with it.
+    pub answer: Vec<DocumentPart>,
+    /// Parts that are added now are details, which the brief text omits.
+    pub in_details: bool,
 }
 
 /// A part of a report. The style `STRONG` marks the number to quote, `FAINT` secondary detail,
@@ -53,6 +58,13 @@ pub enum DocumentPart {
     },
     /// A command to paste, which is never wrapped.
     Command(String),
+    /// A command to paste with the place or the reason as its label.
+    Action {
+        label: String,
+        command: String,
+    },
+    /// A part that the brief text omits.
+    Detail(Box<DocumentPart>),
     Table(DocumentTable),
     /// Preformatted lines.
     Verbatim(String),
@@ -61,6 +73,16 @@ pub enum DocumentPart {
         svg: String,
         caption: String,
     },
+}
+
+impl DocumentPart {
+    /// Returns the part itself, even if it is a detail.
+    fn without_detail(&self) -> &DocumentPart {
+        match self {
+            DocumentPart::Detail(part) => part,
+            part => part,
+        }
+    }
 }
 
 /// The alignment of a column.
@@ -186,6 +208,7 @@ impl ReportDocument {
             subtitle: run.started_at.replace('T', " ").replace('Z', " UTC"),
             foot: format!("run {}, longhaul {}", run.id, run.longhaul),
             parts: describe_addresses(&run.responder).into_iter().collect(),
+            ..ReportDocument::default()
         }
     }
 
@@ -198,12 +221,39 @@ impl ReportDocument {
         }
     }
 
+    /// Starts the details, which the brief text omits.
+    pub fn begin_details(&mut self) {
+        self.in_details = true;
+    }
+
+    /// Ends the details.
+    pub fn end_details(&mut self) {
+        self.in_details = false;
+    }
+
+    fn push(&mut self, part: DocumentPart) {
+        self.parts.push(if self.in_details { DocumentPart::Detail(Box::new(part)) } else { part });
+    }
+
+    /// Adds a line to the answer.
+    pub fn answer(&mut self, label: impl Into<String>, value: impl Into<String>) {
+        let style = if self.answer.is_empty() { STRONG } else { Style::new() };
+        let part = DocumentPart::Fact { label: label.into(), value: value.into(), style };
+        self.answer.push(part);
+    }
+
+    /// Adds a command to the answer.
+    pub fn answer_command(&mut self, label: impl Into<String>, command: impl Into<String>) {
+        let part = DocumentPart::Action { label: label.into(), command: command.into() };
+        self.answer.push(part);
+    }
+
     pub fn gap(&mut self) {
-        self.parts.push(DocumentPart::Gap);
+        self.push(DocumentPart::Gap);
     }
 
     pub fn heading(&mut self, level: u8, text: impl Into<String>) {
-        self.parts.push(DocumentPart::Heading(level, text.into()));
+        self.push(DocumentPart::Heading(level, text.into()));
     }
 
     pub fn paragraph(&mut self, text: impl Into<String>) {
@@ -231,7 +281,7 @@ impl ReportDocument {
     }
 
     pub fn styled_item(&mut self, lead: impl Into<String>, text: impl Into<String>, style: Style) {
-        self.parts.push(DocumentPart::Text { lead: lead.into(), text: text.into(), style });
+        self.push(DocumentPart::Text { lead: lead.into(), text: text.into(), style });
     }
 
     pub fn fact(&mut self, label: impl Into<String>, value: impl Into<String>) {
@@ -249,7 +299,7 @@ impl ReportDocument {
         value: impl Into<String>,
         style: Style,
     ) {
-        self.parts.push(DocumentPart::Fact { label: label.into(), value: value.into(), style });
+        self.push(DocumentPart::Fact { label: label.into(), value: value.into(), style });
     }
 
     /// Adds facts under one label; nothing without a value.
@@ -260,21 +310,22 @@ impl ReportDocument {
     }
 
     pub fn command(&mut self, command: impl Into<String>) {
-        self.parts.push(DocumentPart::Command(command.into()));
+        self.push(DocumentPart::Command(command.into()));
     }
 
     pub fn table(&mut self, table: DocumentTable) {
-        self.parts.push(DocumentPart::Table(table));
+        self.push(DocumentPart::Table(table));
     }
 
     pub fn verbatim(&mut self, text: impl Into<String>) {
-        self.parts.push(DocumentPart::Verbatim(text.into()));
+        self.push(DocumentPart::Verbatim(text.into()));
     }
 
     /// Adds drawings with their captions.
     pub fn drawings(&mut self, drawings: impl IntoIterator<Item = (String, String)>) {
-        let parts = drawings.into_iter();
-        self.parts.extend(parts.map(|(svg, caption)| DocumentPart::Drawing { svg, caption }));
+        for (svg, caption) in drawings {
+            self.push(DocumentPart::Drawing { svg, caption });
+        }
     }
 
     /// Adds findings: each with the cause, the evidence, and the advice.
@@ -324,13 +375,26 @@ impl ReportDocument {
     /// Adds findings and caveats, with which the documents of most runs end.
     #[must_use]
     pub fn conclude(mut self, findings: &[ReportFinding], caveats: &[ReportCaveat]) -> Self {
+        self.begin_details();
         self.findings(findings);
+        self.end_details();
         self.caveats(caveats);
         self
     }
 
+    /// Returns the whole text, which ends with the answer.
     pub fn text(&self) -> String {
         plain_text_writer::write_plain_text(self)
+    }
+
+    /// Returns a text of at most `max_lines` lines without details, which ends with the answer.
+    pub fn brief_text(&self, max_lines: usize) -> String {
+        plain_text_writer::write_brief_text(self, max_lines)
+    }
+
+    /// Returns the answer alone, in at most six lines.
+    pub fn answer_text(&self) -> String {
+        plain_text_writer::write_answer_text(self)
     }
 
     pub fn markdown(&self) -> String {

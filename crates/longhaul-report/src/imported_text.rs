@@ -64,6 +64,7 @@ pub fn build_imported_document(report: &ImportedReport) -> ReportDocument {
         title: format!("imported: {}", summarize_import(report)),
         ..ReportDocument::default()
     };
+    page.answer("result", summarize_import(report));
     page.fact("run", format!("{}, {}", run.id, run.started_at));
     let time = match plan.time_from.as_str() {
         "text" => "as printed",

@@ -10,6 +10,7 @@
 //! - [`scan_text`], [`audit_text`], [`prediction_text`], [`mod@path_text`], [`available_text`], [`load_text`]: other kinds of report
 //! - [`capture_text`]: capture files; [`imported_text`]: results of other programs; [`mod@copy_text`]: copies
 //! - [`mod@iperf3_report_json`]: a run as iperf3's JSON
+//! - [`run_answer`]: the answer of a run, in at most six lines
 //! - [`mod@plot`]: figures of scans, predictions and loads
 //! - [`event_text`]: events with their causes; [`summary_lines`]: reports and events in one line each;
 //!   [`run_comparison`]: comparisons of archived runs
@@ -33,6 +34,7 @@ pub mod plot;
 pub mod prediction_text;
 pub mod record_text;
 pub mod routes_text;
+pub mod run_answer;
 pub mod run_comparison;
 pub mod scan_text;
 pub mod style;

@@ -5,6 +5,7 @@ use crate::number_format::{
     count_of, format_interval, format_micros, format_percent, format_rate, join_parts, non_empty,
     or_absent,
 };
+use crate::run_answer;
 use longhaul_model::report::v1::LoadReport;
 use longhaul_model::report::v1::load::{LoadStep, LoadStepResult, ProbeDelays};
 use longhaul_model::units::Bytes;
@@ -12,6 +13,7 @@ use longhaul_model::units::Bytes;
 /// Renders the report, from the plan to the caveats.
 pub fn build_load_document(report: &LoadReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
+    run_answer::answer_load(&mut page, report);
     page.fact("test", describe_plan(report));
     page.facts("idle path", report.analysis.idle.as_ref().map(describe_idle));
     if !report.analysis.steps.is_empty() {

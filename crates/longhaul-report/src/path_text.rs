@@ -148,14 +148,20 @@ fn has_answer(hop: &WatchedHop) -> bool {
     hop.echoes.iter().any(|echo| echo.rtt_ns.is_some())
 }
 
-fn write_narrow_link(page: &mut ReportDocument, link: &NarrowLink, told: bool) {
+/// Describes the place of the narrow link, with the confidence.
+pub fn describe_narrow_link(link: &NarrowLink) -> String {
     let sure = format_percent(link.confidence_ratio);
     let verdict = link.verdict.replace('_', " ");
-    let place = match (link.after_ttl, link.before_ttl) {
-        (Some(after), Some(before)) => format!("{verdict}, between hop {after} and hop {before}"),
-        _ => verdict,
-    };
-    page.strong_fact("narrow link", format!("{place}; confidence {sure}"));
+    match (link.after_ttl, link.before_ttl) {
+        (Some(after), Some(before)) => {
+            format!("{verdict}, between hop {after} and hop {before}; confidence {sure}")
+        }
+        _ => format!("{verdict}; confidence {sure}"),
+    }
+}
+
+fn write_narrow_link(page: &mut ReportDocument, link: &NarrowLink, told: bool) {
+    page.strong_fact("narrow link", describe_narrow_link(link));
     if told {
         return;
     }
@@ -173,6 +179,7 @@ use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{
     format_interval, format_micros, format_percent, format_rate, join_parts, or_absent,
 };
+use crate::run_answer;
 use crate::style::{CAVEAT, FAINT};
 use longhaul_model::report::v1::PathReport;
 use longhaul_model::report::v1::path::{
@@ -184,6 +191,7 @@ use longhaul_model::units::Bytes;
 pub fn build_path_document(report: &PathReport) -> ReportDocument {
     let (observation, analysis) = (&report.observation, &report.analysis);
     let mut page = ReportDocument::for_run(&report.run);
+    run_answer::answer_path(&mut page, report);
     path_facts::write_round_trips(&mut page, observation, analysis);
     if let Some(route) = &observation.route {
         page.gap();
@@ -193,14 +201,18 @@ pub fn build_path_document(report: &PathReport) -> ReportDocument {
     path_facts::write_route_change(&mut page, analysis.route_change.as_ref());
     if let Some(route) = &observation.route_reverse {
         page.gap();
+        page.begin_details();
         hop_table::write_route_heading(&mut page, "REVERSE ROUTE", None, route);
         hop_table::write_hop_table(&mut page, route, &[]);
+        page.end_details();
         page.facts("symmetry", analysis.symmetry.as_ref().map(|it| it.text.as_str()));
     }
+    page.begin_details();
     path_facts::write_mtu_and_options(&mut page, observation, analysis);
     let told = report.findings.iter().any(|f| f.cause == "narrow_link");
     write_hops_under_load(&mut page, observation, analysis, told);
     page.findings(&report.findings);
+    page.end_details();
     page.caveats(&report.caveats);
     if !observation.missing.is_empty() {
         page.gap();

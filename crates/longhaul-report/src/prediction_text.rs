@@ -7,6 +7,7 @@ use crate::number_format::{
     ABSENT, RateUnit, count_of, format_micros, format_percent, format_rate, join_parts, non_empty,
     or_absent,
 };
+use crate::run_answer;
 use crate::scan_text::setting_format;
 use longhaul_model::report::v1::PredictionReport;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -21,15 +22,28 @@ pub struct PredictionSheet<'a> {
     pub cells: Vec<&'a PredictionCell>,
 }
 
+impl PredictionSheet<'_> {
+    /// Returns what the sheet varies: `cubic`, `bbr, 0.01 % loss`.
+    pub fn name(&self) -> String {
+        match self.loss_ratio {
+            0.0 => self.congestion_control.to_owned(),
+            ratio => format!("{}, {} loss", self.congestion_control, format_percent(ratio)),
+        }
+    }
+}
+
 pub fn build_prediction_document(report: &PredictionReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
+    run_answer::answer_prediction(&mut page, report);
     write_facts(&mut page, &report.plan);
     for sheet in group_cells(report) {
         page.gap();
         page.heading(3, format_heading(&report.plan, &sheet));
         write_prediction_table(&mut page, &report.plan, &sheet);
+        page.begin_details();
         write_measured_cells(&mut page, &sheet);
     }
+    page.end_details();
     write_agreement(&mut page, report);
     page.caveats(&report.caveats);
     page

@@ -10,6 +10,7 @@ use crate::number_format::{
     ABSENT, RateUnit, count_of, format_grouped, format_millis, format_rate, join_parts, non_empty,
     or_absent,
 };
+use crate::run_answer;
 use crate::run_comparison::asymmetry_document::build_histogram;
 use longhaul_analysis::throughput::limiter_label;
 use longhaul_model::report::v1::ScanReport;
@@ -24,16 +25,19 @@ use std::fmt::Display;
 /// Renders the report, from the recommendation to the caveats.
 pub fn build_scan_document(report: &ScanReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
+    run_answer::answer_scan(&mut page, report);
     page.fact("scan", summarize_scan(report));
     page.fact("stopped", describe_stop(report));
     for conclusion in &report.analysis.directions {
         page.gap();
         write_direction(&mut page, report, conclusion);
     }
+    page.begin_details();
     if let Some(asymmetry) = &report.analysis.asymmetry {
         page.gap();
         write_asymmetry(&mut page, asymmetry);
     }
+    page.end_details();
     page.conclude(&report.findings, &report.caveats)
 }
 
@@ -44,14 +48,18 @@ fn write_direction(page: &mut ReportDocument, report: &ScanReport, conclusion: &
             if conclusion.forward { "FORWARD: client sends" } else { "REVERSE: server sends" },
         );
     }
-    scan_advice::write_recommendation(page, &report.run.responder.host, conclusion);
+    page.begin_details();
+    scan_advice::write_recommendation(page, &report.run.responder.command_words(), conclusion);
+    page.end_details();
     match report.plan.search {
         SearchMode::Guided => {
             write_probe_table(page, &report.observation.cells, conclusion);
         }
         SearchMode::Grid => write_grid(page, &report.observation.cells, conclusion),
     }
+    page.begin_details();
     scan_advice::write_needs(page, conclusion);
+    page.end_details();
 }
 
 /// Summarizes kind, direction and size of the scan.

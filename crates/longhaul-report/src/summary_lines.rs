@@ -1,5 +1,6 @@
 //! Reports and events in one line each.
 
+use crate::available_text;
 use crate::number_format::{
     count_of, format_millis, format_percent, format_rate, join_parts, or_absent,
 };
@@ -62,7 +63,8 @@ fn summarize_scan(report: &ScanReport) -> String {
     )
 }
 
-fn summarize_path(report: &PathReport) -> String {
+/// Summarizes RTT, loss and hops.
+pub fn summarize_path(report: &PathReport) -> String {
     let rtt = report.analysis.rtt.filter(|rtt| rtt.answered > 0);
     let loss = rtt.map(|rtt| rtt.loss_ratio).filter(|ratio| *ratio > 0.0);
     let rtt = rtt.map(|rtt| format!("RTT {} ms", format_millis(rtt.min_ns / 1000)));
@@ -75,24 +77,32 @@ fn summarize_path(report: &PathReport) -> String {
     join_parts(", ", parts)
 }
 
-fn summarize_available(report: &AvailableReport) -> String {
-    let one = |estimate: &AvailableEstimate| match (estimate.available_bps, estimate.capacity_bps) {
+/// Summarizes available bandwidth and capacity of one direction.
+pub fn summarize_estimate(estimate: &AvailableEstimate) -> String {
+    match (estimate.available_bps, estimate.capacity_bps) {
         (Some(free), Some(all)) => {
             format!("{} of {} available", format_rate(free), format_rate(all))
         }
         (Some(free), None) => format!("{} available", format_rate(free)),
-        (None, Some(all)) => format!("capacity {}", format_rate(all)),
+        (None, Some(all)) => {
+            let prefix = available_text::capacity_prefix(estimate.verdict);
+            format!("capacity {prefix}{}", format_rate(all))
+        }
         (None, None) => "no estimate".to_owned(),
-    };
-    let there = report.analysis.forward.as_ref().map(one);
-    let back = report.analysis.reverse.as_ref().map(one);
+    }
+}
+
+fn summarize_available(report: &AvailableReport) -> String {
+    let there = report.analysis.forward.as_ref().map(summarize_estimate);
+    let back = report.analysis.reverse.as_ref().map(summarize_estimate);
     match (there, back) {
         (Some(there), Some(back)) => format!("{there}; reverse {back}"),
         (one, other) => one.or(other).unwrap_or_else(|| "no estimate".to_owned()),
     }
 }
 
-fn summarize_load(report: &LoadReport) -> String {
+/// Summarizes the RTT without and under load.
+pub fn summarize_load(report: &LoadReport) -> String {
     let median = |ns: u64| format!("{} ms", format_millis(ns / 1000));
     let idle = report.analysis.idle.map(|it| median(it.rtt_median_ns));
     let mut steps = report.analysis.steps.iter();

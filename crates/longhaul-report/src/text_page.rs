@@ -42,6 +42,13 @@ impl TextPage {
         }
     }
 
+    /// Writes `label           command`; the command is never wrapped.
+    pub fn label_command(&mut self, label: &str, command: &str) {
+        let gap = if label.chars().count() < LABEL { "" } else { " " };
+        let head = paint(FAINT, format!("{label:<LABEL$}{gap}"));
+        self.line(&format!("{head}{}", paint(COMMAND, command)));
+    }
+
     /// Writes a wrapped paragraph after `first`, with later lines indented by its width.
     pub fn hanging_paragraph(&mut self, first: &str, text: &str, style: Style) {
         let indent = first.chars().count();

@@ -1,6 +1,6 @@
 //! A throughput report as text.
 
-use super::verdict_text;
+use super::{run_answer, verdict_text};
 use crate::document::{DocumentTable, ReportDocument, left, right, select_findings};
 use crate::number_format::{
     ABSENT, RateUnit, count_of, format_grouped, format_micros, format_millis, format_percent,
@@ -17,6 +17,7 @@ use longhaul_model::units::Bytes;
 /// Renders the report, from the hosts to the caveats.
 pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
+    run_answer::answer_throughput(&mut page, report);
     page.fact("test", describe_plan(&report.plan));
     let (observation, analysis) = (&report.observation, &report.analysis);
     let reverse = observation.reverse.as_deref().zip(analysis.reverse.as_deref());
@@ -24,7 +25,9 @@ pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
         let findings = select_findings(&report.findings, reverse == Some(half));
         write_direction(&mut page, report, half, &findings);
     }
+    page.begin_details();
     super::capture_text::write_captures(&mut page, &report.observation);
+    page.end_details();
     page.caveats(&report.caveats);
     page
 }
@@ -85,15 +88,20 @@ fn write_direction(
             if observation.forward { "FORWARD: client sends" } else { "REVERSE: server sends" },
         );
     }
+    page.begin_details();
     write_buffers(page, &report.plan, observation);
     page.gap();
     write_stream_table(page, observation, analysis);
     page.gap();
     write_end_table(page, observation, analysis);
     page.gap();
+    page.end_details();
+    verdict_text::write_picture(page, observation);
+    page.begin_details();
     verdict_text::write_result(page, observation, analysis, report.plan.mode);
     page.gap();
     verdict_text::write_verdict(page, analysis, findings);
+    page.end_details();
 }
 
 /// Writes requested and granted buffers of TCP streams.

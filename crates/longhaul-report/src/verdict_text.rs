@@ -19,6 +19,14 @@ pub fn mode_label(mode: ReceiveMode) -> &'static str {
     }
 }
 
+/// Draws the goodput over time in one line, with its legend.
+pub fn write_picture(page: &mut ReportDocument, observation: &ThroughputObservation) {
+    if let Some((picture, legend)) = goodput_picture::draw_goodput(observation, WIDTH - LABEL) {
+        page.fact("over time", picture);
+        page.styled_fact("", legend, FAINT);
+    }
+}
+
 /// Writes ramp, goodput and RTT of one direction.
 pub fn write_result(
     page: &mut ReportDocument,
@@ -26,10 +34,6 @@ pub fn write_result(
     analysis: &ThroughputAnalysis,
     mode: ReceiveMode,
 ) {
-    if let Some((picture, legend)) = goodput_picture::draw_goodput(observation, WIDTH - LABEL) {
-        page.fact("over time", picture);
-        page.styled_fact("", legend, FAINT);
-    }
     page.fact("ramp", describe_ramp(analysis));
     if let Some(goodput) = analysis.goodput_bps {
         let interval = analysis.goodput_interval_bps.map(|[low, high]| {

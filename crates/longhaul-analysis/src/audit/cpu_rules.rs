@@ -101,7 +101,7 @@ fn judge_sibling_threads(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let smt = case.readings.text(SMT)?;
     let is_good = smt != "on" || !case.is_at_least(VERY_FAST_BPS);
     let trouble = ": two stream threads, or a thread and an interrupt, may share one core";
-    let why = "Pin streams to one thread of each core: `longhaul test HOST -A 0,2,4`";
+    let why = "Pin streams to one thread of each core with `-A`, such as `-A 0,2,4`";
     Ok(judge_unless(is_good, smt, trouble, remedy_by_hand(why)))
 }
 
@@ -115,7 +115,7 @@ fn judge_memory_node(case: &AuditCase) -> ReadingResult<RuleJudgement> {
     let text = format!("{what}: programs on other nodes move every byte across the interconnect");
     Ok(judge_advice(text).remedy(remedy_by_command(
         format!("cat /sys/devices/system/node/node{node}/cpulist"),
-        "Run on the cores of that node: `taskset -c`, `numactl -N`, or `longhaul test HOST -A`",
+        "Run on the cores of that node: `taskset -c`, `numactl -N`, or the option `-A` of `longhaul test`",
     )))
 }
 

@@ -27,7 +27,7 @@
 //!
 //! Units: bit/s. Wrong when: other traffic shares the path; then this is only the free part of it.
 
-use super::{DiagnosisCase, build_finding, format_whole_percent, repeat_command, to_rate};
+use super::{DiagnosisCase, build_finding, format_whole_percent, to_rate};
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limiter_verdict::PRIMARY_RATIO;
 use longhaul_model::report::v1::ReportFinding;
@@ -63,7 +63,7 @@ pub fn diagnose_deep_queue(case: &DiagnosisCase) -> Option<ReportFinding> {
     let each = (case.goodput_bps() as f64 * PACE_RATIO) as u64 / case.streams();
     found.advise("path", "Active queue management (fq_codel, cake) at the bottleneck link keeps the rate and removes the delay");
     let advice = found.advise("sender", format!("Or pace each stream to {}", to_rate(each)));
-    advice.command = Some(repeat_command(&format!("--pacing {each}")));
+    advice.command = Some(case.repeat_command("--pacing", each));
     advice.expected_bps = Some(each.saturating_mul(case.streams()));
     Some(found)
 }

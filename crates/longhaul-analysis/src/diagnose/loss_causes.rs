@@ -43,7 +43,7 @@
 
 use super::{
     DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host,
-    read_protocol_counter, repeat_command, to_rate,
+    read_protocol_counter, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::run_reading::is_drop_counter;
@@ -53,7 +53,7 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{EndObservation, ObservedStream, TcpReading};
 
 /// The range of goodput relative to the bound that supports random loss.
-const NEAR_BOUND: std::ops::RangeInclusive<f64> = 0.3..=2.5;
+const NEAR_BOUND: std::ops::RangeInclusive<f64> = 0.3..=super::BEYOND_CHANCE;
 /// The minimum share of a state that is reported.
 const MIN_REPORTED_SHARE: f64 = 0.01;
 
@@ -77,8 +77,7 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
     }
     if let Some(bound) = bound {
         let ratio = case.goodput_bps() as f64 / bound.rate_bps.max(1) as f64;
-        let text =
-            format!("goodput is {} of the bound of random loss", format_whole_percent(ratio));
+        let text = format!("goodput is {ratio:.1} × the bound of random loss");
         found.add_evidence(NEAR_BOUND.contains(&ratio), text);
     }
     add_loss_advice(case, &mut found);
@@ -88,10 +87,12 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
 fn add_loss_advice(case: &DiagnosisCase, found: &mut ReportFinding) {
     found.advise("path", "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device");
     found.advise("receiver", "Check the receiver's own interface first").command =
-        Some(String::from("ethtool -S <interface> | grep -iE 'err|drop|crc|miss'"));
+        case.receiver().host.interface.as_ref().map(|interface| {
+            format!("ethtool -S {} | grep -iE 'err|drop|crc|miss'", interface.name)
+        });
     if !case.scene.bbr {
         let text = "As a workaround, use BBR: it does not slow down for random loss";
-        found.advise("sender", text).command = Some(repeat_command("-C bbr"));
+        found.advise("sender", text).command = Some(case.repeat_command("-C", "bbr"));
     }
 }
 
@@ -203,7 +204,6 @@ fn list_drop_counters(end: &EndObservation) -> Vec<String> {
 fn add_drop_advice(end: &EndObservation, place: &str, found: &mut ReportFinding) {
     let memory = read_protocol_counter(end, "TCPMemoryPressures") > 0
         || read_protocol_counter(end, "PruneCalled") > 0;
-    let device = end.host.interface.as_ref().map_or("<interface>", |i| i.name.as_str());
     let dropped = end.interface.iter().any(|(name, grown)| *grown > 0 && is_drop_counter(name));
     if memory {
         found
@@ -212,7 +212,11 @@ fn add_drop_advice(end: &EndObservation, place: &str, found: &mut ReportFinding)
     }
     if dropped {
         let text = "Use larger rings; on a virtual device, a longer txqueuelen";
-        found.advise(place, text).command = Some(format!("ethtool -G {device} rx 8192 tx 8192"));
+        found.advise(place, text).command = end
+            .host
+            .interface
+            .as_ref()
+            .map(|interface| format!("ethtool -G {} rx 8192 tx 8192", interface.name));
     }
     if !memory && !dropped {
         found.advise(place, "Raise the backlog between interface and TCP").command =

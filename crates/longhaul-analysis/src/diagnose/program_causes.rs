@@ -29,8 +29,7 @@
 //! Units: seconds. Wrong when: the receive window, not the path, ends the doubling sooner.
 
 use super::{
-    DiagnosisCase, build_finding, format_duration, format_whole_percent, name_of_host,
-    repeat_command, to_rate,
+    DiagnosisCase, build_finding, format_duration, format_whole_percent, name_of_host, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limiter_verdict::SHORT_TRIPS;
@@ -142,7 +141,7 @@ pub fn diagnose_short_run(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.confidence_ratio = if is_ramp { case.analysis.confidence_ratio } else { 0.6 };
     let seconds = needed.as_secs_f64().max(elapsed.as_secs_f64() * 2.0).ceil().max(1.0);
     found.advise("initiator", format!("Run for {seconds} s or longer")).command =
-        Some(repeat_command(&format!("-t {seconds}")));
+        Some(case.repeat_command("-t", seconds));
     Some(found)
 }
 

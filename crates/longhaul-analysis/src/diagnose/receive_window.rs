@@ -30,13 +30,12 @@
 //! Wrong when: a middlebox rewrites windows.
 
 use super::{
-    DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host,
-    repeat_command, to_rate,
+    DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limit_bounds;
 use longhaul_model::report::v1::ReportFinding;
-use longhaul_model::units::Bytes;
+use longhaul_model::units::{Bytes, format_option_size};
 
 /// The maximum relative distance from window / RTT at which the rate confirms the window.
 const NEAR_RATIO: f64 = 0.25;
@@ -104,7 +103,7 @@ pub fn diagnose_window_size(case: &DiagnosisCase) -> Option<ReportFinding> {
     let wanted = case.better_window(asked);
     let text = format!("Request {} or more, or leave it to autotuning", Bytes(wanted));
     let advice = found.advise("initiator", text);
-    advice.command = Some(repeat_command(&format!("--receive-buffer {wanted}")));
+    advice.command = Some(case.repeat_command("--receive-buffer", format_option_size(wanted)));
     advice.expected_bps = case.expected_bps(case.allowed_bps(wanted));
     Some(found)
 }
@@ -161,5 +160,5 @@ fn add_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64, found: &m
     }
     let streams = (wanted / 2).div_ceil(window.max(1)).clamp(2, 64).saturating_mul(case.streams());
     let text = format!("Or use {streams} parallel streams (same total window)");
-    found.advise("initiator", text).command = Some(repeat_command(&format!("-P {streams}")));
+    found.advise("initiator", text).command = Some(case.repeat_command("-P", streams));
 }

@@ -76,10 +76,9 @@ fn create_mtu_candidate<T>(
         false => 0.0,
     };
     if worse {
-        let text = format!(
-            "Find the hop after which packets of {old} B are lost (`longhaul path HOST --mtu`)"
-        );
-        found.advise("path", text);
+        let text = format!("Find the hop after which packets of {old} B are lost");
+        found.advise("path", text).command =
+            Some(format!("longhaul path {} --mtu", case.event.pair.to));
     }
     found
 }

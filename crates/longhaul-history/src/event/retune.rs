@@ -47,7 +47,7 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     found.confidence_ratio *= rate_limiter_fit(case, &mut found);
     found.support(format!("runs use {:.0} % of the available bandwidth", used * 100.0));
     let advice = found.advise("initiator", "Find windows and streams that fit the path now");
-    advice.command = Some(String::from("longhaul tune HOST"));
+    advice.command = Some(format!("longhaul tune {}", case.event.pair.to));
     advice.expected_bps = Some(available.after as u64);
     Some(found)
 }

@@ -37,7 +37,7 @@ pub fn find_asymmetry_causes(
     let slow = if ratio > 1.0 { &reverse } else { &forward };
     let words = if ratio > 1.0 { "reverse" } else { "forward" };
     let mut found: Vec<ReportFinding> = [
-        find_different_settings(&forward, &reverse),
+        find_different_settings(&material.pair.to, &forward, &reverse),
         find_clipped_buffer(slow, words),
         find_different_capacities(material, period, ratio),
         find_different_limiters(&forward, &reverse),
@@ -52,6 +52,7 @@ pub fn find_asymmetry_causes(
 }
 
 fn find_different_settings(
+    far: &str,
     forward: &[ArchivedBulkRun],
     reverse: &[ArchivedBulkRun],
 ) -> Option<ReportFinding> {
@@ -66,7 +67,7 @@ fn find_different_settings(
                    says nothing about the path";
     let mut found = ReportFinding::new("different_settings", 0.9, summary);
     found.advise("initiator", "Measure both directions with the same setting").command =
-        Some(String::from("longhaul test HOST --bidir"));
+        Some(format!("longhaul test {far} --bidir"));
     Some(found)
 }
 

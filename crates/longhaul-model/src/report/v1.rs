@@ -75,9 +75,16 @@ where
         }
     }
 
-    /// Adds findings, and the caveats that are not in the report yet.
+    /// Adds findings, with the server in their commands, and the caveats that are not in the
+    /// report yet.
     #[must_use]
-    pub fn with_notes(mut self, findings: Vec<ReportFinding>, caveats: Vec<ReportCaveat>) -> Self {
+    pub fn with_notes(
+        mut self,
+        mut findings: Vec<ReportFinding>,
+        caveats: Vec<ReportCaveat>,
+    ) -> Self {
+        let server = self.run.responder.command_words();
+        findings.iter_mut().for_each(|finding| finding.fill_server(&server));
         self.findings.extend(findings);
         for caveat in caveats {
             if !self.caveats.contains(&caveat) {
@@ -122,6 +129,8 @@ pub struct RunParty {
     /// The name that the user gave, or the host's own name.
     pub host: String,
     pub address: Option<String>,
+    /// The server's port, if it is not [`DEFAULT_PORT`].
+    pub port: Option<u16>,
     pub longhaul: Option<String>,
     pub kernel: Option<String>,
     pub cores: Option<u32>,
@@ -138,6 +147,19 @@ pub struct FailedAddress {
     pub reason: String,
 }
 
+/// The port of a server unless another one is given; the same as iperf3's.
+pub const DEFAULT_PORT: u16 = 5201;
+
+impl RunParty {
+    /// Returns the arguments that name this server in a command: `far`, `far -p 5300`.
+    pub fn command_words(&self) -> String {
+        match self.port {
+            Some(port) => format!("{} -p {port}", self.host),
+            None => self.host.clone(),
+        }
+    }
+}
+
 /// A problem of the path or of a host, with the evidence for and against it and advice.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Finding))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -152,7 +174,19 @@ pub struct ReportFinding {
     pub advice: Vec<FindingAdvice>,
 }
 
+/// The word that stands for the server in a command until the report is complete.
+pub const SERVER_PLACEHOLDER: &str = "HOST";
+
 impl ReportFinding {
+    /// Replaces [`SERVER_PLACEHOLDER`] in the commands of the advice by the server.
+    pub fn fill_server(&mut self, server: &str) {
+        for command in self.advice.iter_mut().filter_map(|it| it.command.as_mut()) {
+            let words = command.split(' ');
+            let filled = words.map(|word| if word == SERVER_PLACEHOLDER { server } else { word });
+            *command = filled.collect::<Vec<_>>().join(" ");
+        }
+    }
+
     /// Creates a finding without evidence and advice yet.
     pub fn new(cause: &str, confidence_ratio: f64, summary: impl Into<String>) -> ReportFinding {
         ReportFinding {

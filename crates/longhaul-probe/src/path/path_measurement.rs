@@ -184,6 +184,7 @@ impl PathRun<'_> {
             host: self.target.host.clone(),
             address: Some(self.observation.address.clone()),
             failed_addresses: self.target.failed_addresses(),
+            port: self.target.changed_port(),
             ..self.responder.unwrap_or_default()
         };
         PathOutcome {

@@ -26,7 +26,7 @@ pub fn write_html(document: &ReportDocument) -> String {
     if !document.subtitle.is_empty() {
         page.element("p", "faint", &document.subtitle);
     }
-    for part in &document.parts {
+    for part in document.answer.iter().chain(&document.parts).map(DocumentPart::without_detail) {
         page.part(part);
     }
     page.close();
@@ -93,6 +93,11 @@ impl HtmlText {
                 self.open("dl");
                 self.element("dt", "", label);
                 self.element("dd", style_class(*style), value);
+            }
+            DocumentPart::Action { label, command } => {
+                self.open("dl");
+                self.element("dt", "", label);
+                self.push(format_args!("<dd><code>{}</code></dd>\n", escape_html(command)));
             }
             DocumentPart::Text { lead, text, style } if lead.starts_with([' ', '-']) => {
                 self.open("ul");

@@ -16,7 +16,7 @@ pub fn write_markdown(document: &ReportDocument) -> String {
         push_formatted(&mut text, format_args!("\n{}\n", escape_line(&document.subtitle)));
     }
     let mut in_list = false;
-    for part in &document.parts {
+    for part in document.answer.iter().chain(&document.parts).map(DocumentPart::without_detail) {
         let item = format_list_item(part);
         if let Some(item) = &item {
             let before = if in_list { "" } else { "\n" };
@@ -62,6 +62,10 @@ fn write_part(text: &mut String, part: &DocumentPart) {
             let mark = if matches!(*style, CAVEAT | ERROR) { "> " } else { "" };
             let line = escape_line(&format!("{lead}{told}"));
             push_formatted(text, format_args!("\n{mark}{line}\n"));
+        }
+        DocumentPart::Action { label, command } => {
+            push_formatted(text, format_args!("\n**{}:**\n", escape_line(label)));
+            write_part(text, &DocumentPart::Command(command.clone()));
         }
         DocumentPart::Table(table) => write_table(text, table),
         DocumentPart::Verbatim(told) | DocumentPart::Command(told) => {

@@ -16,14 +16,85 @@ const MIN_LAST_WIDTH: usize = 24;
 /// Indent of the texts below a row.
 const DETAIL_INDENT: &str = "      ";
 
+/// The maximum number of lines of an answer.
+const MAX_ANSWER_LINES: usize = 6;
+/// The number of rows to which a table of the brief text is cut at most.
+const MIN_TABLE_ROWS: usize = 4;
+
+/// Writes the whole document, with details.
 pub fn write_plain_text(document: &ReportDocument) -> String {
     let mut page = TextPage::default();
     write_title(&mut page, document);
+    write_parts(&mut page, document.parts.iter().map(DocumentPart::without_detail), usize::MAX);
+    page.blank();
+    write_parts(&mut page, document.answer.iter(), usize::MAX);
+    if !document.foot.is_empty() {
+        page.blank();
+        page.hanging_paragraph("", &sanitize(&document.foot), FAINT);
+    }
+    page.finish()
+}
+
+/// Writes title, parts other than details, and answer, in at most `max_lines` lines: tables are cut
+/// first, then the text above the answer.
+pub fn write_brief_text(document: &ReportDocument, max_lines: usize) -> String {
+    let answer = write_answer_text(document);
+    let budget = max_lines.saturating_sub(answer.lines().count() + 1);
+    let write_body = |max_rows: usize| {
+        let mut page = TextPage::default();
+        write_title(&mut page, document);
+        let parts = document.parts.iter();
+        let brief = parts.filter(|part| !matches!(part, DocumentPart::Detail(_)));
+        write_parts(&mut page, brief, max_rows);
+        page.finish()
+    };
+    let fits = |text: &String| text.trim_end().lines().count() <= budget;
+    let row_limits = std::iter::once(usize::MAX).chain((MIN_TABLE_ROWS..=max_lines).rev());
+    let body = row_limits.map(write_body).find(fits);
+    let body = body.unwrap_or_else(|| cut_lines(&write_body(MIN_TABLE_ROWS), budget));
+    [body.trim_end(), answer.trim_end()].join("\n\n").trim_start().to_owned() + "\n"
+}
+
+/// Writes the answer in at most six lines. A line that does not fit is omitted, except for the
+/// last one, which says where the rest is.
+pub fn write_answer_text(document: &ReportDocument) -> String {
+    let write = |part: &DocumentPart| {
+        let mut page = TextPage::default();
+        write_part(&mut page, part);
+        page.finish()
+    };
+    let Some((last, others)) = document.answer.split_last() else {
+        return String::new();
+    };
+    let last = write(last);
+    let mut text = String::new();
+    for part in others.iter().map(write) {
+        if (text.lines().chain(part.lines()).chain(last.lines())).count() <= MAX_ANSWER_LINES {
+            text.push_str(&part);
+        }
+    }
+    text + &last
+}
+
+/// Cuts a text to a number of lines, the last of which says how many are missing.
+fn cut_lines(text: &str, max_lines: usize) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let kept = max_lines.saturating_sub(1).min(lines.len());
+    let more = paint(FAINT, format!("{} more lines; --full shows all", lines.len() - kept));
+    lines[..kept].iter().map(|line| format!("{line}\n")).collect::<String>() + &more
+}
+
+fn write_parts<'p>(
+    page: &mut TextPage,
+    parts: impl Iterator<Item = &'p DocumentPart>,
+    max_rows: usize,
+) {
     let mut indent = COMMAND_INDENT;
-    for part in &document.parts {
+    for part in parts {
         match part {
             DocumentPart::Command(command) => page.command(indent, &sanitize(command)),
-            part => write_part(&mut page, part),
+            DocumentPart::Table(table) => write_table(page, table, max_rows),
+            part => write_part(page, part),
         }
         indent = match part {
             DocumentPart::Text { lead, .. } => lead.chars().count().max(COMMAND_INDENT),
@@ -31,11 +102,6 @@ pub fn write_plain_text(document: &ReportDocument) -> String {
             _ => indent,
         };
     }
-    if !document.foot.is_empty() {
-        page.blank();
-        page.hanging_paragraph("", &sanitize(&document.foot), FAINT);
-    }
-    page.finish()
 }
 
 /// Writes the title, with the subtitle at the right or below.
@@ -69,13 +135,18 @@ fn write_part(page: &mut TextPage, part: &DocumentPart) {
         DocumentPart::Fact { label, value, style } => {
             page.label_line_styled(&sanitize(label), &sanitize(value), *style);
         }
-        DocumentPart::Table(table) => write_table(page, table),
+        DocumentPart::Action { label, command } => {
+            page.label_command(&sanitize(label), &sanitize(command));
+        }
+        DocumentPart::Detail(part) => write_part(page, part),
         DocumentPart::Verbatim(text) => text.lines().for_each(|line| page.line(&sanitize(line))),
-        DocumentPart::Command(_) | DocumentPart::Drawing { .. } => {}
+        DocumentPart::Command(_) | DocumentPart::Table(_) | DocumentPart::Drawing { .. } => {}
     }
 }
 
-fn write_table(page: &mut TextPage, table: &DocumentTable) {
+/// Writes a table of at most `max_rows` rows: highlighted ones, and the first and last of the others.
+fn write_table(page: &mut TextPage, table: &DocumentTable, max_rows: usize) {
+    let hidden = table.rows.len().saturating_sub(max_rows);
     let rows: Vec<Vec<String>> = table
         .rows
         .iter()
@@ -94,7 +165,17 @@ fn write_table(page: &mut TextPage, table: &DocumentTable) {
     let head: Vec<String> =
         table.columns.iter().map(|(title, _)| sanitize(title).into_owned()).collect();
     page.line(&paint(FAINT, format_row(table, &head, (&widths, gap))));
+    let others = (0..rows.len()).filter(|place| !table.marked.contains(place));
+    let others: Vec<usize> = others.collect();
+    let first = max_rows.saturating_sub(table.marked.len()).div_ceil(2).min(others.len());
+    let hidden = &others[first..first + hidden.min(others.len() - first)];
     for (place, row) in rows.into_iter().enumerate() {
+        if hidden.first() == Some(&place) {
+            page.line(&paint(FAINT, format!("{} more rows; --full shows all", hidden.len())));
+        }
+        if hidden.contains(&place) {
+            continue;
+        }
         for row in fold_row(table, row, &widths) {
             page.line(&format_row(table, &row, (&widths, gap)));
         }

@@ -6,7 +6,9 @@ fn everywhere(said: &str) -> ReportDocument {
     let own = || said.to_owned();
     let row = vec![own(), own()];
     let mut document =
-        ReportDocument { title: own(), subtitle: own(), foot: own(), parts: Vec::new() };
+        ReportDocument { title: own(), subtitle: own(), foot: own(), ..ReportDocument::default() };
+    document.answer(own(), own());
+    document.answer_command(own(), own());
     document.heading(2, own());
     document.paragraph(own());
     document.note(own());

@@ -48,6 +48,7 @@ fn write_rtt_series(
         ms(rtt.stddev_ns)
     );
     page.strong_fact(label, &spread);
+    page.begin_details();
     let clock = match echoes.clock.as_str() {
         "kernel" => ", kernel timestamps",
         "kernel_receive" => ", kernel receive timestamps",
@@ -70,6 +71,7 @@ fn write_rtt_series(
         parts.extend((number > 0).then(|| count_of(u64::from(number), noun)));
     }
     page.fact("", parts.join(", "));
+    page.end_details();
 }
 
 /// Writes the difference from the previous route.

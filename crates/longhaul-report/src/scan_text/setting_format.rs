@@ -2,7 +2,7 @@
 
 use crate::number_format::join_parts;
 use longhaul_model::report::v1::scan::{ScanConclusion, SettingChoice, TransferSetting};
-use longhaul_model::units::{Bytes, Rate, count_of};
+use longhaul_model::units::{Bytes, Rate, count_of, format_option_size};
 
 /// Formats a window: `auto`, `64 KiB`.
 pub fn format_window(bytes: Option<u64>) -> String {
@@ -45,16 +45,6 @@ pub fn choice_mark(setting: &TransferSetting, conclusion: &ScanConclusion) -> ch
         (_, true) => '+',
         _ => ' ',
     }
-}
-
-/// Formats an exact size as options take it: `64M`, `1500`.
-fn format_option_size(bytes: u64) -> String {
-    for (letter, shift) in [("G", 30), ("M", 20), ("K", 10)] {
-        if bytes > 0 && bytes.trailing_zeros() >= shift {
-            return format!("{}{letter}", bytes >> shift);
-        }
-    }
-    bytes.to_string()
 }
 
 /// Returns the command that tests this setting.
@@ -106,9 +96,6 @@ mod tests {
             format_test_command("far", &TransferSetting::default(), true),
             "longhaul test far"
         );
-        for (bytes, text) in [(1 << 30, "1G"), (3 << 20, "3M"), (65_537, "65537"), (0, "0")] {
-            assert_eq!(format_option_size(bytes), text);
-        }
     }
 
     #[test]

@@ -258,8 +258,11 @@ impl DirectionArgs {
 pub struct OutputArgs {
     #[command(flatten)]
     pub form: ReportOutputArgs,
-    /// Print no progress
-    #[arg(short, long, help_heading = "Output")]
+    /// Print everything, not only the brief result
+    #[arg(long, help_heading = "Output")]
+    pub full: bool,
+    /// Print the answer alone, in at most six lines, and no progress
+    #[arg(short, long, help_heading = "Output", conflicts_with = "full")]
     pub quiet: bool,
     /// Do not archive the run
     #[arg(long, help_heading = "Output")]

@@ -93,7 +93,7 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
         },
     };
     report_archiving::archive_report(&args.output, &mut report);
-    report_command::write_report(&args.output.form, &report, &build_available_document(&report))?;
+    report_command::write_run(&args.output, &report, build_available_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -78,7 +78,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    report_command::write_report(&args.output.form, &report, &build_copy_document(&report))?;
+    report_command::write_run(&args.output, &report, build_copy_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -91,7 +91,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     line.clear();
     let stopped = outcome.stopped;
     let report = archive_load_report(args, plan, outcome);
-    report_command::write_report(&args.output.form, &report, &build_load_document(&report))?;
+    report_command::write_run(&args.output, &report, build_load_document(&report))?;
     if let Some(path) = &args.plot {
         plot::write_figure(path, &plot::draw_load_chart(&report))?;
     }

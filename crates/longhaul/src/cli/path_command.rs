@@ -213,7 +213,7 @@ fn show_path_report(
     report: &PathReport,
     interrupted: bool,
 ) -> Result<ExitCode, CommandFailure> {
-    report_command::write_report(&args.output.form, report, &build_path_document(report))?;
+    report_command::write_run(&args.output, report, build_path_document(report))?;
     if interrupted {
         let fail = CommandFailure::new(INTERRUPTED, "the path measurement was interrupted");
         return Err(fail.hint(Some("see the results so far above")));

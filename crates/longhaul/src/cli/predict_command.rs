@@ -91,7 +91,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
     if let Some(path) = &args.plot {
         plot::write_figure(path, &plot::draw_prediction(&report))?;
     }
-    report_command::write_report(&args.output.form, &report, &build_prediction_document(&report))?;
+    report_command::write_run(&args.output, &report, build_prediction_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -81,6 +81,9 @@ pub fn generate_run_id(started: Timestamp) -> String {
     format!("{}-{:06x}", started.strftime("%Y%m%dT%H%M%SZ"), random & 0xFF_FFFF)
 }
 
+/// The caveat of a run that is not in the archive.
+pub const NOT_ARCHIVED: &str = "not_archived";
+
 /// Archives the report before it is shown. A failure is reported on stderr and as a caveat in the
 /// report; it changes neither the result nor the exit code. Does nothing with `--no-save`.
 pub fn archive_report<P, O, A>(args: &OutputArgs, report: &mut Report<P, O, A>)
@@ -102,5 +105,5 @@ where
     if let Some(hint) = &fail.hint {
         command_output::print_note(&format!("{} {hint}", paint(HINT, "hint:")));
     }
-    report.caveats.push(ReportCaveat::new("not_archived", text));
+    report.caveats.push(ReportCaveat::new(NOT_ARCHIVED, text));
 }

@@ -6,11 +6,15 @@ mod case_report;
 mod run_collection;
 
 use crate::cli::args::{
-    ArchiveArgs, AsymmetryArgs, CompareArgs, EventsArgs, ReportCommand, ReportOutputArgs,
-    RoutesArgs, ScanFilesArgs, SiteArgs,
+    ArchiveArgs, AsymmetryArgs, CompareArgs, EventsArgs, OutputArgs, ReportCommand,
+    ReportOutputArgs, RoutesArgs, ScanFilesArgs, SiteArgs,
 };
 use crate::cli::value_parsers::file_extension;
-use crate::cli::{command_output, expectation, report_archiving, tune_command};
+use crate::cli::{
+    command_output, expectation,
+    report_archiving::{self, NOT_ARCHIVED},
+    tune_command,
+};
 use crate::command_failure::{ARCHIVE, BUG, CommandFailure, USAGE};
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table;
@@ -18,7 +22,7 @@ use longhaul_history::report_comparison::run_set_comparison::compare_run_sets;
 use longhaul_history::report_comparison::{direction_asymmetry, site_summary};
 use longhaul_model::report::v1::{
     AnyReport, AsymmetryReport, ChangeEvent, ComparisonReport, EventState, ImportedReport,
-    PathAsymmetry, PathReport, SCHEMA, SitePath, SiteReport, TimePeriod,
+    PathAsymmetry, PathReport, Report, ReportKind, SCHEMA, SitePath, SiteReport, TimePeriod,
 };
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_report::document::{DocumentTable, ReportDocument};
@@ -237,7 +241,40 @@ fn no_route_failure(host: &str, since: &str, reports: &[PathReport]) -> CommandF
     fail(format!("none was traced since {since}")).hint(Some(hint))
 }
 
-/// Writes the files, then shows the report.
+/// The maximum number of lines of a brief result.
+const BRIEF_LINES: usize = 25;
+/// The maximum number of lines of the brief result of a throughput test.
+const BRIEF_TEST_LINES: usize = 14;
+
+/// Writes the files, then shows the result of a run: brief unless the user wants all or less.
+pub fn write_run<P, O, A>(
+    output: &OutputArgs,
+    report: &Report<P, O, A>,
+    mut document: ReportDocument,
+) -> Result<(), CommandFailure>
+where
+    Report<P, O, A>: Serialize,
+{
+    if output.full || output.form.json || output.form.markdown {
+        return write_report(&output.form, report, &document);
+    }
+    write_report_files(&output.form, report, &document)?;
+    let is_saved = !output.no_save && report.caveats.iter().all(|it| it.code != NOT_ARCHIVED);
+    if is_saved {
+        document.answer_command("details", format!("longhaul report show {}", report.run.id));
+    } else {
+        document.answer("details", "not archived: repeat the command with --full");
+    }
+    let max_lines =
+        if report.kind == ReportKind::Throughput { BRIEF_TEST_LINES } else { BRIEF_LINES };
+    command_output::print_text(&if output.quiet {
+        document.answer_text()
+    } else {
+        document.brief_text(max_lines)
+    })
+}
+
+/// Writes the files, then shows the whole report.
 pub fn write_report(
     args: &ReportOutputArgs,
     shape: &impl Serialize,

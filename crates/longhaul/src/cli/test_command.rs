@@ -229,7 +229,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
         }
         command_output::print_json(&json)?;
     } else if !args.json_stream {
-        report_command::write_report(&args.output.form, &report, &document)?;
+        report_command::write_run(&args.output, &report, document)?;
     }
     let missed = args.expect.iter().map(|it| (it.text.as_str(), it.describe_miss(&report)));
     Ok(expectation::report_misses(missed))

@@ -173,7 +173,7 @@ fn finish_scan(
     if archiving && fail.is_none() {
         report_archiving::archive_report(&args.output, &mut report);
     }
-    report_command::write_report(&args.output.form, &report, &build_scan_document(&report))?;
+    report_command::write_run(&args.output, &report, build_scan_document(&report))?;
     write_scan_files(&args.files, &report)?;
     let Some(fail) = fail else {
         return Ok(ExitCode::SUCCESS);
