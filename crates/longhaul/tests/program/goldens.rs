@@ -67,6 +67,23 @@ fn append(file: &Path, report: AnyReport) {
     appended.expect("appended");
 }
 
+fn parse_fixture(name: &str) -> AnyReport {
+    archived_report::parse_report(name, &fixture(&format!("{name}.json"))).expect("a report")
+}
+
+/// Checks that a command would end with the answer, and would not scroll it away.
+fn check_answer(name: &str, report: &AnyReport) {
+    let mut document = longhaul_report::build_document(report);
+    document.answer_command("details", "longhaul report show 20261126T100000Z-abcdef");
+    let answer = document.answer_text();
+    assert!((2..=6).contains(&answer.lines().count()), "{name}: {answer}");
+    let most = if matches!(report, AnyReport::Throughput(_)) { 14 } else { 25 };
+    let brief = document.brief_text(most);
+    assert!(brief.lines().count() <= most, "{name}: {brief}");
+    assert!(brief.ends_with(&answer), "{name}: {brief}");
+    golden(&format!("brief-{name}.txt"), &anstream::adapter::strip_str(&brief).to_string());
+}
+
 #[test]
 fn every_report_fixture_is_shown_as_reviewed_and_printed_as_it_was_read() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/reports");
@@ -77,7 +94,7 @@ fn every_report_fixture_is_shown_as_reviewed_and_printed_as_it_was_read() {
         let text = fixture(&format!("{name}.json"));
         let folder = Folder::new(&format!("golden_{name}"));
         let archive = folder.file("archive.sqlite3");
-        append(&archive, archived_report::parse_report(name, &text).expect("a report"));
+        append(&archive, parse_fixture(name));
         let shown = reported(&archive, &["show", "last"], 0);
         for line in shown.lines() {
             // A command that is to be copied stays on one line.
@@ -86,6 +103,7 @@ fn every_report_fixture_is_shown_as_reviewed_and_printed_as_it_was_read() {
             assert!(!line.contains('\u{1b}'), "{name}: {line:?}");
         }
         golden(&format!("{name}.txt"), &shown);
+        check_answer(name, &parse_fixture(name));
         let json = reported(&archive, &["show", "last", "--json"], 0);
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
         assert!(value(&json) == value(&text), "{name}: a field was lost or added");
