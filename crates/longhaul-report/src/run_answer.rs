@@ -7,9 +7,9 @@ use crate::number_format::{
     RateUnit, count_of, format_interval, format_micros, format_millis, format_percent, format_rate,
     join_parts,
 };
-use crate::scan_text::setting_format::{describe_setting, format_setting, format_test_command};
+use crate::scan_text::setting_format::{describe_setting, format_test_command, format_window};
 use crate::{load_text, path_text, prediction_text, summary_lines};
-use longhaul_analysis::throughput::name_limiter;
+use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::host::AuditGrade;
 use longhaul_model::report::v1::observation::{EndObservation, ThroughputObservation};
@@ -297,11 +297,11 @@ pub fn answer_prediction(page: &mut ReportDocument, report: &PredictionReport) {
                 u64::from(cell.setting.streams) * cell.setting.window_bytes.unwrap_or(u64::MAX >> 8)
             });
             let cell = least.unwrap_or(best);
-            let (rate, limiter) = (format_rate(cell.goodput_bps), name_limiter(cell.limited_by));
-            page.answer(
-                sheet.name(),
-                format!("{rate} with {}, limited by {limiter}", format_setting(&cell.setting)),
-            );
+            let (rate, limiter) = (format_rate(cell.goodput_bps), limiter_label(cell.limited_by));
+            let streams = count_of(u64::from(cell.setting.streams), "stream");
+            let window = format_window(cell.setting.window_bytes);
+            let name = sheet.name();
+            page.answer("predicted", format!("{name}: {rate}, {streams} x {window} ({limiter})"));
         }
     }
 }

@@ -152,7 +152,7 @@ pub const NO_HEADING: Option<&str> = None;
 /// The server, and how to reach it.
 #[derive(Debug, Clone, Args)]
 pub struct PeerArgs {
-    /// Name or address of the other host, with a port if wanted: HOST:PORT, [IPV6]:PORT
+    /// Name or address of the server, or HOST:PORT, [IPV6]:PORT
     #[arg(value_name = "HOST", help_heading = NO_HEADING)]
     pub host: HostEndpoint,
     /// Port of the server [default: 5201]
@@ -259,9 +259,9 @@ pub struct OutputArgs {
     #[command(flatten)]
     pub form: ReportOutputArgs,
     /// Print everything, not only the brief result
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, alias = "verbose", short_alias = 'V', help_heading = "Output")]
     pub full: bool,
-    /// Print the answer alone, in at most six lines, and no progress
+    /// Print only the answer, and no progress
     #[arg(short, long, help_heading = "Output", conflicts_with = "full")]
     pub quiet: bool,
     /// Do not archive the run

@@ -141,7 +141,7 @@ fn a_client_prints_and_archives_a_report() {
     command.args(["iperf3", "-c", "127.0.0.1", "-p", &server.port]);
     let assert = command.args(["-n", "1M", "--bidir", "--archive", path]).assert().success();
     let shown = text(&assert.get_output().stdout);
-    assert!(shown.contains("goodput"), "{shown}");
+    assert!(shown.contains("limited by"), "{shown}");
     let listed = crate::support::reported(&archive, &["list"], 0);
     assert!(listed.contains("127.0.0.1"), "{listed}");
 }

@@ -220,7 +220,7 @@ fn a_full_disk_costs_the_entry_and_not_the_result() {
     assert!(told.contains("caveat: cannot archive this run: cannot write the archive"), "{told}");
     let shown = text_of(&output.stdout);
     assert!(shown.contains("limited by"), "{shown}");
-    assert!(shown.contains("[not_archived]"), "{shown}");
+    assert!(shown.contains("not archived: repeat the command with --full"), "{shown}");
 }
 
 #[test]
