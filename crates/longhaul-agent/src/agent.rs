@@ -31,6 +31,7 @@ mod shared_database;
 pub mod shared_state;
 mod startup;
 
+pub(crate) use agent_folder::{agent_folder_path, open_private_file};
 pub use analysis_worker::build_case;
 pub use lifecycle::run;
 pub use process_runner::build_run_command;

@@ -1,10 +1,11 @@
 //! Reads the watch file and looks at the secret files that it names.
 
-use crate::secret_file;
 use crate::watch::watch_file::{
     self, FILE_BYTES_MAX, SecretFileState, WatchFile, WatchFileContext,
 };
+use crate::{included_files, secret_file};
 use longhaul_config::ConfigProblems;
+use longhaul_model::units::Bytes;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -29,24 +30,30 @@ pub fn read_watch_file(
 ) -> Result<Result<WatchFile, ConfigProblems>, WatchFileReadError> {
     let shown = path.display().to_string();
     let cannot = |source| WatchFileReadError { path: shown.clone(), source };
-    let text = read_limited_text(path).map_err(cannot)?;
+    let text = read_limited_text(path, FILE_BYTES_MAX).map_err(cannot)?;
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let included = match included_files::read_included_files(&shown, &text, &folder) {
+        Ok(included) => included,
+        Err(problems) => return Ok(Err(problems)),
+    };
     let look = |secret: &Path| check_secret_file(&folder.join(secret));
     let here = WatchFileContext { agent, check_secret: &look };
-    let mut parsed = watch_file::parse_watch_file(&shown, &text, &here);
+    let mut parsed = watch_file::parse_included_files(&shown, &text, &included.files, &here);
     if let Ok(file) = &mut parsed {
         let factor = std::env::var(TIME_FACTOR_VARIABLE).ok();
         let factor = factor.and_then(|it| it.parse().ok());
+        file.included = included.versions;
         file.detect.time_factor = factor.filter(|it| (1..=100_000).contains(it));
     }
     Ok(parsed)
 }
 
-fn read_limited_text(path: &Path) -> io::Result<String> {
+/// Reads a text file with a limit of its size.
+pub fn read_limited_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other("larger than 4 MiB"));
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("larger than {}", Bytes(bytes_max))));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::other("not UTF-8"))
 }

@@ -15,8 +15,8 @@ use toml::de::{DeString, DeTable, DeValue, ValueDeserializer};
 const MAX_SYNTAX_ERRORS: usize = 20;
 /// The maximum number of times that a document is read, each time without one more wrong value.
 const MAX_READS: usize = 200;
-/// The distance of the offsets of two edits; all offsets below are in the file.
-const EDIT_STRIDE: usize = 1 << 32;
+/// The distance of the offsets of two sources; all offsets below are in the file itself.
+const SOURCE_STRIDE: usize = 1 << 32;
 
 /// Rules for the texts of problems.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,13 +32,24 @@ pub struct ConfigDocument<'t> {
     file: &'t str,
     text: &'t str,
     rules: ConfigRules,
-    /// The texts of `--set` edits.
-    edits: Vec<&'t str>,
+    /// The origins of values other than the file itself.
+    sources: Vec<ValueSource<'t>>,
     /// The document as written.
     written: DeValue<'t>,
     /// The document without the refused values.
     rest: Spanned<DeValue<'t>>,
     problems: RefCell<Vec<ConfigProblem>>,
+}
+
+/// An origin of values other than the file itself.
+#[derive(Debug, Clone, Copy)]
+enum ValueSource<'t> {
+    /// The text of a `--set` edit.
+    Edit(&'t str),
+    Included {
+        name: &'t str,
+        text: &'t str,
+    },
 }
 
 /// The origin of the values of an edit.
@@ -67,8 +78,8 @@ impl EditOrigin {
 
     /// Elements of a list keep different spans.
     fn mark_offset(self, value: Spanned<DeValue<'_>>) -> Spanned<DeValue<'_>> {
-        let offset = value.span().start % EDIT_STRIDE;
-        EditOrigin(self.0 - self.0 % EDIT_STRIDE + offset).mark(value.into_inner())
+        let offset = value.span().start % SOURCE_STRIDE;
+        EditOrigin(self.0 - self.0 % SOURCE_STRIDE + offset).mark(value.into_inner())
     }
 
     /// Returns a key that belongs to the edit.
@@ -98,15 +109,13 @@ impl<'t> ConfigDocument<'t> {
             file,
             text,
             rules,
-            edits: Vec::new(),
+            sources: Vec::new(),
             written: DeValue::Boolean(false),
             rest: Spanned::new(0..0, DeValue::Table(table.into_inner())),
             problems: RefCell::default(),
         };
         for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
-            let offset = error.span().map_or(0, |span| span.start);
-            let what = error.message().trim().replace('\n', ", ");
-            document.push(offset, String::new(), what, "correct the TOML syntax of this line");
+            document.push_syntax_error(0, error);
         }
         document.into_result(Some(())).map(|((), document)| document)
     }
@@ -117,8 +126,49 @@ impl<'t> ConfigDocument<'t> {
         edit: &'t str,
         change: impl FnOnce(&mut Spanned<DeValue<'t>>, EditOrigin) -> T,
     ) -> T {
-        self.edits.push(edit);
-        change(&mut self.rest, EditOrigin(self.edits.len() * EDIT_STRIDE))
+        self.sources.push(ValueSource::Edit(edit));
+        change(&mut self.rest, EditOrigin(self.sources.len() * SOURCE_STRIDE))
+    }
+
+    /// Adds the tables of an included file, which may have only these lists of tables. Problems of
+    /// its values name the file and its lines.
+    pub fn include(&mut self, name: &'t str, text: &'t str, lists: &[&str]) {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        self.sources.push(ValueSource::Included { name, text });
+        let base = self.sources.len() * SOURCE_STRIDE;
+        for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
+            self.push_syntax_error(base, error);
+        }
+        for (key, value) in table.into_inner() {
+            let offset = base + key.span().start;
+            let name = key.get_ref().to_string();
+            let DeValue::Array(tables) = shift_value(value, base).into_inner() else {
+                let advice = format!("an included file may have [[{}]]", lists.join("]], [["));
+                self.push(offset, name, "is not allowed in an included file", advice);
+                continue;
+            };
+            if !lists.contains(&name.as_str()) {
+                let advice = suggest_known(&name, lists.iter().copied());
+                self.push(offset, name, "unknown key", advice);
+                continue;
+            }
+            let DeValue::Table(document) = self.rest.get_mut() else {
+                continue;
+            };
+            match document.get_mut(name.as_str()).map(Spanned::get_mut) {
+                Some(DeValue::Array(list)) => {
+                    let all = list.clone().into_iter().chain(tables);
+                    *list = all.collect();
+                }
+                // The problem of the file itself is reported when it is read.
+                Some(_) => {}
+                None => {
+                    let key = Spanned::new(offset..offset, key.into_inner());
+                    let tables = Spanned::new(offset..offset, DeValue::Array(tables));
+                    document.insert(key, tables);
+                }
+            }
+        }
     }
 
     /// Reads the document. Wrong values are noted and left out; returns `None` if nothing remains.
@@ -258,11 +308,27 @@ impl<'t> ConfigDocument<'t> {
         name.filter(is_plain).map_or_else(|| (number + 1).to_string(), str::to_owned)
     }
 
+    fn push_syntax_error(&self, base: usize, error: &toml::de::Error) {
+        let offset = base + error.span().map_or(0, |span| span.start);
+        let what = error.message().trim().replace('\n', ", ");
+        self.push(offset, String::new(), what, "correct the TOML syntax of this line");
+    }
+
+    /// Returns the source of an offset, if that is not the file itself.
+    fn find_source(&self, offset: usize) -> Option<ValueSource<'t>> {
+        self.sources.get((offset / SOURCE_STRIDE).checked_sub(1)?).copied()
+    }
+
     fn push(&self, offset: usize, key: String, what: impl Into<String>, advice: impl Into<String>) {
-        let edit = (offset / EDIT_STRIDE).checked_sub(1);
+        let (file, edit) = match self.find_source(offset) {
+            None => (None, None),
+            Some(ValueSource::Edit(edit)) => (None, Some(edit.to_owned())),
+            Some(ValueSource::Included { name, .. }) => (Some(name.to_owned()), None),
+        };
         self.problems.borrow_mut().push(ConfigProblem {
+            file,
             line: self.find_line(offset),
-            edit: edit.and_then(|index| Some((*self.edits.get(index)?).to_owned())),
+            edit,
             key,
             what: what.into(),
             advice: advice.into(),
@@ -287,13 +353,23 @@ impl<'t> ConfigDocument<'t> {
         self.find_dotted(path).value.is_some()
     }
 
-    /// Returns the line of the value with this dotted path, or of its table.
-    pub fn line(&self, path: &str) -> usize {
-        self.find_line(self.find_dotted(path).offset)
+    /// Describes the place of the value with this dotted path, or of its table: `line 3`, or
+    /// `line 3 of hosts.toml` in an included file.
+    pub fn describe_place(&self, path: &str) -> String {
+        let offset = self.find_dotted(path).offset;
+        let line = self.find_line(offset);
+        match self.find_source(offset) {
+            Some(ValueSource::Included { name, .. }) => format!("line {line} of {name}"),
+            Some(ValueSource::Edit(_)) | None => format!("line {line}"),
+        }
     }
 
     fn find_line(&self, offset: usize) -> usize {
-        let line_ends = self.text.match_indices('\n');
+        let (text, offset) = match self.find_source(offset) {
+            Some(ValueSource::Included { text, .. }) => (text, offset % SOURCE_STRIDE),
+            Some(ValueSource::Edit(_)) | None => (self.text, offset),
+        };
+        let line_ends = text.match_indices('\n');
         1 + line_ends.take_while(|(end, _)| *end < offset).count()
     }
 
@@ -317,6 +393,25 @@ impl<'t> ConfigDocument<'t> {
             _ => Err(ConfigProblems::new(self.file, list)),
         }
     }
+}
+
+/// Returns the value with all positions moved by `base`.
+fn shift_value(value: Spanned<DeValue<'_>>, base: usize) -> Spanned<DeValue<'_>> {
+    let span = value.span().start + base..value.span().end + base;
+    let shifted = match value.into_inner() {
+        DeValue::Array(list) => {
+            DeValue::Array(list.into_iter().map(|it| shift_value(it, base)).collect())
+        }
+        DeValue::Table(table) => {
+            let shifted = table.into_iter().map(|(key, it)| {
+                let span = key.span().start + base..key.span().end + base;
+                (Spanned::new(span, key.into_inner()), shift_value(it, base))
+            });
+            DeValue::Table(shifted.collect())
+        }
+        scalar => scalar,
+    };
+    Spanned::new(span, shifted)
 }
 
 fn find_mut<'d, 't>(root: &'d mut DeValue<'t>, path: &[String]) -> Option<&'d mut DeValue<'t>> {
@@ -432,11 +527,34 @@ mod tests {
     }
 
     #[test]
+    fn problems_of_an_included_file_name_it_and_its_lines() {
+        let text = "[[host]]\nname = \"a\"\nevery = \"1 s\"\n";
+        let mut document = ConfigDocument::parse("f", text, RULES).expect("TOML");
+        let more = "[[host]]\nname = \"b\"\nevery = \"2 min\"\n\n[[host]]\nname = \"c\"\nevery = \"1 s\"\n";
+        document.include("more.toml", more, &["host"]);
+        document.include("other.toml", "\nhost = 1\n[[hst]]\n[agent]\n", &["host"]);
+        let keys: FileKeys = document.read().expect("what is right");
+        let names: Vec<&str> = keys.host.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["a", "c"]);
+        assert_eq!(document.describe_place("host.1.name"), "line 6 of more.toml");
+        document.reject("host.1.name", "is taken", "write another");
+        let problems = document.into_result(Some(())).err().expect("errors");
+        assert_eq!(
+            problems.to_string(),
+            "more.toml:3: host.b.every: `2 min` is out of range; allowed: 1 s to 60 s\n\
+             more.toml:6: host.c.name: `c` is taken; write another\n\
+             other.toml:2: host: is not allowed in an included file; an included file may have [[host]]\n\
+             other.toml:3: hst: unknown key; did you mean `host`? known: host\n\
+             other.toml:4: agent: is not allowed in an included file; an included file may have [[host]]"
+        );
+    }
+
+    #[test]
     fn a_place_counts_the_values_that_are_left_and_is_shown_as_written() {
         let (_, document) =
             read("[[host]]\nname = 1\nevery = 1\n[[host]]\nname = \"b c\"\nevery = 1\n");
         assert!(document.has("host.0.every") && !document.has("host.0.rate"));
-        assert_eq!(document.line("host.0.every"), 6);
+        assert_eq!(document.describe_place("host.0.every"), "line 6");
         document.reject("host.0.name", "is not a name", "write one word");
         let problems = document.into_result(Some(())).err().expect("errors");
         assert!(

@@ -13,6 +13,8 @@ const MAX_SUGGESTIONS: usize = 24;
 /// A problem of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigProblem {
+    /// The included file that the value comes from, if it is not from the file itself.
+    pub file: Option<String>,
     /// The line number from 1; 0 means the file as a whole.
     pub line: usize,
     /// The `--set` that the value comes from, if it is not from the file.
@@ -52,6 +54,7 @@ impl ConfigProblems {
     /// Returns the one problem that concerns the file as a whole.
     pub fn of_file(file: &str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         let problem = ConfigProblem {
+            file: None,
             line: 0,
             edit: None,
             key: String::new(),
@@ -68,10 +71,11 @@ impl fmt::Display for ConfigProblems {
             if number > 0 {
                 writeln!(f)?;
             }
+            let file = problem.file.as_ref().unwrap_or(&self.file);
             match (&problem.edit, problem.line) {
                 (Some(edit), _) => write!(f, "--set {edit}: ")?,
-                (None, 0) => write!(f, "{}: ", self.file)?,
-                (None, line) => write!(f, "{}:{line}: ", self.file)?,
+                (None, 0) => write!(f, "{file}: ")?,
+                (None, line) => write!(f, "{file}:{line}: ")?,
             }
             if !problem.key.is_empty() {
                 write!(f, "{}: ", problem.key)?;

@@ -42,7 +42,7 @@ impl AgentFolder {
 }
 
 /// Returns the path of the folder, for example `archive.sqlite3.agent`.
-fn agent_folder_path(archive: &Path) -> PathBuf {
+pub fn agent_folder_path(archive: &Path) -> PathBuf {
     let mut name = archive.file_name().map_or_else(|| OsString::from("archive"), OsString::from);
     name.push(".agent");
     archive.with_file_name(name)

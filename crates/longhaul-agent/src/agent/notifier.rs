@@ -410,7 +410,8 @@ mod tests {
         let path = folder.join("archive.sqlite3");
         let open = Arc::new(move || longhaul_store::Archive::open(&path));
         let file = Arc::new(file.expect("a right file"));
-        let (state, _requests) = SharedState::new(open, file, folder.clone(), 0);
+        let tokens = crate::token_store::TokenStore::of_archive(&folder.join("archive"));
+        let (state, _requests) = SharedState::new(open, file, folder.clone(), tokens, 0);
         let log = AgentLog { format: crate::event_log::LogFormat::Text };
         let mut notifier = EventNotifier::start(&state, &own, log);
         let (confirmed, recovered) =

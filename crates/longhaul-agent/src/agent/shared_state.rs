@@ -6,6 +6,7 @@
 //! it missed some. A full request queue rejects.
 
 use super::job_status::JobStatus;
+use crate::token_store::TokenStore;
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::WatchFile;
@@ -80,6 +81,7 @@ pub struct SharedState {
     pub started_us: i64,
     /// The folder that relative paths in the file refer to.
     pub folder: PathBuf,
+    pub tokens: TokenStore,
     /// The current watch file; a reload replaces it as a whole.
     pub file: RwLock<Arc<WatchFile>>,
     pub counters: RwLock<AgentCounters>,
@@ -95,6 +97,7 @@ impl SharedState {
         open: ArchiveOpener,
         file: Arc<WatchFile>,
         folder: PathBuf,
+        tokens: TokenStore,
         started_us: i64,
     ) -> (Arc<SharedState>, mpsc::Receiver<JobRequest>) {
         let (orders, taken) = mpsc::channel(MAX_QUEUED_REQUESTS);
@@ -103,6 +106,7 @@ impl SharedState {
             open_archive: open,
             started_us,
             folder,
+            tokens,
             file: RwLock::new(file),
             counters: RwLock::new(AgentCounters::default()),
             durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_S)),

@@ -18,6 +18,7 @@ use super::shared_state::{ArchiveOpener, JobRequest, SharedState};
 use crate::agent_error::AgentError;
 use crate::api::api_tls;
 use crate::event_log::LogFormat;
+use crate::token_store::TokenStore;
 use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::RunSchedule;
 use crate::watch::watch_file::WatchFile;
@@ -110,8 +111,9 @@ pub async fn start_agent(
     let spooled = finished_run::list_spooled_runs(&folder.spool_path());
     let ids: HashSet<String> = spooled.iter().map(|(_, it)| it.planned_id.clone()).collect();
     let missed = finished_run::settle_abandoned_runs(&mut archive, &ids)?;
+    let tokens = TokenStore::of_archive(&path);
     let (state, requests) =
-        SharedState::new(open_archive, file.into(), origin.folder.clone(), read_wall_us());
+        SharedState::new(open_archive, file.into(), origin.folder.clone(), tokens, read_wall_us());
     let runner = ProcessRunner {
         program: std::env::current_exe().map_err(AgentError::Host)?,
         spool: folder.spool_path(),

@@ -10,12 +10,15 @@
 
 use super::ApiState;
 use super::api_error::ApiError;
+use crate::agent::export::format_error_chain;
 use crate::secret_file::{self, SecretDigest, hash_secret};
+use crate::token_store::{TokenRight, TokenStoreError};
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use longhaul_model::sanitize::sanitize_line;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// The maximum length of a user's name.
 const MAX_USER_CHARS: usize = 100;
@@ -48,13 +51,27 @@ impl ApiState {
             let may_operate = self.own_address.ip().is_loopback();
             return Ok(RequestUser { name: self.proxy_user(request), may_operate });
         };
-        let token = secret_file::read_secret(&self.state.folder.join(path)).map_err(|error| {
-            let text = format!("cannot read {}: {error}", path.display());
-            ApiError::unavailable("token_unreadable", text)
-                .hint("correct the file that token_file in [api] names")
-        })?;
-        check_bearer_token(headers, &hash_secret(token.as_bytes()))?;
-        Ok(RequestUser { name: self.proxy_user(request), may_operate: true })
+        let token = read_token_file(&self.state.folder, path, "token_file")?;
+        let refusal = match check_bearer_token(headers, &token) {
+            Ok(()) => return Ok(RequestUser { name: self.proxy_user(request), may_operate: true }),
+            Err(refusal) => refusal,
+        };
+        let stored = find_bearer(headers).map_or(Ok(None), |sent| self.state.tokens.find(sent));
+        let Some(stored) = stored.map_err(|error| reject_token_store(&error))? else {
+            return Err(refusal);
+        };
+        let may_operate = match stored.right {
+            TokenRight::Read => false,
+            TokenRight::Operate => true,
+            TokenRight::Agent => {
+                let text = "this token is of an agent, which may only send its results";
+                return Err(
+                    ApiError::new(StatusCode::FORBIDDEN, "agent_token", text).hint(RIGHTS_HINT)
+                );
+            }
+        };
+        let name = self.proxy_user(request).unwrap_or(stored.name);
+        Ok(RequestUser { name: Some(name), may_operate })
     }
 
     /// Checks whether a request that may read may also change something.
@@ -152,7 +169,30 @@ fn check_same_origin(headers: &HeaderMap) -> Result<(), ApiError> {
     .hint("send the request from the agent's own page, or from a program"))
 }
 
-fn check_bearer_token(headers: &HeaderMap, kept: &SecretDigest) -> Result<(), ApiError> {
+/// Returns the digest of the token in a file that `key` of `[api]` names.
+pub fn read_token_file(folder: &Path, path: &Path, key: &str) -> Result<SecretDigest, ApiError> {
+    let token = secret_file::read_secret(&folder.join(path)).map_err(|error| {
+        let text = format!("cannot read {}: {error}", path.display());
+        ApiError::unavailable("token_unreadable", text)
+            .hint(format!("correct the file that {key} in [api] names"))
+    })?;
+    Ok(hash_secret(token.as_bytes()))
+}
+
+/// Returns the answer if the tokens cannot be read or changed.
+pub fn reject_token_store(error: &TokenStoreError) -> ApiError {
+    ApiError::unavailable("token_unreadable", format_error_chain(error))
+        .hint("make the agent's folder beside its archive usable for the agent's user")
+}
+
+/// Returns the token that a request carries.
+fn find_bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let sent = headers.get(AUTHORIZATION)?.as_bytes();
+    let is_bearer = sent.get(..7).is_some_and(|it| it.eq_ignore_ascii_case(b"bearer "));
+    is_bearer.then(|| sent[7..].trim_ascii())
+}
+
+pub fn check_bearer_token(headers: &HeaderMap, kept: &SecretDigest) -> Result<(), ApiError> {
     let refused = |text: &str| {
         let hint = format!(
             "send the header Authorization: Bearer TOKEN with a token from the agent's operator; \
@@ -160,15 +200,13 @@ fn check_bearer_token(headers: &HeaderMap, kept: &SecretDigest) -> Result<(), Ap
         );
         Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text).hint(hint))
     };
-    let Some(sent) = headers.get(AUTHORIZATION) else {
+    if !headers.contains_key(AUTHORIZATION) {
         return refused("this agent requires a token with the right to read");
-    };
-    let sent = sent.as_bytes();
-    let scheme = sent.get(..7).is_some_and(|it| it.eq_ignore_ascii_case(b"bearer "));
-    if scheme && equal_in_constant_time(&hash_secret(sent[7..].trim_ascii()), kept) {
-        return Ok(());
     }
-    refused("this token is not valid for this agent")
+    match find_bearer(headers) {
+        Some(sent) if equal_in_constant_time(&hash_secret(sent), kept) => Ok(()),
+        _ => refused("this token is not valid for this agent"),
+    }
 }
 
 /// Compares two hashes in constant time.

@@ -48,6 +48,14 @@ struct AgentTokens {
     unreadable: Vec<String>,
 }
 
+/// The agent that sent a batch.
+#[derive(Debug, Clone)]
+pub struct BatchOrigin {
+    name: String,
+    /// May also send results of which it is neither end.
+    relay: bool,
+}
+
 struct SenderAuth {
     state: Arc<SharedState>,
     cache: Mutex<Option<(Arc<WatchFile>, Arc<AgentTokens>)>>,
@@ -59,24 +67,34 @@ impl SenderAuth {
     }
 
     /// Returns the agent that sent these headers.
-    pub fn authenticate(&self, headers: &HeaderMap) -> Result<SenderConfig, ApiError> {
+    pub fn authenticate(&self, headers: &HeaderMap) -> Result<BatchOrigin, ApiError> {
         let tokens = self.current_tokens();
-        if tokens.by_digest.is_empty() && tokens.unreadable.is_empty() {
-            let text = "this agent is not a collector: it accepts no results of other agents";
-            return Err(ApiError::new(StatusCode::FORBIDDEN, "no_collector", text)
-                .hint("add the sending agents to [[api.agent]] of its watch file"));
-        }
         let token = headers
             .get(AUTHORIZATION)
-            .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let known =
-            token.and_then(|token| tokens.by_digest.get(&hash_secret(token.trim().as_bytes())));
+            .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "))
+            .map(str::trim);
+        let stored = token.map_or(Ok(None), |token| self.state.tokens.find(token.as_bytes()));
+        let stored = stored.map_err(|error| access_control::reject_token_store(&error))?;
+        if let Some(stored) = stored.filter(|it| it.right == TokenRight::Agent) {
+            return Ok(BatchOrigin { name: stored.name, relay: false });
+        }
+        if tokens.by_digest.is_empty()
+            && tokens.unreadable.is_empty()
+            && !self.state.file().api.is_collector()
+        {
+            let text = "this agent is not a collector: it accepts no results of other agents";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "no_collector", text).hint(
+                "let agents enrol with enrol_token_file in [api], or list them in [[api.agent]]",
+            ));
+        }
+        let known = token.and_then(|token| tokens.by_digest.get(&hash_secret(token.as_bytes())));
         match known {
-            Some(known) => Ok(known.clone()),
+            Some(known) => Ok(BatchOrigin { name: known.name.clone(), relay: known.relay }),
             None if tokens.unreadable.is_empty() => {
                 let text = "the batch has no token, or an unknown one";
                 Err(ApiError::new(StatusCode::UNAUTHORIZED, "no_token", text).hint(
-                    "set it in [[api.agent]] of the collector and in [collector] of the agent",
+                    "set it in [[api.agent]] of the collector and in [collector] of the agent, or \
+                     let the agent enrol with enrol_token_file",
                 ))
             }
             None => {
@@ -127,7 +145,7 @@ impl CheckedBatch {
     pub fn check_item(
         &mut self,
         came: BatchItem,
-        sender: &SenderConfig,
+        sender: &BatchOrigin,
         now_us: i64,
         archive: &Archive,
     ) -> Result<(), StoreError> {
@@ -180,7 +198,7 @@ const fn rank_state(state: EventState) -> u8 {
     }
 }
 
-fn check_run(came: OutgoingRun, sender: &SenderConfig, now_us: i64) -> Result<IncomingRun, String> {
+fn check_run(came: OutgoingRun, sender: &BatchOrigin, now_us: i64) -> Result<IncomingRun, String> {
     let near = match &came.near {
         Some(near) if sender.relay => near.clone(),
         Some(near) if *near != sender.name => {
@@ -196,7 +214,7 @@ fn check_run(came: OutgoingRun, sender: &SenderConfig, now_us: i64) -> Result<In
     Ok(run)
 }
 
-fn check_planned(row: &PlannedRun, sender: &SenderConfig) -> Result<(), String> {
+fn check_planned(row: &PlannedRun, sender: &BatchOrigin) -> Result<(), String> {
     history_store::check_planned(std::slice::from_ref(row))
         .map_err(|error| format_error_chain(&error))?;
     if sender.relay {
@@ -220,7 +238,7 @@ fn is_id_of_agent(id: &str, agent: &str) -> bool {
     })
 }
 
-fn check_event(event: &ChangeEvent, sender: &SenderConfig, now_us: i64) -> Result<(), String> {
+fn check_event(event: &ChangeEvent, sender: &BatchOrigin, now_us: i64) -> Result<(), String> {
     let text = serde_json::to_string(event).map_err(|error| error.to_string())?;
     history_store::check_event(event, &text).map_err(|error| format_error_chain(&error))?;
     for at_us in event.between_us.into_iter().chain([event.announced_at_us]) {
@@ -235,7 +253,7 @@ fn check_event(event: &ChangeEvent, sender: &SenderConfig, now_us: i64) -> Resul
     check_pair_end(&event.pair, sender)
 }
 
-fn check_pair_end(pair: &HostPair, sender: &SenderConfig) -> Result<(), String> {
+fn check_pair_end(pair: &HostPair, sender: &BatchOrigin) -> Result<(), String> {
     run_from_report::find_other_end(pair, &sender.name).map(drop)
 }
 
@@ -251,6 +269,7 @@ fn check_not_future(at_us: i64, now_us: i64) -> Result<(), String> {
 #[cfg(test)]
 mod tests;
 
+use super::access_control;
 use super::api_error::ApiError;
 use crate::agent::export::batch_wire::{
     self, BatchItem, BatchResponse, CheckedBatch, ResultBatch, sanitize_reason,
@@ -258,19 +277,22 @@ use crate::agent::export::batch_wire::{
 use crate::agent::export::{format_error_chain, read_wall_us, run_from_report};
 use crate::agent::shared_state::{LiveUpdate, SharedState};
 use crate::secret_file::{self, SecretDigest, hash_secret};
+use crate::token_store::{TokenRight, TokenStoreError};
 use crate::watch::watch_file::{SenderConfig, WatchFile};
-use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::{Request, State};
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::header::{self, AUTHORIZATION};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use axum::{Json, Router};
 use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair};
 use longhaul_store::history_store::{self, AgentDelivery, IncomingRun, PlannedRun};
 use longhaul_store::sqlite::outbox::{OutboxItem, OutgoingRun};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -278,6 +300,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tower_http::decompression::RequestDecompressionLayer;
 
+/// The maximum size of a request to enrol.
+const MAX_ENROL_BYTES: usize = 4 << 10;
 /// The maximum number of batches in memory.
 const MAX_CONCURRENT_BATCHES: usize = 3;
 /// The maximum offset of the sender's clock.
@@ -301,7 +325,63 @@ pub fn build_batch_router(state: Arc<SharedState>) -> Router {
     let decompression = RequestDecompressionLayer::new().pass_through_unaccepted(true);
     Router::new()
         .route("/api/v1/batches", post(receive_batch).layer(decompression))
+        .route("/api/v1/enrol", post(enrol_agent).layer(DefaultBodyLimit::max(MAX_ENROL_BYTES)))
         .with_state(Arc::new(intake))
+}
+
+/// The request of an agent that enrols. It made its token itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EnrolRequest {
+    agent: String,
+    /// The SHA-256 of its token, hexadecimal.
+    token_sha256: String,
+}
+
+/// Stores the token of an agent that has the enrolment token.
+async fn enrol_agent(
+    State(intake): State<Arc<BatchIntake>>,
+    headers: HeaderMap,
+    body: Result<Json<EnrolRequest>, JsonRejection>,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let state = &intake.state;
+    let file = state.file();
+    let Some(path) = &file.api.enrol_token_file else {
+        let text = "this agent does not let agents enrol";
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "no_enrolment", text)
+            .hint("set enrol_token_file in [api] of the collector"));
+    };
+    let secret = access_control::read_token_file(&state.folder, path, "enrol_token_file")?;
+    access_control::check_bearer_token(&headers, &secret).map_err(|error| {
+        error.hint("the enrolment token is in the file enrol_token_file of both watch files")
+    })?;
+    let Json(request) = body.map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
+    let EnrolRequest { agent, token_sha256 } = request;
+    if token_sha256.len() != 64 || !token_sha256.bytes().all(|it| it.is_ascii_hexdigit()) {
+        return Err(ApiError::bad_request("token_sha256 is not a SHA-256 in hexadecimal"));
+    }
+    let taken = file.agent.name == agent || file.api.senders.iter().any(|it| it.name == agent);
+    let stored = if taken {
+        Err(TokenStoreError::NameTaken(agent))
+    } else {
+        state.tokens.enrol(&agent, &token_sha256)
+    };
+    stored.map_err(|error| match &error {
+        TokenStoreError::NameTaken(_) => {
+            ApiError::new(StatusCode::CONFLICT, "name_taken", error.to_string()).hint(
+                "if the host was installed anew, run `longhaul watch token revoke NAME --forget` \
+                 at the collector",
+            )
+        }
+        TokenStoreError::Revoked(_) => {
+            ApiError::new(StatusCode::FORBIDDEN, "revoked", error.to_string()).hint(
+                "`longhaul watch token revoke NAME --forget` at the collector lets it enrol again",
+            )
+        }
+        TokenStoreError::InvalidName(_) => ApiError::bad_request(error.to_string()),
+        _ => access_control::reject_token_store(&error),
+    })?;
+    Ok(Json(serde_json::json!({ "enrolled": true })))
 }
 
 async fn receive_batch(
@@ -324,7 +404,7 @@ async fn receive_batch(
 }
 
 impl BatchIntake {
-    fn accept(&self, sender: &SenderConfig, bytes: &[u8]) -> Result<BatchResponse, ApiError> {
+    fn accept(&self, sender: &BatchOrigin, bytes: &[u8]) -> Result<BatchResponse, ApiError> {
         let batch = batch_wire::parse_batch(bytes)
             .map_err(|why| ApiError::bad_request(format!("cannot read the batch: {why}")))?;
         let now_us = read_wall_us();
@@ -338,7 +418,7 @@ impl BatchIntake {
     fn store(
         &self,
         archive: &mut Archive,
-        sender: &SenderConfig,
+        sender: &BatchOrigin,
         batch: ResultBatch,
         now_us: i64,
     ) -> Result<BatchResponse, StoreError> {
@@ -367,7 +447,7 @@ impl BatchIntake {
     }
 }
 
-fn check_sender(batch: &ResultBatch, sender: &SenderConfig) -> Result<(), ApiError> {
+fn check_sender(batch: &ResultBatch, sender: &BatchOrigin) -> Result<(), ApiError> {
     if batch.agent == sender.name {
         return Ok(());
     }

@@ -24,15 +24,18 @@ pub use service_sections::{
 };
 
 use host_tables::TargetKeys;
-use longhaul_config::{ConfigDocument, ConfigProblems, ConfigRules};
+use longhaul_config::{ConfigDocument, ConfigProblems, ConfigRules, config_values};
 use serde::Deserialize;
 use std::mem;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The maximum size of a watch file in bytes.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
 /// The maximum number of tables in a list.
 const MAX_TABLES: usize = 10_000;
+/// The tables that an included file may have.
+const INCLUDED_TABLES: [&str; 6] = ["host", "link", "group", "mesh", "target", "measure"];
 
 const RULES: ConfigRules = ConfigRules {
     labels: &["name", "host"],
@@ -59,6 +62,12 @@ const RULES: ConfigRules = ConfigRules {
 #[serde(deny_unknown_fields)]
 pub struct WatchFile {
     pub agent: AgentSection,
+    /// Names of files with more tables. The last part of a name may have a `*`.
+    #[serde(default, deserialize_with = "config_values::texts")]
+    pub include: Vec<String>,
+    /// The included files when they were read.
+    #[serde(skip)]
+    pub included: IncludedVersions,
     /// All hosts, including the agent's own.
     #[serde(default, rename = "host")]
     pub hosts: Vec<WatchHost>,
@@ -111,13 +120,25 @@ pub struct WatchFileContext<'a> {
     pub check_secret: &'a dyn Fn(&Path) -> SecretFileState,
 }
 
+/// The names, times and sizes of included files, from which a change is seen.
+pub type IncludedVersions = Vec<(PathBuf, Option<SystemTime>, u64)>;
+
+/// A file that the watch file includes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncludedFile {
+    /// The name in problems.
+    pub name: String,
+    /// TOML with tables of lists.
+    pub text: String,
+}
+
 /// Checks the tables of a document.
 struct WatchFileReader<'a, 't> {
     document: &'a ConfigDocument<'t>,
     check_secret: &'a dyn Fn(&Path) -> SecretFileState,
 }
 
-/// Parses the text of a watch file. Problems call the file `file`.
+/// Parses the text of a watch file without included files. Problems call the file `file`.
 ///
 /// # Errors
 /// All problems, each with line, key, what is wrong, and what would be right.
@@ -126,7 +147,20 @@ pub fn parse_watch_file(
     text: &str,
     here: &WatchFileContext<'_>,
 ) -> Result<WatchFile, ConfigProblems> {
+    parse_included_files(file, text, &[], here)
+}
+
+/// Like [`parse_watch_file`], with the files that the file includes.
+pub fn parse_included_files(
+    file: &str,
+    text: &str,
+    included: &[IncludedFile],
+    here: &WatchFileContext<'_>,
+) -> Result<WatchFile, ConfigProblems> {
     let mut document = ConfigDocument::parse(file, text, RULES)?;
+    for more in included {
+        document.include(&more.name, &more.text, &INCLUDED_TABLES);
+    }
     let file = document.read::<WatchFile>();
     let reader = WatchFileReader { document: &document, check_secret: here.check_secret };
     let file = file.and_then(|file| reader.complete_file(file, here.agent));

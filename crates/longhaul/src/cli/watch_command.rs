@@ -1,10 +1,12 @@
 //! `longhaul watch [FILE]`: runs the agent. With `--check`, prints the forecast of a watch file, or
 //! all its errors.
 
+mod token_command;
+
 use crate::cli::args::{ArchiveArgs, LogArgs};
 use crate::cli::command_output;
 use crate::command_failure::{CommandFailure, USAGE};
-use clap::Args;
+use clap::{Args, Subcommand};
 use etcetera::BaseStrategy;
 use longhaul_agent::agent::{self, AgentOptions};
 use longhaul_agent::watch::watch_file::WatchFile;
@@ -17,14 +19,18 @@ use serde_json::json;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use token_command::TokenCommandArgs;
 
 const EXAMPLES: &str = include_str!("help/watch-examples.txt").trim_ascii_end();
 
 const DETAILS: &str = include_str!("help/watch-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = EXAMPLES, after_long_help = [EXAMPLES, DETAILS].join("\n\n"))]
 pub struct WatchArgs {
+    #[command(subcommand)]
+    pub command: Option<WatchCommand>,
     /// Check the file and show its cost, without measuring
     #[arg(long)]
     pub check: bool,
@@ -43,10 +49,19 @@ pub struct WatchArgs {
     pub log: LogArgs,
 }
 
+#[derive(Debug, Subcommand)]
+pub enum WatchCommand {
+    /// Create, list and revoke named tokens of the agent
+    Token(TokenCommandArgs),
+}
+
 /// The system-wide file, used if the user has none.
 const MACHINE_FILE: &str = "/etc/longhaul/watch.toml";
 
 pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
+    if let Some(WatchCommand::Token(token)) = &args.command {
+        return token_command::run(token);
+    }
     let path = args.file.clone().map_or_else(find_default_file, Ok)?;
     match read_watch_file(&path, args.agent.as_deref())? {
         Ok(file) if !args.check => run_agent(args, path, file),
@@ -99,7 +114,10 @@ fn watch_file_failure(problems: &ConfigProblems) -> CommandFailure {
 }
 
 fn problems_json(problems: &ConfigProblems) -> serde_json::Value {
-    let problem = |it: &ConfigProblem| json!({ "line": it.line, "key": it.key, "problem": it.what, "advice": it.advice });
+    let problem = |it: &ConfigProblem| {
+        let file = it.file.as_ref().unwrap_or(&problems.file);
+        json!({ "file": file, "line": it.line, "key": it.key, "problem": it.what, "advice": it.advice })
+    };
     let list: Vec<_> = problems.list.iter().map(problem).collect();
     json!({ "file": problems.file, "problems": list, "left_out": problems.left_out })
 }

@@ -238,3 +238,44 @@ fn a_collector_with_a_full_disk_gets_the_rest_when_it_has_room() {
     sender.kill();
     collector.kill();
 }
+
+#[test]
+fn an_agent_that_enrols_sends_with_a_token_of_its_own() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = placed("collector_enrolment");
+    for (name, from, to) in [
+        ("here.toml", "token_file = \"dtn2.token\"", "enrol_token_file = \"dtn2.token\""),
+        (
+            "there.toml",
+            "[[api.agent]]\nname = \"dtn2\"\ntoken_file = \"dtn2.token\"\n",
+            "enrol_token_file = \"dtn2.token\"\n",
+        ),
+    ] {
+        let text = fs::read_to_string(folder.file(name)).expect("a watch file");
+        assert!(text.contains(from), "{text}");
+        fs::write(folder.file(name), text.replace(from, to)).expect("written");
+    }
+    let mut here = archive(&folder, "here");
+    measure(&mut here, 0, 30);
+    let collector = Agent::start(&folder, "there");
+    let sender = Agent::start(&folder, "here");
+    until("all is sent", &folder, || here.backlog().expect("a backlog").items == 0);
+    holds_all(&here, &archive(&folder, "there"), 30);
+    let own = folder.file("here.sqlite3.agent/collector.token");
+    assert_eq!(own.metadata().expect("its token").permissions().mode() & 0o777, 0o600);
+    let own = fs::read_to_string(own).expect("its token");
+    let kept = fs::read_to_string(folder.file("there.sqlite3.agent/tokens.json"));
+    let kept = kept.expect("the tokens of the collector");
+    assert!(kept.contains("dtn2") && !kept.contains(own.trim()), "{kept}");
+    for log in ["here.log", "there.log"] {
+        assert!(!fs::read_to_string(folder.file(log)).expect("a log").contains(own.trim()));
+    }
+    // After a restart it sends with the same token, without enrolling again.
+    sender.kill();
+    measure(&mut here, 30, 30);
+    let sender = Agent::start(&folder, "here");
+    until("all is sent", &folder, || here.backlog().expect("a backlog").items == 0);
+    holds_all(&here, &archive(&folder, "there"), 60);
+    sender.kill();
+    collector.kill();
+}

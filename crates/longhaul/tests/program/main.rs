@@ -14,6 +14,7 @@ mod data;
 mod database;
 mod documentation;
 mod events;
+mod fleet;
 mod goldens;
 mod help;
 mod host;

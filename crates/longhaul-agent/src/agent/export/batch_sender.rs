@@ -2,14 +2,17 @@
 
 use super::batch_wire::{self, BatchResponse};
 use super::{DeliveryError, format_error_chain};
+use crate::agent::agent_folder::open_private_file;
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
 use crate::agent::shared_state::SharedState;
 use crate::secret_file;
+use crate::token_store::encode_digest;
 use crate::watch::hash_random::{draw_number, hash_text};
 use crate::watch::watch_file::CollectorSection;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use longhaul_probe::secure::AuthToken;
 use longhaul_store::sqlite::outbox::{OutboxEntry, RefusedEntry};
 use longhaul_store::{Archive, StoreError};
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
@@ -244,10 +247,12 @@ fn open_destination(state: &SharedState) -> Result<ExportDestination, String> {
     }
     let section = file.collector.as_ref();
     let section = section.ok_or("the watch file names no collector or database any more")?;
-    CollectorClient::new(section, &state.folder).map(ExportDestination::Collector)
+    let client = CollectorClient::new(section, &state.folder, &state.tokens.collector_token_path());
+    client.map(ExportDestination::Collector)
 }
 
 const BATCHES_PATH: &str = "/api/v1/batches";
+const ENROL_PATH: &str = "/api/v1/enrol";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// The timeout from the first byte of the batch to the last byte of the response, long enough for
 /// slow links.
@@ -261,15 +266,44 @@ pub struct CollectorClient {
     http: reqwest::Client,
     url: Url,
     token: Option<HeaderValue>,
+    enrolment: Option<CollectorEnrolment>,
+}
+
+/// The request that makes the agent's own token known to the collector.
+#[derive(Debug, Clone)]
+struct CollectorEnrolment {
+    url: Url,
+    /// The token that agents share.
+    shared_token: HeaderValue,
+    token_sha256: String,
 }
 
 impl CollectorClient {
-    /// Creates a client from `[collector]`; relative paths refer to `folder`.
-    pub fn new(section: &CollectorSection, folder: &Path) -> Result<CollectorClient, String> {
+    /// Creates a client from `[collector]`; relative paths refer to `folder`. An agent that enrols has
+    /// its token in the file `own_token`, which is created now if it is absent.
+    pub fn new(
+        section: &CollectorSection,
+        folder: &Path,
+        own_token: &Path,
+    ) -> Result<CollectorClient, String> {
         // Fails if the process has installed a provider before, which is always the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let token =
+        let parse_url = |path: &str| {
+            let address = format!("{}{path}", section.url.trim_end_matches('/'));
+            Url::parse(&address).map_err(|error| format!("{address}: {error}"))
+        };
+        let mut token =
             section.token_file.as_ref().map(|file| read_token(&folder.join(file))).transpose()?;
+        let mut enrolment = None;
+        if let Some(file) = &section.enrol_token_file {
+            let own = load_own_token(own_token)?;
+            token = Some(read_token(own_token)?);
+            enrolment = Some(CollectorEnrolment {
+                url: parse_url(ENROL_PATH)?,
+                shared_token: read_token(&folder.join(file))?,
+                token_sha256: encode_digest(own.as_bytes()),
+            });
+        }
         let mut http = reqwest::Client::builder()
             .https_only(true)
             .redirect(reqwest::redirect::Policy::none())
@@ -279,14 +313,36 @@ impl CollectorClient {
         if let Some(file) = &section.ca_file {
             http = http.tls_certs_only(read_certificates(&folder.join(file))?);
         }
-        let address = format!("{}{BATCHES_PATH}", section.url.trim_end_matches('/'));
         Ok(CollectorClient {
             http: http.build().map_err(|error| {
                 format!("cannot set up TLS: {}", super::format_error_chain(&error))
             })?,
-            url: Url::parse(&address).map_err(|error| format!("{address}: {error}"))?,
+            url: parse_url(BATCHES_PATH)?,
             token,
+            enrolment,
         })
+    }
+
+    /// Makes the agent's own token known to the collector, with the token that agents share.
+    async fn enrol(&self, agent: &str, with: &CollectorEnrolment) -> Result<(), DeliveryError> {
+        let request = serde_json::json!({ "agent": agent, "token_sha256": with.token_sha256 });
+        let response = self
+            .http
+            .post(with.url.clone())
+            .header(AUTHORIZATION, with.shared_token.clone())
+            .json(&request)
+            .send()
+            .await
+            .map_err(|error| {
+                DeliveryError::Temporary(super::format_error_chain(&error.without_url()))
+            })?;
+        let status = response.status();
+        let body = read_body(response).await.map_err(DeliveryError::Temporary)?;
+        if status == StatusCode::OK {
+            return Ok(());
+        }
+        let (_, text) = parse_error_response(&body);
+        Err(DeliveryError::Temporary(format!("cannot enrol: it answered {status}: {text}")))
     }
 
     pub async fn send_batch(
@@ -297,6 +353,17 @@ impl CollectorClient {
     ) -> Result<BatchResponse, DeliveryError> {
         let body = compress_batch(&batch_wire::encode_batch(agent, sent_us, items))
             .map_err(|error| DeliveryError::Temporary(error.to_string()))?;
+        let mut response = self.post_body(body.clone()).await?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(enrolment) = &self.enrolment
+        {
+            self.enrol(agent, enrolment).await?;
+            response = self.post_body(body).await?;
+        }
+        self.read_response(response).await
+    }
+
+    async fn post_body(&self, body: Vec<u8>) -> Result<Response, DeliveryError> {
         let mut request = self
             .http
             .post(self.url.clone())
@@ -306,10 +373,10 @@ impl CollectorClient {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.clone());
         }
-        let response = request.send().await.map_err(|error| {
+        let sent = request.send().await;
+        sent.map_err(|error| {
             DeliveryError::Temporary(super::format_error_chain(&error.without_url()))
-        })?;
-        self.read_response(response).await
+        })
     }
 
     async fn read_response(&self, response: Response) -> Result<BatchResponse, DeliveryError> {
@@ -370,6 +437,18 @@ fn read_token(file: &Path) -> Result<HeaderValue, String> {
         .map_err(|_| format!("{}: the first line is not a valid token", file.display()))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// Returns the agent's own token, which is generated and stored first if there is none: it must
+/// survive a lost answer of the collector.
+fn load_own_token(path: &Path) -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
+    if !path.exists() {
+        let token = AuthToken::generate().ok_or("the kernel gives no random bytes for a token")?;
+        let mut file = open_private_file(path).map_err(cannot)?;
+        writeln!(file, "{}", token.as_str()).and_then(|()| file.sync_all()).map_err(cannot)?;
+    }
+    secret_file::read_secret(path).map_err(cannot)
 }
 
 fn read_certificates(file: &Path) -> Result<Vec<Certificate>, String> {

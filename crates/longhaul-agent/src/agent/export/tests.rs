@@ -86,7 +86,8 @@ fn whom_the_collector_does_not_know_keeps_everything() {
         let state = place.sender(collector.at, "wrong.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
-        let way = CollectorClient::new(section, &place.0).expect("a way");
+        let way =
+            CollectorClient::new(section, &place.0, &place.0.join("own.token")).expect("a way");
         let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
         let Err(DeliveryError::Temporary(why)) = answer else {
             panic!("{answer:?}");
@@ -107,7 +108,8 @@ fn an_answer_that_was_lost_costs_nothing() {
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
-        let way = CollectorClient::new(section, &place.0).expect("a way");
+        let way =
+            CollectorClient::new(section, &place.0, &place.0.join("own.token")).expect("a way");
         for (new, already) in [(2, 0), (0, 2), (0, 2)] {
             let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
             let answer = answer.expect("taken");
@@ -137,7 +139,8 @@ fn whoever_speaks_no_tls_is_not_answered_and_keeps_nobody_out() {
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
-        let way = CollectorClient::new(section, &place.0).expect("a way");
+        let way =
+            CollectorClient::new(section, &place.0, &place.0.join("own.token")).expect("a way");
         let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
         assert_eq!(answer.expect("taken").new, 2);
         collector.end().await;
@@ -153,7 +156,8 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
         let here = measured(&other);
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
-        let way = CollectorClient::new(section, &other.0).expect("a way");
+        let way =
+            CollectorClient::new(section, &other.0, &other.0.join("own.token")).expect("a way");
         let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
         let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
         let Err(DeliveryError::Temporary(why)) = answer else {

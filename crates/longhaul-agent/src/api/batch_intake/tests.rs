@@ -3,6 +3,7 @@
 use crate::agent::export::read_wall_us;
 use crate::agent::shared_state::SharedState;
 use crate::api;
+use crate::token_store::{TokenRight, TokenStore, encode_digest};
 use crate::watch::watch_file::{SecretFileState, WatchFileContext, parse_watch_file};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -38,7 +39,7 @@ impl CollectorFixture {
         let folder = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder");
-        for name in ["dtn2", "hub"] {
+        for name in ["dtn2", "hub", "enrol"] {
             let file = folder.join(format!("{name}.token"));
             std::fs::write(file, format!("of {name}\nnot this")).expect("a token");
         }
@@ -51,7 +52,9 @@ impl CollectorFixture {
         let file = Arc::new(parse_watch_file("watch.toml", &text, &here).expect("a right file"));
         let path = folder.join("archive");
         let open = move || Archive::open(&path);
-        let (state, _) = SharedState::new(Arc::new(open), file, folder.clone(), read_wall_us());
+        let tokens = TokenStore::of_archive(&folder.join("archive"));
+        let (state, _) =
+            SharedState::new(Arc::new(open), file, folder.clone(), tokens, read_wall_us());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let at = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
@@ -64,12 +67,10 @@ impl CollectorFixture {
     }
 
     /// Status and body of the answer.
-    async fn raw(&self, head: &str, body: &[u8]) -> (u16, Value) {
+    async fn send(&self, path: &str, head: &str, body: &[u8]) -> (u16, Value) {
         let mut stream = TcpStream::connect(self.at).await.expect("connects");
-        let head = format!(
-            "POST /api/v1/batches HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{head}\r\n",
-            self.at
-        );
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{head}\r\n", self.at);
         stream.write_all(head.as_bytes()).await.expect("written");
         // The answer may come before all of it is sent.
         let _ = stream.write_all(body).await;
@@ -79,6 +80,23 @@ impl CollectorFixture {
         let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
         let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
         (status.expect("a status"), serde_json::from_str(body).unwrap_or_default())
+    }
+
+    /// Enrols an agent with a token; the status and the code of a refusal.
+    async fn enrol(&self, secret: &str, agent: &str, token: &str) -> (u16, Value) {
+        let digest = encode_digest(token.as_bytes());
+        let body = json!({ "agent": agent, "token_sha256": digest }).to_string();
+        let head = format!(
+            "Authorization: Bearer {secret}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n",
+            body.len()
+        );
+        let (status, answer) = self.send("/api/v1/enrol", &head, body.as_bytes()).await;
+        (status, answer["error"]["code"].clone())
+    }
+
+    async fn raw(&self, head: &str, body: &[u8]) -> (u16, Value) {
+        self.send("/api/v1/batches", head, body).await
     }
 
     async fn post(&self, token: &str, batch: &Value) -> (u16, Value) {
@@ -268,4 +286,45 @@ fn what_is_too_large_or_no_batch_is_refused_whole() {
         }
         assert_eq!(place.archive().pairs().expect("pairs"), []);
     });
+}
+
+#[tokio::test]
+async fn an_agent_enrols_with_the_shared_token_and_sends_with_its_own() {
+    let collector = CollectorFixture::with("enrol_token_file = \"enrol.token\"\n").await;
+    let empty = |agent: &str| batch(agent, &json!([]));
+    assert_eq!(collector.post("own", &empty("dtn3")).await.0, 401);
+    assert_eq!(collector.enrol("wrong", "dtn3", "own").await, (401, json!("no_token")));
+    let bad = collector.enrol("of enrol", "not a name", "own").await;
+    assert_eq!(bad, (400, json!("bad_request")));
+    for _ in 0..2 {
+        assert_eq!(collector.enrol("of enrol", "dtn3", "own").await.0, 200, "twice is once");
+    }
+    assert_eq!(collector.post("own", &empty("dtn3")).await.0, 200);
+    assert_eq!(collector.post("own", &empty("dtn4")).await.0, 403, "only under its own name");
+    assert_eq!(collector.post("of enrol", &empty("dtn3")).await.0, 401, "the shared one sends not");
+    let other = collector.enrol("of enrol", "dtn3", "another").await;
+    assert_eq!(other, (409, json!("name_taken")), "nobody takes the name of another");
+    let own = collector.enrol("of enrol", "collector", "x").await;
+    assert_eq!(own, (409, json!("name_taken")), "nor that of the collector");
+    let tokens = TokenStore::of_archive(&collector.folder.join("archive"));
+    let kept = std::fs::read_to_string(collector.folder.join("archive.agent/tokens.json"));
+    assert!(!kept.expect("the store").contains("\"own\""), "only digests are kept");
+    tokens.revoke("dtn3", false).expect("revoked");
+    assert_eq!(collector.post("own", &empty("dtn3")).await.0, 401);
+    assert_eq!(collector.enrol("of enrol", "dtn3", "own").await, (403, json!("revoked")));
+    tokens.revoke("dtn3", true).expect("forgotten");
+    assert_eq!(collector.enrol("of enrol", "dtn3", "new").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_created_token_of_an_agent_sends_and_one_of_a_reader_does_not() {
+    let collector = CollectorFixture::with(TWO).await;
+    let tokens = TokenStore::of_archive(&collector.folder.join("archive"));
+    let agent = tokens.create("dtn5", TokenRight::Agent).expect("created");
+    let reader = tokens.create("reader", TokenRight::Read).expect("created");
+    let sent = batch("dtn5", &json!([]));
+    assert_eq!(collector.post(agent.as_str(), &sent).await.0, 200);
+    assert_eq!(collector.post(reader.as_str(), &sent).await.0, 401);
+    let closed = collector.enrol("of dtn2", "dtn9", "x").await;
+    assert_eq!(closed, (403, json!("no_enrolment")));
 }

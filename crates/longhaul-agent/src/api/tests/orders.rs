@@ -1,6 +1,7 @@
 //! Asking for runs: by whom, and what becomes of it.
 
 use super::scene::{Answer, Scene, TOKEN};
+use crate::token_store::TokenRight;
 use serde_json::json;
 
 const JSON: &str = "content-type: application/json";
@@ -97,4 +98,31 @@ fn the_user_comes_from_the_header_of_a_trusted_proxy_only() {
     assert!(named.as_str().is_some_and(|it| it.starts_with("alice")), "{named}");
     assert!(!named.to_string().contains('\u{202e}'), "no direction override: {named}");
     assert!(user("192.0.2.1").is_null());
+}
+
+#[test]
+fn a_reader_may_read_and_an_operator_may_also_start_runs_both_by_name() {
+    let scene = Scene::closed();
+    let create = |name: &str, right| {
+        let token = scene.desk.tokens.create(name, right).expect("created");
+        format!("authorization: Bearer {}", token.as_str())
+    };
+    let reader = create("wall-display", TokenRight::Read);
+    let about = scene.ask("GET", "/api/v1/about", &[&reader], "").json()["agent"].clone();
+    assert_eq!((&about["user"], &about["takes_orders"]), (&json!("wall-display"), &json!(false)));
+    let refused = order(&scene, "bulk", &[&reader]);
+    assert_eq!((refused.status, refused.code().as_str()), (403, "read_only"));
+    let error = refused.json()["error"].clone();
+    assert_eq!(error["text"], "this token may only read");
+    let hint = error["hint"].as_str().expect("a hint");
+    assert!(hint.contains("to read (GET only) or to operate") && !hint.contains('`'), "{hint}");
+    let operator = create("alice", TokenRight::Operate);
+    assert_eq!(order(&scene, "bulk", &[&operator]).status, 202);
+    let agent = create("dtn2", TokenRight::Agent);
+    let refused = scene.ask("GET", "/api/v1/about", &[&agent], "");
+    assert_eq!((refused.status, refused.code().as_str()), (403, "agent_token"));
+    scene.desk.tokens.revoke("alice", false).expect("revoked");
+    assert_eq!(order(&scene, "bulk", &[&operator]).status, 401);
+    let none = scene.ask("GET", "/api/v1/about", &[], "").json()["error"].clone();
+    assert_eq!(none["text"], "this agent requires a token with the right to read");
 }

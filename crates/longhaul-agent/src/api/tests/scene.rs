@@ -3,6 +3,7 @@
 use crate::agent::export::read_wall_us;
 use crate::agent::job_status::{FailureReason, JobStatus};
 use crate::agent::shared_state::{AgentCounters, JobRequest, LiveUpdate, SharedState};
+use crate::token_store::TokenStore;
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::{self, SecretFileState, WatchFileContext};
@@ -96,7 +97,8 @@ impl Scene {
         let file = Arc::new(file.expect("the file is right"));
         let archive = folder.join("archive.sqlite3");
         let open = Arc::new(move || -> Result<Archive, _> { Archive::open(&archive) });
-        let (state, orders) = SharedState::new(open, file, folder.clone(), BEGIN_US);
+        let tokens = TokenStore::of_archive(&folder.join("archive.sqlite3"));
+        let (state, orders) = SharedState::new(open, file, folder.clone(), tokens, BEGIN_US);
         *state.counters.write() = figures();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

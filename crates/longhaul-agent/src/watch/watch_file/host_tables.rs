@@ -163,8 +163,8 @@ pub(super) fn refuse_repeated_names<'a>(
     let mut known: HashMap<&String, usize> = HashMap::new();
     for (index, name) in names.enumerate() {
         if let Some(first) = known.insert(name, index) {
-            let line = document.line(&format!("{list}.{first}.name"));
-            let why = format!("is already the name of the {what} in line {line}");
+            let place = document.describe_place(&format!("{list}.{first}.name"));
+            let why = format!("is already the name of the {what} in {place}");
             let advice = format!("give each {what} its own name");
             document.reject(&format!("{list}.{index}.name"), &why, advice);
         }
@@ -271,8 +271,8 @@ impl WatchFileReader<'_, '_> {
             };
             let is_target = set.kind == HostSetKind::Target;
             let key = if is_target { "host" } else { "name" };
-            let line = self.document.line(&first.at);
-            let why = format!("is already declared in line {line}");
+            let place = self.document.describe_place(&first.at);
+            let why = format!("is already declared in {place}");
             let advice = "give each group, mesh and target its own name";
             self.document.reject(&format!("{}.{key}", set.at), &why, advice);
         }

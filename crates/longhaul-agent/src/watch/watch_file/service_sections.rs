@@ -41,6 +41,8 @@ pub struct CollectorSection {
     #[serde(deserialize_with = "config_values::line")]
     pub url: String,
     pub token_file: Option<PathBuf>,
+    /// The token with which the agent enrols, to send with a token of its own.
+    pub enrol_token_file: Option<PathBuf>,
     /// CA certificates for the collector as PEM; absent: those of the system.
     pub ca_file: Option<PathBuf>,
 }
@@ -77,6 +79,8 @@ fn default_user() -> String {
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSection {
     pub token_file: Option<PathBuf>,
+    /// The token with which agents enrol.
+    pub enrol_token_file: Option<PathBuf>,
     /// The header in which a proxy sends the name of the user.
     #[serde(deserialize_with = "config_values::name")]
     pub user_header: Option<String>,
@@ -90,6 +94,11 @@ pub struct ApiSection {
 }
 
 impl ApiSection {
+    /// Returns whether the file names agents that may send their results here, or lets them enrol.
+    pub fn is_collector(&self) -> bool {
+        !self.senders.is_empty() || self.enrol_token_file.is_some()
+    }
+
     /// Returns the files of certificate and key, both PEM, if page and API use TLS.
     pub fn tls_files(&self) -> Option<(&Path, &Path)> {
         self.certificate.as_deref().zip(self.key.as_deref())
@@ -170,6 +179,11 @@ impl WatchFileReader<'_, '_> {
     pub(super) fn check_collector(&self, section: &CollectorSection) {
         self.check_url("collector.url", &section.url, &["https"]);
         self.check_secret("collector.token_file", section.token_file.as_deref());
+        self.check_secret("collector.enrol_token_file", section.enrol_token_file.as_deref());
+        if section.token_file.is_some() && section.enrol_token_file.is_some() {
+            let what = "conflicts with token_file";
+            self.document.add("collector.enrol_token_file", what, "remove one of the two");
+        }
     }
 
     pub(super) fn check_database(&self, section: &DatabaseSection) {
@@ -208,6 +222,7 @@ impl WatchFileReader<'_, '_> {
             self.document.add("agent.listen", what, advice);
         }
         self.check_secret("api.token_file", section.token_file.as_deref());
+        self.check_secret("api.enrol_token_file", section.enrol_token_file.as_deref());
         self.check_secret("api.key", section.key.as_deref());
         for (here, there, advice) in [
             ("key", "certificate", "name the PEM file with the key of the certificate"),

@@ -161,7 +161,8 @@ fn a_port_may_stand_in_the_address_of_a_host() {
         ("address = \"far.example.net\"", "far.example.net", 5201),
         ("port = 9", "b", 9),
     ] {
-        let text = small("").replace("name = \"b\"", &format!("name = \"b\"\n{lines}"));
+        let measure = "[[measure]]\nname = \"m\"\nkind = \"path\"\nevery = \"1 h\"\n";
+        let text = small(measure).replace("name = \"b\"", &format!("name = \"b\"\n{lines}"));
         let file = read(&text).expect("a right file");
         let host = file.hosts.iter().find(|host| host.name == "b").expect("the host");
         assert_eq!((host.address.as_str(), host.port), (address, port), "{lines}");

@@ -15,7 +15,7 @@ const PAIRS_MAX: usize = 2_000_000;
 
 pub(super) fn check_watch_file(file: &WatchFile, document: &ConfigDocument<'_>) {
     // A collector need not measure anything itself.
-    if file.measures.is_empty() && file.api.senders.is_empty() && document.is_valid() {
+    if file.measures.is_empty() && !file.api.is_collector() && document.is_valid() {
         let advice = "write [[measure]] with name, kind and every";
         document.add("measure", "the file has no measurement", advice);
     }

@@ -2,6 +2,7 @@
 
 use crate::agent::clocks::read_wall_us;
 use crate::agent::shared_state::SharedState;
+use crate::token_store::TokenStore;
 use crate::watch::watch_file::{SecretFileState, WatchFile, WatchFileContext, parse_watch_file};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{
@@ -55,7 +56,8 @@ impl ExportFolder {
     pub(super) fn desk(&self, archive: &str, text: &str) -> Arc<SharedState> {
         let path = self.0.join(archive);
         let open = move || Archive::open(&path);
-        SharedState::new(Arc::new(open), read(text), self.0.clone(), read_wall_us()).0
+        let tokens = TokenStore::of_archive(&self.0.join("archive"));
+        SharedState::new(Arc::new(open), read(text), self.0.clone(), tokens, read_wall_us()).0
     }
 
     pub(super) async fn collector(&self, at: SocketAddr) -> Collector {

@@ -1,0 +1,167 @@
+//! Many agents: one file with included lists of hosts, and named tokens.
+
+use crate::support::{Folder, free_port, longhaul};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// A list of hosts as Prometheus reads it.
+fn write_host_list(folder: &Folder, hosts: usize) {
+    let mut list = "[".to_owned();
+    for number in 0..hosts {
+        let comma = if number == 0 { "" } else { "," };
+        let _ = write!(
+            list,
+            "{comma}\n{{\"targets\": [\"192.0.2.{}:5201\"], \"labels\": {{\"name\": \"h{number}\", \
+             \"groups\": \"fleet\", \"env\": \"test\"}}}}",
+            number % 250
+        );
+    }
+    fs::write(folder.file("hosts.d/list.json"), list + "\n]\n").expect("written");
+}
+
+/// A file for all agents of a fleet.
+fn write_watch_file(folder: &Folder, more: &str) {
+    fs::create_dir_all(folder.file("hosts.d")).expect("a folder");
+    let text = format!(
+        "include = \"hosts.d/*.json\"\n[agent]\narchive = \"archive.sqlite3\"\n{more}\
+         [[mesh]]\nname = \"fleet\"\n\
+         [[measure]]\nname = \"route\"\nkind = \"path\"\nevery = \"1 h\"\n"
+    );
+    fs::write(folder.file("watch.toml"), text).expect("written");
+}
+
+fn check(folder: &Folder, agent: &str, code: i32) -> String {
+    let mut command = longhaul();
+    command.args(["watch", "--check", "--agent", agent]).arg(folder.file("watch.toml"));
+    let assert = command.assert().code(code);
+    let output = assert.get_output();
+    let text = if code == 0 { &output.stdout } else { &output.stderr };
+    String::from_utf8(text.clone()).expect("UTF-8")
+}
+
+struct WatchAgent {
+    child: Child,
+    log: BufReader<ChildStdout>,
+}
+
+impl WatchAgent {
+    fn start(folder: &Folder, agent: &str) -> WatchAgent {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["watch", "--agent", agent])
+            .arg(folder.file("watch.toml"))
+            .env_remove("NOTIFY_SOCKET")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the agent starts");
+        let log = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut agent = WatchAgent { child, log };
+        agent.wait_for("event=watching");
+        agent
+    }
+
+    /// Reads the log up to a line with these words.
+    fn wait_for(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let bytes = self.log.read_line(&mut line).expect("a line");
+            assert!(bytes > 0, "the agent ended before {words:?}");
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for WatchAgent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Status and body of a request with a token.
+fn request(port: u16, method: &str, path: &str, token: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n\
+         authorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
+    (status.expect("a status"), body.to_owned())
+}
+
+#[test]
+fn two_hundred_hosts_come_from_one_list_and_errors_name_its_lines() {
+    let folder = Folder::new("fleet_two_hundred");
+    write_watch_file(&folder, "");
+    write_host_list(&folder, 200);
+    // Of each pair of the mesh, one end measures.
+    let told = check(&folder, "h7", 0);
+    assert!(told.contains("100 hosts, 200 pairs"), "{told}");
+    let list = folder.file("hosts.d/list.json");
+    let text = fs::read_to_string(&list).expect("the list");
+    fs::write(&list, text.replace("\"name\": \"h100\"", "\"name\": \"h99\"")).expect("written");
+    let told = check(&folder, "h7", 2);
+    let place = "list.json:102: host.h99.name: `h99` is already the name of the host in line 101";
+    assert!(told.contains(place), "{told}");
+}
+
+#[test]
+fn an_agent_reads_a_list_of_hosts_again_when_it_changes() {
+    let folder = Folder::new("fleet_reread");
+    // The audits wake the agent, which looks at the lists when it is awake.
+    let audit = "[[measure]]\nname = \"audit\"\nkind = \"host\"\nevery = \"1 s\"\n";
+    write_watch_file(&folder, &format!("listen = \"127.0.0.1:{}\"\n{audit}", free_port()));
+    write_host_list(&folder, 2);
+    let mut agent = WatchAgent::start(&folder, "h0");
+    write_host_list(&folder, 20);
+    let line = agent.wait_for("watch file reloaded");
+    assert!(line.contains("jobs"), "{line}");
+    fs::write(folder.file("hosts.d/list.json"), "[\n{").expect("written");
+    let line = agent.wait_for("list.json");
+    assert!(line.contains("level=warn") && line.contains("list.json:2: "), "{line}");
+    agent.wait_for("keeping the previous one");
+}
+
+#[test]
+fn tokens_of_a_running_agent_are_created_listed_and_revoked() {
+    let folder = Folder::new("fleet_tokens");
+    let port = free_port();
+    let listen = format!("listen = \"127.0.0.1:{port}\"\n[api]\ntoken_file = \"operator.token\"\n");
+    write_watch_file(&folder, &listen);
+    write_host_list(&folder, 2);
+    let operator = folder.file("operator.token");
+    fs::write(&operator, "of-the-operator\n").expect("written");
+    fs::set_permissions(&operator, fs::Permissions::from_mode(0o600)).expect("permissions");
+    let _agent = WatchAgent::start(&folder, "h0");
+    let token = |words: &[&str], code: i32| {
+        let mut command = longhaul();
+        command.args(["watch", "token"]).args(words).args(["--agent", "h0", "--file"]);
+        let assert = command.arg(folder.file("watch.toml")).assert().code(code);
+        String::from_utf8(assert.get_output().stdout.clone()).expect("UTF-8").trim().to_owned()
+    };
+    let reader = token(&["create", "display"], 0);
+    assert_eq!(reader.len(), 32);
+    token(&["create", "display"], 2);
+    assert_eq!(request(port, "GET", "/api/v1/about", &reader).0, 200);
+    let (status, body) = request(port, "POST", "/api/v1/runs", &reader);
+    assert!(status == 403 && body.contains("this token may only read"), "{status} {body}");
+    let listed = token(&["list"], 0);
+    assert!(listed.contains("display") && listed.contains("read"), "{listed}");
+    assert!(!listed.contains(&reader), "{listed}");
+    let store = folder.file("archive.sqlite3.agent/tokens.json");
+    assert_eq!(store.metadata().expect("the store").permissions().mode() & 0o777, 0o600);
+    assert!(!fs::read_to_string(store).expect("the store").contains(&reader));
+    token(&["revoke", "display"], 0);
+    assert_eq!(request(port, "GET", "/api/v1/about", &reader).0, 401);
+    token(&["revoke", "nobody"], 2);
+}
