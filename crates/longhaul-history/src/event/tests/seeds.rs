@@ -107,7 +107,8 @@ fn cesnet_has_another_route_and_a_setting_that_no_longer_fits() {
     }
     let retune = &explained.causes[1];
     assert!(retune.summary.contains("from 250 Mbit/s to 150 Mbit/s while available bandwidth rose from 200 Mbit/s to 280 Mbit/s"), "{}", retune.summary);
-    assert!(retune.advice.iter().any(|a| a.command.as_deref() == Some("longhaul tune HOST")));
+    let command = format!("longhaul tune {}", sketch.event().pair.to);
+    assert!(retune.advice.iter().any(|a| a.command.as_ref() == Some(&command)));
     assert!(explained.unchanged.iter().any(|line| line == "min RTT: 160 ms before, 160 ms after"));
     let (event, evidence) = (sketch.event(), sketch.evidence());
     let wanted: Vec<FollowUpKind> =
