@@ -248,7 +248,7 @@ fn summarize_slot(points: &[SeriesPoint]) -> SeriesSample {
 pub type ReportPoint = (HostPair, PathQuantity, SeriesPoint);
 
 /// Returns the points of a report; `near` and `far` are the names of initiator and responder in the
-/// series, by default those of the run.
+/// series, by default those of the run. A measurement that ended early has none.
 pub fn extract_points(
     report: &AnyReport,
     near: Option<&str>,
@@ -257,6 +257,9 @@ pub fn extract_points(
     let Some(mut found) = PointList::new(report.run(), near, far) else {
         return Vec::new();
     };
+    if report.caveats().iter().any(ReportCaveat::is_early_end) {
+        return Vec::new();
+    }
     match report {
         AnyReport::Throughput(it) => {
             let forward = it.plan.direction != RunDirection::Reverse;
@@ -367,7 +370,9 @@ use longhaul_model::report::v1::available::{AvailableEstimate, EstimateVerdict};
 use longhaul_model::report::v1::path::{ObservedRoute, PathRtt};
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
-use longhaul_model::report::v1::{AnyReport, HostPair, QuantityLevel, RunInfo, SeriesPoint};
+use longhaul_model::report::v1::{
+    AnyReport, HostPair, QuantityLevel, ReportCaveat, RunInfo, SeriesPoint,
+};
 
 /// Parameters of the preparation of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ use crate::path_traces::parse_time_us;
 use crate::watch::measure_jobs::MeasureJob;
 use crate::watch::run_schedule::MissedReason;
 use longhaul_history::change_detection::extract_points;
-use longhaul_model::report::v1::{AnyReport, HostPair, ReportKind, ThroughputReport};
+use longhaul_model::report::v1::{AnyReport, HostPair, ReportCaveat, ReportKind, ThroughputReport};
 use longhaul_store::history_store::{
     IncomingRun, PlannedOutcome, PlannedRunFilter, PlannedRunState, SeriesReading, TimeRange,
 };
@@ -89,6 +89,21 @@ impl RunOwner {
 pub struct FinishedRun {
     pub report: AnyReport,
     pub watched: IncomingRun,
+}
+
+impl FinishedRun {
+    /// Returns the reason if the run ended early. Its partial report is then stored as one that was
+    /// not planned.
+    pub fn take_early_end(&mut self) -> Option<RunFailure> {
+        let caveat = self.report.caveats().iter().find(|caveat| caveat.is_early_end())?;
+        self.watched.planned_id = None;
+        // The agent interrupts a run only at its deadline.
+        let reason = match caveat.code == ReportCaveat::INTERRUPTED {
+            true => FailureReason::Timeout,
+            false => FailureReason::Target,
+        };
+        Some(RunFailure::new(reason, caveat.text.clone()))
+    }
 }
 
 /// The reason why the output of a run is not a report.

@@ -114,8 +114,10 @@ impl RunLauncher {
         }
     }
 
-    /// Stores a finished run, and then deletes its spool files.
-    pub async fn store_run(&self, finished: FinishedRun, owner: &RunOwner) -> RunOutcome {
+    /// Stores a finished run, and then deletes its spool files. A run that ended early has failed,
+    /// although its partial report is stored.
+    pub async fn store_run(&self, mut finished: FinishedRun, owner: &RunOwner) -> RunOutcome {
+        let early_end = finished.take_early_end();
         let FinishedRun { report, watched } = finished;
         let entry = Arc::new(RunEntry::from_run(&watched));
         let pairs = watched.pairs.clone();
@@ -127,6 +129,9 @@ impl RunLauncher {
         match self.writer.store_run(watched).await {
             Some(Ok(stored)) => {
                 SpoolFiles::new(&self.runner.spool, &owner.planned_id).remove();
+                if let Some(failure) = early_end {
+                    return RunOutcome::Failed(failure);
+                }
                 let was_stored_before = stored.new + stored.newly_watched == 0;
                 let run = StoredRun { entry, pairs, updated_series, was_stored_before };
                 RunOutcome::Stored(Box::new(report), run)

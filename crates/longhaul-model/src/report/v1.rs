@@ -256,6 +256,16 @@ pub struct ReportCaveat {
 }
 
 impl ReportCaveat {
+    /// The code of a measurement that its user ended early.
+    pub const INTERRUPTED: &str = "interrupted";
+    /// The code of a measurement whose peer was lost before the end.
+    pub const PEER_LOST: &str = "peer_lost";
+
+    /// Returns whether the measurement ended early, so that its result is a partial one.
+    pub fn is_early_end(&self) -> bool {
+        [Self::INTERRUPTED, Self::PEER_LOST].contains(&self.code.as_str())
+    }
+
     pub fn new(code: &str, text: impl Into<String>) -> Self {
         ReportCaveat { code: code.to_owned(), text: text.into() }
     }

@@ -103,6 +103,12 @@ macro_rules! define_report_kinds {
                 }
             }
 
+            pub fn caveats(&self) -> &[ReportCaveat] {
+                match self {
+                    $(AnyReport::$kind(report) => &report.caveats,)*
+                }
+            }
+
             pub fn caveats_mut(&mut self) -> &mut Vec<ReportCaveat> {
                 match self {
                     $(AnyReport::$kind(report) => &mut report.caveats,)*
