@@ -4,12 +4,13 @@
 //! [`run_reading`] derives a view of the run as a whole, with [`policer_fit`] and [`shaper_fit`];
 //! [`interval_classifier`] gives each interval of each stream an [`interval_state`], whose module sums
 //! them to shares; [`limiter_verdict`] names the limiter; [`limit_bounds`] computes what each limit
-//! would allow.
+//! would allow. [`live_limiter`] estimates the limiter of a moment while a run is in progress.
 
 pub mod interval_classifier;
 pub mod interval_state;
 pub mod limit_bounds;
 pub mod limiter_verdict;
+pub mod live_limiter;
 pub mod loss_response;
 pub mod policer_fit;
 pub mod run_reading;
