@@ -10,6 +10,7 @@ use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::plan_limits::MAX_PROBING_US;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::probing::ProbeControl;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost as Peer;
 use longhaul_probe::wire::{
     FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionReply, SessionRequest,
@@ -119,7 +120,8 @@ pub fn copy_files(
         (true, LocalLocation::Stream) => Some(CopySource::stream()),
         (false, _) => None,
     };
-    let control = ProbeControl::open(peer, BOUNDS)?;
+    // A cancelled copy still has requests for the server.
+    let control = ProbeControl::open(peer, BOUNDS, &StopFlag::default())?;
     let idle_rtt = control.idle_rtt();
     let (initiator, responder) = (control.initiator.clone(), control.responder.clone());
     let mut course = ClientCopy {

@@ -29,22 +29,25 @@ pub use client_protocol::{
 };
 
 use super::iperf3_messages::{TestCookie, UdpGreeting};
-use crate::iperf3_messages::ServerRefusal;
+use crate::iperf3_messages::{ServerRefusal, TestResults};
 use crate::users::read_limited;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use client_driver::ClientDriver;
 use client_transfer::{ClientTransfer, fill_in_sizes};
 use joined_results::JoinContext;
-use longhaul_model::report::v1::RunParty;
+use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
+use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::engine::{self, DataSocket, EngineError, TransferRole};
 use longhaul_probe::plan_limits::{LimitError, MAX_STREAMS, check_cores, check_plan};
 use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::session::SessionState;
 use longhaul_probe::session_driver::SessionSockets;
 use longhaul_probe::throughput::{
-    self, TargetConnection, TargetHost, ThroughputOutcome, ThroughputProgress,
+    self, OwnEndContext, TargetConnection, TargetHost, ThroughputOutcome, ThroughputProgress,
 };
+use longhaul_probe::wire::IntervalCounters;
 use longhaul_sys::tcp_info;
 use rsa::pkcs1::DecodeRsaPublicKey;
 use rsa::pkcs8::DecodePublicKey;
@@ -55,6 +58,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The default payload of a datagram if neither the plan nor the path gives one, for Ethernet.
@@ -73,6 +77,9 @@ const MIN_HANGUP_RETRY: Duration = Duration::from_secs(1);
 /// has no listener is contacted again. A server that closed the connection before its first byte is
 /// contacted again for at least a second, as it may have been between two tests.
 ///
+/// `stop` ends the run early, as in [`throughput::run`], and so does a server that is lost; the
+/// result is then that of what was measured.
+///
 /// # Errors
 /// See [`Iperf3RunError`]: the plan is unsuitable for iperf3, or the connection or test failed.
 pub fn run(
@@ -80,6 +87,7 @@ pub fn run(
     plan: &ThroughputPlan,
     login: Option<&LoginCredentials>,
     patience: Duration,
+    stop: &AtomicBool,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, Iperf3RunError> {
     check_plan(plan, MAX_STREAMS)?;
@@ -87,12 +95,16 @@ pub fn run(
     plan_to_parameters::check_iperf3_plan(plan)?;
     let (began, mut patience) = (Instant::now(), patience);
     loop {
-        let done = try_run(target, plan, login, watch);
+        let done = try_run(target, plan, login, stop, watch);
         if done.as_ref().is_err_and(server_hung_up) {
             patience = patience.max(MIN_HANGUP_RETRY);
         }
         match done {
-            Err(error) if is_transient(&error) && began.elapsed() < patience => {
+            Err(error)
+                if is_transient(&error)
+                    && began.elapsed() < patience
+                    && !stop.load(Ordering::Relaxed) =>
+            {
                 std::thread::sleep(RETRY_INTERVAL);
             }
             done => return done,
@@ -129,10 +141,13 @@ fn try_run(
     target: &TargetHost,
     plan: &ThroughputPlan,
     login: Option<&LoginCredentials>,
+    stop: &AtomicBool,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, Iperf3RunError> {
     let (started_at, epoch) = (SystemTime::now(), Instant::now());
-    let TargetConnection { stream: control, address, target } = throughput::connect_target(target)?;
+    let own_target = target.clone();
+    let TargetConnection { stream: control, address, target } =
+        throughput::connect_unless_stopped(stop, move || throughput::connect_target(&own_target))?;
     let target = &target;
     let local = control.local_addr().ok();
     let datagram_bytes = choose_datagram_bytes(plan, &control);
@@ -148,27 +163,13 @@ fn try_run(
     let mut transfer = ClientTransfer::new(target, &effective_plan, (local, address), epoch, watch);
     let greeting = epoch.elapsed() + target.connect_timeout;
     let client = ClientProtocol::new(cookie, parameters, greeting);
-    let driver = ClientDriver { control, client, cookie, transfer: &mut transfer, epoch };
+    let driver = ClientDriver { control, client, cookie, transfer: &mut transfer, epoch, stop };
     let (closed, results) = driver.run();
-    let failed = |closed| Iperf3RunError::Test { address, closed };
-    if closed != ClientTestEnd::Finished {
-        return Err(failed(closed));
-    }
-    let violation = |what| failed(ClientTestEnd::Violation { step: ClientStep::Exchanging, what });
-    let results = results.ok_or_else(|| violation("it sent no results".to_owned()))?;
-    let mut collected = std::mem::take(&mut transfer.collected);
-    let mut caveats = plan_to_parameters::list_caveats(plan);
-    for end in collected.sender.iter_mut().chain(&mut collected.receiver) {
-        caveats.append(&mut end.caveats);
-    }
-    let known = JoinContext {
-        plan,
-        host: &target.host,
-        idle_rtt: transfer.idle_rtt,
-        same_host: transfer.same_host(),
-    };
+    let ended = ClosedTest { address, closed, results };
+    let (observation, caveats) = conclude_test(plan, &mut transfer, ended, &target.host)?;
     Ok(ThroughputOutcome {
-        observation: joined_results::join_ends(&known, collected, &results).map_err(violation)?,
+        observation,
+        stop: plan.stop,
         initiator: throughput::initiator_party(local),
         responder: RunParty {
             host: target.host.clone(),
@@ -183,6 +184,62 @@ fn try_run(
         caveats,
         captures: transfer.captures,
     })
+}
+
+/// A test whose control connection has ended.
+struct ClosedTest {
+    address: SocketAddr,
+    closed: ClientTestEnd,
+    /// The server's results.
+    results: Option<TestResults>,
+}
+
+/// Joins the results of both ends, or takes those of this end if the server sent none.
+fn conclude_test(
+    plan: &ThroughputPlan,
+    transfer: &mut ClientTransfer<'_>,
+    ended: ClosedTest,
+    host: &str,
+) -> Result<(ThroughputObservation, Vec<ReportCaveat>), Iperf3RunError> {
+    let ClosedTest { address, closed, results } = ended;
+    transfer.collect();
+    let (idle_rtt, same_host) = (transfer.idle_rtt, transfer.same_host());
+    let mut collected = std::mem::take(&mut transfer.collected);
+    let mut caveats = plan_to_parameters::list_caveats(plan);
+    for end in collected.sender.iter_mut().chain(&mut collected.receiver) {
+        caveats.append(&mut end.caveats);
+    }
+    let stopped = transfer.was_interrupted();
+    let failed = |closed| Iperf3RunError::Test { address, closed };
+    let Some(results) = results.filter(|_| closed == ClientTestEnd::Finished) else {
+        let error = failed(match closed {
+            ClientTestEnd::Finished => {
+                let what = "it sent no results".to_owned();
+                ClientTestEnd::Violation { step: ClientStep::Exchanging, what }
+            }
+            closed => closed,
+        });
+        let known = OwnEndContext {
+            plan,
+            server: host,
+            clock: None,
+            idle_rtt,
+            same_host,
+            same_boot: None,
+            server_counts: IntervalCounters::default(),
+        };
+        let Ok(observation) = throughput::observe_own_end(&known, collected) else {
+            let interrupted = ProbeError::Interrupted { step: SessionState::Running };
+            return Err(if stopped { interrupted.into() } else { error });
+        };
+        caveats.extend(throughput::early_end_caveats(plan, &observation, stopped, Some(&error)));
+        return Ok((observation, caveats));
+    };
+    let known = JoinContext { plan, host, idle_rtt, same_host };
+    let observation = joined_results::join_ends(&known, collected, &results)
+        .map_err(|what| failed(ClientTestEnd::Violation { step: ClientStep::Exchanging, what }))?;
+    caveats.extend(throughput::early_end_caveats(plan, &observation, stopped, None));
+    Ok((observation, caveats))
 }
 
 /// Returns the size in the plan, or the payload of one packet of the control connection.
@@ -211,10 +268,13 @@ impl From<LimitError> for Iperf3RunError {
 
 impl From<Iperf3RunError> for ProbeError {
     fn from(error: Iperf3RunError) -> ProbeError {
-        use ClientTestEnd::{Busy, Cut, Failed, Terminated, TimedOut, Violation};
+        use ClientTestEnd::{Busy, Cut, Failed, Interrupted, Terminated, TimedOut, Violation};
         match error {
             Iperf3RunError::Probe(error) => error,
             Iperf3RunError::Test { closed: Failed(what), .. } => ProbeError::local(what, None),
+            Iperf3RunError::Test { closed: Interrupted { .. }, .. } => {
+                ProbeError::Interrupted { step: SessionState::Opening }
+            }
             Iperf3RunError::Test { address, closed } => ProbeError::OtherProtocol {
                 address,
                 what: format!("no result from the iperf3 server: {closed}"),
@@ -242,6 +302,7 @@ impl Iperf3RunError {
         match self {
             Iperf3RunError::Probe(error) => error.exit_code(),
             Iperf3RunError::Test { closed: ClientTestEnd::Failed(_), .. } => 5,
+            Iperf3RunError::Test { closed: ClientTestEnd::Interrupted { .. }, .. } => 130,
             Iperf3RunError::Test { .. } => 3,
         }
     }
@@ -273,6 +334,9 @@ pub enum ClientTestEnd {
     /// The control connection ended.
     #[error("the connection was lost while {}: {why}", step.describe())]
     Cut { step: ClientStep, why: String },
+    /// The user ended the test before any payload was measured.
+    #[error("interrupted while {}", step.describe())]
+    Interrupted { step: ClientStep },
     /// This end could not continue.
     #[error("{0}")]
     Failed(String),
@@ -306,7 +370,9 @@ impl ClientTestEnd {
             ClientTestEnd::Violation { .. } => {
                 "check `--port`, and that the server is iperf3 3.1 or newer"
             }
-            ClientTestEnd::Finished | ClientTestEnd::Failed(_) => return None,
+            ClientTestEnd::Finished
+            | ClientTestEnd::Interrupted { .. }
+            | ClientTestEnd::Failed(_) => return None,
         })
     }
 }

@@ -4,6 +4,7 @@
 use longhaul_iperf3::client_run;
 use longhaul_iperf3::iperf3_messages::{StreamResults, TestResults, TestState, encode_message};
 use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -102,7 +103,8 @@ fn each_stream_ends_behind_a_whole_block_and_stays_open_until_the_server_has_cou
         let server = std::thread::spawn(move || serve(&listener));
         let target = TargetHost { port, ..TargetHost::new("127.0.0.1") };
         let plan = ThroughputPlan { stop, ..ThroughputPlan::default() };
-        client_run::run(&target, &plan, None, Duration::ZERO, &mut |_| {}).expect("a result");
+        client_run::run(&target, &plan, None, Duration::ZERO, &StopFlag::default(), &mut |_| {})
+            .expect("a result");
         let (bytes, ended) = server.join().expect("the server");
         assert_eq!((bytes % BLOCK_BYTES, ended), (0, false), "{stop:?}");
         if let StopCondition::Bytes(asked) = stop {

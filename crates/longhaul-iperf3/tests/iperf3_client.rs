@@ -9,6 +9,7 @@ use longhaul_iperf3::iperf3_messages::{
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost;
 use proptest::prelude::*;
 use std::io::{Read, Write};
@@ -184,7 +185,8 @@ fn against_shy(
     let (port, thread) = hostile(shunned, words);
     let target = TargetHost { port, connect_timeout, ..TargetHost::new("127.0.0.1") };
     let error =
-        client_run::run(&target, plan, None, Duration::ZERO, &mut |_| {}).expect_err("no result");
+        client_run::run(&target, plan, None, Duration::ZERO, &StopFlag::default(), &mut |_| {})
+            .expect_err("no result");
     thread.join().expect("the server");
     match error {
         Iperf3RunError::Test { closed, .. } => closed,
@@ -237,7 +239,8 @@ fn udp_that_nobody_answers_ends_the_run() {
 fn what_no_iperf3_server_does_is_refused_before_a_connection() {
     let plan = ThroughputPlan { read_rate_bps: Some(1_000_000), ..ThroughputPlan::default() };
     let target = TargetHost::new("no-such-host.invalid");
-    let error = client_run::run(&target, &plan, None, Duration::ZERO, &mut |_| {})
-        .expect_err("no such test");
+    let error =
+        client_run::run(&target, &plan, None, Duration::ZERO, &StopFlag::default(), &mut |_| {})
+            .expect_err("no such test");
     assert!(matches!(error, Iperf3RunError::Probe(ProbeError::Plan(_))), "{error:?}");
 }

@@ -45,7 +45,7 @@ const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
 const LISTEN_PAUSE: Duration = Duration::from_millis(5);
 const TRUTH_EVERY: Duration = Duration::from_secs(1);
 /// The time that a command may take to end after it was requested to.
-const END_DEADLINE: Duration = Duration::from_secs(10);
+const END_DEADLINE: Duration = Duration::from_secs(15);
 const FAR_END_DEADLINE: Duration = Duration::from_secs(2);
 /// The number of bytes of a failed far command's output that are shown.
 const MAX_FAR_OUTPUT_BYTES: u64 = 4096;

@@ -356,7 +356,8 @@ struct StopRule {
     requested: StopCondition,
     /// The bytes or blocks that are left; unused for a time limit.
     left: AtomicU64,
-    /// The deadline on the run's own clock; `u64::MAX` before `go` and without a time limit.
+    /// The deadline on the run's own clock; `u64::MAX` before `go`, and without a time limit unless
+    /// the run ends early.
     deadline_ns: AtomicU64,
     stopped: AtomicBool,
 }
@@ -378,9 +379,13 @@ impl StopRule {
     /// Starts the time limit at `now_ns`.
     pub fn begin(&self, now_ns: u64) {
         if let StopCondition::TimeUs(micros) = self.requested {
-            let deadline = now_ns.saturating_add(micros.saturating_mul(1000));
-            self.deadline_ns.store(deadline, Relaxed);
+            self.end_at(now_ns.saturating_add(micros.saturating_mul(1000)));
         }
+    }
+
+    /// Sets the time limit. That of a run which ends early is the moment of its end.
+    pub fn end_at(&self, deadline_ns: u64) {
+        self.deadline_ns.store(deadline_ns, Relaxed);
     }
 
     /// Stops all streams now.
@@ -402,7 +407,7 @@ impl StopRule {
 
     /// Returns whether the sender ends by itself and its last bytes must arrive.
     pub fn must_drain(&self) -> bool {
-        !matches!(self.requested, StopCondition::TimeUs(_))
+        !matches!(self.requested, StopCondition::TimeUs(_)) && self.deadline_ns() == u64::MAX
     }
 
     /// Returns whether a time-limited sender has used (nearly) all its time. A reset is then its

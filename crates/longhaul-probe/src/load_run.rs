@@ -12,8 +12,9 @@ mod load_phases;
 mod one_end_probes;
 
 use crate::plan_limits::{self, LimitError, check_range, limit_error};
-use crate::probe_error::ProbeError;
+use crate::probe_error::{ProbeError, describe_error_chain};
 use crate::probing::{EchoSeriesPlan, ProbeClient};
+use crate::supervise::StopFlag;
 use crate::throughput::{self, BulkRun, TargetHost, ThroughputOutcome, payload_span};
 use load_phases::PhaseRunner;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -85,17 +86,19 @@ pub struct LoadRunProgress {
 
 /// Runs the whole plan and blocks until it ends; every wait has a deadline.
 ///
+/// After `stop`, or when the probe session is lost, the outcome is what was measured until then.
+///
 /// # Errors
 /// The probe session failed, or nothing could be measured. A failed load is an error of its phase.
 pub fn run(
     target: &TargetHost,
     plan: &LoadPlan,
-    stop: &AtomicBool,
+    stop: &StopFlag,
     watch: &mut dyn FnMut(&LoadRunProgress),
 ) -> Result<LoadOutcome, ProbeError> {
     check_load_plan(plan)?;
     let started_at = SystemTime::now();
-    let mut prober = ProbeClient::connect(target)?;
+    let mut prober = ProbeClient::connect(target, stop)?;
     let (initiator, responder) = prober.parties();
     let parties = LoadParties { initiator: initiator.clone(), responder: responder.clone() };
     let idle_rtt = prober.idle_rtt();
@@ -163,19 +166,31 @@ impl LoadSession<'_> {
             echoes.join()
         });
         let (phases, runs) = (course.phases, course.runs);
-        let echoed = echoed.map_err(|_| ProbeError::local("the probe thread panicked", None))??;
+        let echoed = echoed.map_err(|_| ProbeError::local("the probe thread panicked", None))?;
+        let probes = probes.in_order();
+        let (clock, caveats) = match echoed {
+            Ok(echoed) => {
+                let caveats = odd_answers_caveat(&echoed).into_iter().collect();
+                (echoed.clock, caveats)
+            }
+            Err(error) if probes.is_empty() => return Err(error),
+            Err(error) => {
+                let text = format!("the probes ended early: {}", describe_error_chain(&error));
+                ("user".to_owned(), vec![ReportCaveat::new(ReportCaveat::PEER_LOST, text)])
+            }
+        };
         Ok(LoadOutcome {
             observation: LoadObservation {
-                clock: echoed.clock.clone(),
+                clock,
                 idle_rtt_us: idle_rtt.map(|rtt| rtt.as_micros() as u64),
-                probes: probes.in_order(),
+                probes,
                 phases,
             },
             initiator: parties.initiator,
             responder: parties.responder,
             started_at: self.started_at,
             duration: began.elapsed(),
-            caveats: odd_answers_caveat(&echoed).into_iter().collect(),
+            caveats,
             runs,
             stopped: self.stop.load(Relaxed),
         })

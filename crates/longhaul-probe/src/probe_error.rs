@@ -72,6 +72,9 @@ pub enum ProbeError {
         /// The connection was lost, or no answer came: the same run may work later.
         is_lost: bool,
     },
+    /// The user ended the run before anything was measured.
+    #[error("interrupted while {}, before anything was measured", step.describe())]
+    Interrupted { step: SessionState },
     /// This host failed: kernel, privilege, memory.
     #[error("{what}")]
     Local {
@@ -224,19 +227,22 @@ impl ProbeError {
             ProbeError::Timeout { .. } => {
                 "check that the server still runs: the server or the path went silent"
             }
-            ProbeError::Plan(_) | ProbeError::Local { .. } | ProbeError::PeerFailed { .. } => {
-                return None;
-            }
+            ProbeError::Plan(_)
+            | ProbeError::Local { .. }
+            | ProbeError::Interrupted { .. }
+            | ProbeError::PeerFailed { .. } => return None,
         };
         Some(fixed.into())
     }
 
-    /// Returns the program's exit code: 2 usage, 3 no peer, 4 versions, 5 privilege or kernel.
+    /// Returns the program's exit code: 2 usage, 3 no peer, 4 versions, 5 privilege or kernel, 130
+    /// interrupted.
     pub fn exit_code(&self) -> u8 {
         match self {
             ProbeError::Plan(_) | ProbeError::ScopeMissing { .. } => 2,
             ProbeError::Version { .. } => 4,
             ProbeError::Local { .. } => 5,
+            ProbeError::Interrupted { .. } => 130,
             _ => 3,
         }
     }

@@ -42,6 +42,7 @@ use crate::path::clock_pair::ClockPair;
 use crate::path::probe_reply::{read_array_at, read_u16_at, read_u32_at};
 use crate::plan_limits::{MAX_PROBE_BYTES, MAX_PROBING_US, check_trains};
 use crate::probe_error::ProbeError;
+use crate::supervise::StopFlag;
 use crate::throughput::TargetHost;
 use crate::wire::{
     CollectTrains, ReceivedTrains, ReverseTraceRequest, SentTrain, SessionNonce, SessionReply,
@@ -113,19 +114,20 @@ struct SessionFlow {
 }
 
 impl ProbeClient {
-    /// Opens the session with one UDP flow; blocks for some round trips, each with a deadline.
+    /// Opens the session with one UDP flow; blocks for some round trips, each with a deadline. When
+    /// the user sets `stop`, this and every request end with [`ProbeError::Interrupted`].
     ///
     /// # Errors
     /// Like [`crate::throughput::run`]; [`ProbeError::Version`] if the server supports only version
     /// 1 of the protocol.
-    pub fn connect(target: &TargetHost) -> Result<ProbeClient, ProbeError> {
+    pub fn connect(target: &TargetHost, stop: &StopFlag) -> Result<ProbeClient, ProbeError> {
         let bounds = ProbeBounds {
             flows: 1,
             most_bytes: MAX_PROBE_BYTES,
             most_time_us: MAX_PROBING_US,
             dscp: None,
         };
-        ProbeClient::open(target, bounds)
+        ProbeClient::open(target, bounds, stop)
     }
 
     /// Opens a session within `bounds`, or within the server's limits for anonymous clients; see
@@ -133,8 +135,12 @@ impl ProbeClient {
     ///
     /// # Errors
     /// Like [`ProbeClient::connect`].
-    pub fn open(target: &TargetHost, bounds: ProbeBounds) -> Result<ProbeClient, ProbeError> {
-        let mut control = ProbeControl::open(target, bounds)?;
+    pub fn open(
+        target: &TargetHost,
+        bounds: ProbeBounds,
+        stop: &StopFlag,
+    ) -> Result<ProbeClient, ProbeError> {
+        let mut control = ProbeControl::open(target, bounds, stop)?;
         let clock = RunClock(control.epoch);
         let flow =
             control.take_flow().map(|(socket, session)| SessionFlow::new(socket, session, clock));
@@ -216,12 +222,12 @@ impl ProbeClient {
     }
 
     fn transmit_trains(&mut self, trains: &[TrainPlan]) -> Result<Vec<SentTrain>, ProbeError> {
-        let never = AtomicBool::new(false);
+        let stop = StopFlag::clone(&self.control.stop);
         let mut looked = Instant::now();
         let mut sent = Vec::with_capacity(trains.len());
         for train in trains {
             let flow = self.flow.as_mut().ok_or_else(no_flow_error)?;
-            sent.push(flow.sender.send(train, &never));
+            sent.push(flow.sender.send(train, &stop));
             if looked.elapsed() > SERVICE_INTERVAL {
                 self.control.service()?;
                 looked = Instant::now();

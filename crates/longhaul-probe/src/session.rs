@@ -79,7 +79,7 @@ use crate::wire::{
     ProtocolVersions, SessionNonce, SessionReply, SessionRequest, TokenProof,
 };
 use longhaul_model::report::v1::RunParty;
-use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use std::time::Duration;
 
 /// The timeout for a step that costs the peer a few round trips.
@@ -92,6 +92,8 @@ pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The delay of a refusal because of the token, which slows down guessing.
 pub const TOKEN_PENALTY: Duration = Duration::from_millis(500);
+/// The time in which a run that its user has stopped ends (or 20 round trips, if longer).
+pub const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout for the whole exchange of results.
 pub const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -130,6 +132,8 @@ pub enum SessionInput {
     Answer(Box<SessionReply>),
     /// Client: there are no more requests.
     NoMoreRequests,
+    /// Client: the user ends the run early.
+    Interrupted,
     /// The control connection ended, with the reason.
     Cut(String),
     /// The received bytes are not a message.
@@ -166,6 +170,8 @@ pub enum SessionAction {
     Go,
     /// Stop senders and receivers now: the time or grace period is over.
     StopEngine,
+    /// Stop the senders as if their time were over: the run ends early.
+    StopSending,
     /// Take the engine's results. The server answers [`SessionInput::Results`] with its `stream` and `end`
     /// messages.
     Collect,
@@ -199,6 +205,8 @@ pub enum SessionPurpose {
 /// The data that the engine needs about the path and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineStart {
+    /// As granted: a run that lasts until it is stopped has the limit of the server.
+    pub stop: StopCondition,
     /// The zero of the common time line, on this session's clock.
     pub origin: Duration,
     pub idle_rtt: Duration,
@@ -311,11 +319,17 @@ impl Session {
     }
 
     /// Returns the plan of a bulk run, once proposed.
-    fn plan(&self) -> Option<&ThroughputPlan> {
+    pub(crate) fn plan(&self) -> Option<&ThroughputPlan> {
         match &self.purpose {
             Some(SessionPurpose::Run(plan)) => Some(plan),
             _ => None,
         }
+    }
+
+    /// Returns what the engine needs; `origin` is the zero of the common time line.
+    fn engine_start(&self, origin: Duration, idle_rtt: Duration) -> SessionAction {
+        let stop = self.plan().map_or(StopCondition::TimeUs(0), |plan| plan.stop);
+        SessionAction::StartEngine(EngineStart { stop, origin, idle_rtt })
     }
 
     /// Expects and sends heartbeats from now on, in the state that was just entered.
@@ -348,7 +362,8 @@ impl Session {
             return None;
         }
         let refusal = self.refusal.as_ref().map(|(at, _)| *at);
-        [self.deadline, refusal, self.silence_deadline(), self.next_timer()]
+        let ends_by = self.transfer.ends_by;
+        [self.deadline, refusal, self.silence_deadline(), self.next_timer(), ends_by]
             .into_iter()
             .flatten()
             .min()
@@ -368,6 +383,7 @@ impl Session {
             SessionInput::Ask(ask) => self.on_request(now, *ask),
             SessionInput::Answer(answer) => self.on_request_done(now, *answer),
             SessionInput::NoMoreRequests => self.close(SessionEnd::Finished),
+            SessionInput::Interrupted => self.interrupt_run(now),
             SessionInput::Cut(why) => self.close(SessionEnd::Cut { step: self.state, why }),
             SessionInput::Garbage(what) => self.violation(what),
             SessionInput::Failed(what) => {
@@ -474,6 +490,8 @@ impl Session {
             "the agreed probing time is over"
         } else if late(self.deadline) {
             "this step took too long"
+        } else if late(self.transfer.ends_by) {
+            "the server did not end the run in time"
         } else {
             return;
         };

@@ -246,7 +246,7 @@ impl EngineStart {
         epoch: Instant,
     ) -> EndSpec {
         EndSpec {
-            plan: plan.clone(),
+            plan: ThroughputPlan { stop: self.stop, ..plan.clone() },
             initiator,
             idle_rtt: Some(self.idle_rtt),
             origin: epoch + self.origin,
@@ -293,6 +293,11 @@ impl SessionEngines {
 
     pub fn stop(&self) {
         self.receiver.iter().chain(&self.sender).for_each(EndRun::stop);
+    }
+
+    /// Ends the time of the sender now; data in flight still arrives.
+    pub fn stop_sending(&self) {
+        self.sender.iter().for_each(EndRun::stop_sending);
     }
 
     /// Returns the progress for the session.
@@ -353,7 +358,8 @@ mod tests {
         far.set_read_timeout(Some(SOON)).expect("a timeout");
         let plan =
             ThroughputPlan { stop: StopCondition::TimeUs(100_000), ..ThroughputPlan::default() };
-        let start = EngineStart { origin: Duration::ZERO, idle_rtt: Duration::ZERO };
+        let start =
+            EngineStart { stop: plan.stop, origin: Duration::ZERO, idle_rtt: Duration::ZERO };
         let spec = start.end_spec(&plan, true, Instant::now());
         let sockets = SessionSockets {
             forward: vec![DataSocket::Tcp(near.expect("a connection"))],

@@ -14,8 +14,8 @@ mod target_address;
 pub use connection_race::AddressFailure;
 pub use control_connect::DEAD_PEER_TIMEOUT;
 pub(crate) use control_connect::open_control as connect_control;
-pub use result_join::payload_duration_us;
 pub(crate) use result_join::payload_span;
+pub use result_join::{OwnEndContext, early_end_caveats, observe_own_end, payload_duration_us};
 pub use stream_opening::open_data_streams;
 pub(crate) use stream_opening::open_flow;
 pub use target_address::{
@@ -29,16 +29,18 @@ use crate::run_capture::RunCapture;
 use crate::secure::AuthToken;
 use crate::session::{ServerResults, Session, SessionEnd, SessionPurpose, SessionState};
 use crate::session_driver::{SessionDriver, SessionEngines, SessionResults, SessionSockets};
+use crate::supervise;
 use crate::wire::IntervalCounters;
 use client_hooks::ClientHooks;
 use longhaul_capture::FinishedCapture;
 use longhaul_model::report::v1::observation::{StreamEnd, ThroughputObservation};
-use longhaul_model::report::v1::plan::{RunDirection, ThroughputPlan};
+use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_sys::tcp_info;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -97,6 +99,8 @@ impl TargetHost {
 #[derive(Debug, Clone)]
 pub struct ThroughputOutcome {
     pub observation: ThroughputObservation,
+    /// As granted by the server.
+    pub stop: StopCondition,
     pub initiator: RunParty,
     pub responder: RunParty,
     /// Start of the run, including setup.
@@ -155,24 +159,26 @@ impl ThroughputProgress {
         let sender = engines.and_then(|engines| engines.sender.as_ref()).map(EndRun::progress);
         let receiver = engines.and_then(|engines| engines.receiver.as_ref()).map(EndRun::progress);
         let elapsed = sender.iter().chain(&receiver).map(|progress| progress.elapsed).max();
-        let local = |progress: EngineProgress| PayloadProgress {
+        let forward = sender.map(|progress| PayloadProgress {
+            sent_bytes: Some(progress.bytes),
+            ..PayloadProgress::of_own_end(progress)
+        });
+        let reverse = receiver.map(|progress| PayloadProgress {
+            received_bytes: Some(progress.bytes),
+            received_at: Some(progress.elapsed),
+            ..PayloadProgress::of_own_end(progress)
+        });
+        ThroughputProgress { state, elapsed: elapsed.unwrap_or_default(), forward, reverse }
+    }
+}
+
+impl PayloadProgress {
+    fn of_own_end(progress: EngineProgress) -> PayloadProgress {
+        PayloadProgress {
             retransmits: progress.retransmits,
             rtt: progress.rtt,
             own_ends: progress.own_ends,
             ..PayloadProgress::default()
-        };
-        ThroughputProgress {
-            state,
-            elapsed: elapsed.unwrap_or_default(),
-            forward: sender.map(|progress| PayloadProgress {
-                sent_bytes: Some(progress.bytes),
-                ..local(progress)
-            }),
-            reverse: receiver.map(|progress| PayloadProgress {
-                received_bytes: Some(progress.bytes),
-                received_at: Some(progress.elapsed),
-                ..local(progress)
-            }),
         }
     }
 }
@@ -180,20 +186,26 @@ impl ThroughputProgress {
 /// Runs one measurement. Calls `watch` about five times a second while payload flows, and on every
 /// change of the session state.
 ///
-/// Blocks for the whole run; every wait in it has a deadline.
+/// Blocks for the whole run; every wait in it has a deadline. `stop` ends the run early and in
+/// order, within a few round trips, or after [`crate::session::INTERRUPT_TIMEOUT`] if the server
+/// does not answer. A run that ends early, or whose server is lost, has the result of what was
+/// measured, with the caveats of [`early_end_caveats`].
 ///
 /// # Errors
-/// See [`ProbeError`].
+/// See [`ProbeError`]. No payload was measured.
 pub fn run(
     target: &TargetHost,
     plan: &ThroughputPlan,
+    stop: &AtomicBool,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, ProbeError> {
     check_plan(plan, MAX_STREAMS)?;
     check_cores(&plan.affinity, true)?;
     let token = target_token(target)?;
     let (started_at, epoch) = (SystemTime::now(), Instant::now());
-    let connection = control_connect::open_control(target)?;
+    let own_target = target.clone();
+    let connection =
+        connect_unless_stopped(stop, move || control_connect::open_control(&own_target))?;
     let (target, address) = (&connection.target, connection.address);
     let party = initiator_party(connection.local);
     let setup = connection.session_setup(token, party.clone());
@@ -209,6 +221,8 @@ pub fn run(
         epoch: session_epoch,
         origin: session_epoch,
         watch,
+        stop,
+        stopped_in: None,
         last_report: None,
         sockets: SessionSockets::default(),
         engines: None,
@@ -221,19 +235,14 @@ pub fn run(
     };
     let drive = SessionDriver::new(connection.channel, session, session_epoch);
     let (closed, mut session) = drive.run(&mut hooks);
-    let lost = |step, what| ProbeError::PeerLost { address, step, what };
-    if closed != SessionEnd::Finished {
-        if let (SessionEnd::OwnFailure { step, what }, true) = (&closed, hooks.server_unreachable) {
-            return Err(lost(*step, what.clone()));
-        }
-        return Err(session_error(target, address, closed, hooks.moved_bytes()));
-    }
     let responder = responder_party(target, address, &session);
-    let ServerResults { capture, directions } = session.take_results();
-    let joined = result_join::join_results(plan, hooks.collected, directions, &session);
-    let (observation, caveats) = joined.map_err(|what| lost(SessionState::Exchanging, what))?;
+    let granted = session.plan().map_or(plan.stop, |granted| granted.stop);
+    let granted = ThroughputPlan { stop: granted, ..plan.clone() };
+    let (observation, capture, caveats) =
+        conclude_session(&granted, &mut hooks, closed, &mut session)?;
     Ok(ThroughputOutcome {
         observation,
+        stop: granted.stop,
         initiator: party,
         responder,
         started_at,
@@ -245,6 +254,67 @@ pub fn run(
             server: (!capture.is_empty()).then_some(capture),
         },
     })
+}
+
+/// Calls a function that connects, which may block, until the user stops it.
+///
+/// # Errors
+/// Those of the function; [`ProbeError::Interrupted`] after a stop.
+pub fn connect_unless_stopped<T: Send + 'static>(
+    stop: &AtomicBool,
+    connect: impl FnOnce() -> Result<T, ProbeError> + Send + 'static,
+) -> Result<T, ProbeError> {
+    match supervise::call_until_stopped(stop, connect) {
+        Ok(Some(connected)) => connected,
+        Ok(None) => Err(ProbeError::Interrupted { step: SessionState::Greeting }),
+        Err(source) => Err(ProbeError::local("cannot start a thread to connect", source)),
+    }
+}
+
+/// Joins the results of both ends, or takes those of this end if the server sent none. Returns the
+/// observation, the server's capture, and the caveats.
+fn conclude_session(
+    plan: &ThroughputPlan,
+    hooks: &mut ClientHooks<'_>,
+    closed: SessionEnd,
+    session: &mut Session,
+) -> Result<(ThroughputObservation, Vec<u8>, Vec<ReportCaveat>), ProbeError> {
+    let (address, stopped) = (hooks.address, hooks.was_cut_short());
+    hooks.collect();
+    let collected = std::mem::take(&mut hooks.collected);
+    if closed == SessionEnd::Finished {
+        let ServerResults { capture, directions } = session.take_results();
+        let joined = result_join::join_results(plan, collected, directions, session);
+        let (observation, mut caveats) = joined.map_err(|what| match stopped {
+            true => ProbeError::Interrupted { step: SessionState::Running },
+            false => ProbeError::PeerLost { address, step: SessionState::Exchanging, what },
+        })?;
+        caveats.extend(early_end_caveats(plan, &observation, stopped, None));
+        return Ok((observation, capture, caveats));
+    }
+    let error = match closed {
+        SessionEnd::OwnFailure { step, what } if hooks.server_unreachable => {
+            ProbeError::PeerLost { address, step, what }
+        }
+        closed => session_error(hooks.target, address, closed, hooks.moved_bytes()),
+    };
+    let known = OwnEndContext {
+        plan,
+        server: &hooks.target.host,
+        clock: session.clock(),
+        idle_rtt: session.clock().map(|clock| clock.rtt),
+        same_host: session.same_host(),
+        same_boot: session.same_boot(),
+        server_counts: hooks.server_interval,
+    };
+    match (observe_own_end(&known, collected), hooks.stopped_in) {
+        (Ok(observation), _) => {
+            let caveats = early_end_caveats(plan, &observation, stopped, Some(&error));
+            Ok((observation, Vec::new(), caveats))
+        }
+        (Err(_), Some(step)) => Err(ProbeError::Interrupted { step }),
+        (Err(_), None) => Err(error),
+    }
 }
 
 pub(crate) fn target_token(target: &TargetHost) -> Result<Option<AuthToken>, ProbeError> {
@@ -374,6 +444,7 @@ pub fn measure_connect_rtt(target: &TargetHost) -> Result<Duration, ProbeError> 
 pub type BulkRun = dyn Fn(
         &TargetHost,
         &ThroughputPlan,
+        &AtomicBool,
         &mut dyn FnMut(&ThroughputProgress),
     ) -> Result<ThroughputOutcome, ProbeError>
     + Send
@@ -383,6 +454,7 @@ pub type BulkRun = dyn Fn(
 /// program ends.
 pub(crate) struct BackgroundRun {
     pub plan: ThroughputPlan,
+    stop: Arc<AtomicBool>,
     progress: Arc<Mutex<Option<ThroughputProgress>>>,
     thread: JoinHandle<Result<ThroughputOutcome, ProbeError>>,
 }
@@ -393,10 +465,11 @@ impl BackgroundRun {
         plan: ThroughputPlan,
         bulk_run: Arc<BulkRun>,
     ) -> Result<BackgroundRun, ProbeError> {
-        let progress = Arc::new(Mutex::new(None));
+        let (progress, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
         let (own_target, own_plan, latest) = (target.clone(), plan.clone(), Arc::clone(&progress));
+        let own_stop = Arc::clone(&stop);
         let run = move || {
-            bulk_run(&own_target, &own_plan, &mut |progress| {
+            bulk_run(&own_target, &own_plan, &own_stop, &mut |progress| {
                 *latest.lock() = Some(progress.clone());
             })
         };
@@ -404,7 +477,7 @@ impl BackgroundRun {
             .name("load".to_owned())
             .spawn(run)
             .map_err(|source| ProbeError::local("cannot start a thread for the load", source))?;
-        Ok(BackgroundRun { plan, progress, thread })
+        Ok(BackgroundRun { plan, stop, progress, thread })
     }
 
     /// Returns the latest progress; `None` before the first.
@@ -416,11 +489,16 @@ impl BackgroundRun {
         self.thread.is_finished()
     }
 
-    /// Returns the result; abandons a run that has not ended.
+    /// Ends a run early that has not ended.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends a run early that has not ended, and returns the result.
     pub fn finish(self) -> Result<ThroughputOutcome, ProbeError> {
-        let ended = if self.is_finished() { self.thread.join().ok() } else { None };
-        let interrupted = "the load was interrupted before its end";
-        ended.unwrap_or_else(|| Err(ProbeError::local(interrupted, None)))
+        self.stop();
+        let panicked = || Err(ProbeError::local("the thread of the load panicked", None));
+        self.thread.join().unwrap_or_else(|_| panicked())
     }
 }
 

@@ -106,6 +106,8 @@ pub enum ControlMessage {
     Go,
     Interval(IntervalCounters),
     Sent,
+    /// The client ends the run early: both senders stop now.
+    Stop,
     Drained,
     /// A part of the server's capture file, in order, before its other results.
     Capture {

@@ -31,7 +31,7 @@ pub mod demo;
 pub mod expectation;
 pub mod host_command;
 pub mod import_command;
-mod interrupt;
+pub mod interrupt;
 pub mod invocation;
 pub mod iperf3_command;
 pub mod iperf3_server;

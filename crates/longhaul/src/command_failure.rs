@@ -13,6 +13,7 @@ use longhaul_agent::watch_file_reading::WatchFileReadError;
 use longhaul_config::ConfigProblems;
 use longhaul_iperf3::client_run::Iperf3RunError;
 use longhaul_lab::lab_error::{LabError, LabErrorKind};
+use longhaul_model::report::v1::ReportCaveat;
 use longhaul_probe::host::HostError;
 use longhaul_probe::probe_error::{ProbeError, ServeError};
 use longhaul_report::plot::FigureError;
@@ -178,6 +179,12 @@ impl From<io::Error> for CommandFailure {
         }
         .cause(&error)
     }
+}
+
+/// Fails after a result was shown if the peer was lost before the end of the measurement.
+pub fn require_peer(caveats: &[ReportCaveat]) -> Result<(), CommandFailure> {
+    let lost = caveats.iter().find(|caveat| caveat.code == ReportCaveat::PEER_LOST);
+    lost.map_or(Ok(()), |caveat| Err(CommandFailure::new(PEER, caveat.text.clone())))
 }
 
 /// Returns the exit code of a check or an expectation.

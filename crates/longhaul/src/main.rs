@@ -18,17 +18,27 @@ fn main() -> ExitCode {
         run(cli.unwrap_or_else(|error| error.exit()).command)
     });
     match outcome {
+        // Whatever the command made of its partial result, or of a terminal that is gone.
+        Ok(ended) if cli::interrupt::was_cut_short() => {
+            print_failure(Some(ended.err().unwrap_or_else(cli::interrupt::interrupted_failure)));
+            ExitCode::from(command_failure::INTERRUPTED)
+        }
         Ok(Ok(code)) => code,
         Ok(Err(fail)) => {
-            if !fail.silent {
-                // If stderr is closed as well, the message is lost.
-                let text = fail.text();
-                let text = cli::command_output::fit_locale(&text);
-                let _ = write!(anstream::stderr(), "{text}");
-            }
-            ExitCode::from(fail.code)
+            let code = ExitCode::from(fail.code);
+            print_failure(Some(fail));
+            code
         }
         Err(_told_by_the_hook) => ExitCode::from(command_failure::BUG),
+    }
+}
+
+fn print_failure(failure: Option<command_failure::CommandFailure>) {
+    if let Some(failure) = failure.filter(|failure| !failure.silent) {
+        // If stderr is closed as well, the message is lost.
+        let text = failure.text();
+        let text = cli::command_output::fit_locale(&text);
+        let _ = write!(anstream::stderr(), "{text}");
     }
 }
 

@@ -10,6 +10,7 @@ use longhaul_sys::tcp_info;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The interval at which the engines are polled when the test may end, and the deadlines otherwise.
@@ -27,6 +28,8 @@ pub(super) struct ClientDriver<'a, 'w> {
     pub cookie: TestCookie,
     pub transfer: &'a mut ClientTransfer<'w>,
     pub epoch: Instant,
+    /// Set by the user to end the test early.
+    pub stop: &'a AtomicBool,
 }
 
 impl ClientDriver<'_, '_> {
@@ -44,8 +47,15 @@ impl ClientDriver<'_, '_> {
                 Err(error) if is_socket_timeout(&error) => self.feed(ClientInput::Tick),
                 Err(error) => self.feed(ClientInput::Cut(error.to_string())),
             };
-            closed = closed.or_else(|| self.poll_transfer());
+            closed = closed.or_else(|| self.poll_stop()).or_else(|| self.poll_transfer());
         }
+    }
+
+    fn poll_stop(&mut self) -> Option<ClientTestEnd> {
+        if !self.stop.load(Ordering::Relaxed) || !self.transfer.interrupt(self.client.step()) {
+            return None;
+        }
+        self.feed(ClientInput::Interrupted)
     }
 
     fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {

@@ -12,6 +12,7 @@ use crate::iperf3_messages::{
     REFUSAL_BYTES, ServerRefusal, TestCookie, TestParameters, TestResults, TestState, decode_body,
     encode_message,
 };
+use longhaul_probe::session::INTERRUPT_TIMEOUT;
 use std::time::Duration;
 
 /// The timeout for each answer of the server after its first byte.
@@ -22,7 +23,7 @@ pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 pub const RESULTS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The step of a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClientStep {
     /// The cookie has been sent; the client waits for the server's first byte.
     Greeting,
@@ -76,6 +77,8 @@ pub enum ClientInput<'a> {
     Collected(Box<TestResults>),
     /// This end cannot continue, with the reason.
     Failed(String),
+    /// The user ends the test early.
+    Interrupted,
     Tick,
 }
 
@@ -101,6 +104,8 @@ pub struct ClientProtocol {
     parameters: TestParameters,
     step: ClientStep,
     deadline: Duration,
+    /// The end of an interrupted test, whatever the server does.
+    ends_by: Option<Duration>,
     moved_bytes: u64,
     /// The bytes of a refusal received so far, after its state byte.
     refusal: Option<Vec<u8>>,
@@ -122,6 +127,7 @@ impl ClientProtocol {
             parameters,
             step: ClientStep::Greeting,
             deadline: greeting,
+            ends_by: None,
             moved_bytes: 0,
             refusal: None,
             bodies: FrameSplitter::new(MAX_SERVER_RESULT_BYTES),
@@ -137,7 +143,8 @@ impl ClientProtocol {
 
     /// Returns the time by which [`ClientProtocol::handle`] must be called; `None` if closed.
     pub fn next_deadline(&self) -> Option<Duration> {
-        (self.step != ClientStep::Closed).then_some(self.deadline)
+        let deadline = self.ends_by.map_or(self.deadline, |at| at.min(self.deadline));
+        (self.step != ClientStep::Closed).then_some(deadline)
     }
 
     /// Takes the server's results after the test.
@@ -150,7 +157,7 @@ impl ClientProtocol {
         if self.step != ClientStep::Closed {
             self.take(now, input);
         }
-        if self.step != ClientStep::Closed && now >= self.deadline {
+        if self.next_deadline().is_some_and(|deadline| now >= deadline) {
             self.on_deadline();
         }
         std::mem::take(&mut self.actions)
@@ -168,6 +175,10 @@ impl ClientProtocol {
             ClientInput::Moved { bytes, over } => self.on_moved(now, bytes, over),
             ClientInput::Collected(results) => self.send_results(now, &results),
             ClientInput::Failed(why) => self.abort(ClientTestEnd::Failed(why)),
+            ClientInput::Interrupted if self.step < ClientStep::Running => {
+                self.abort(ClientTestEnd::Interrupted { step: self.step });
+            }
+            ClientInput::Interrupted => self.ends_by = Some(now + INTERRUPT_TIMEOUT),
             ClientInput::Tick => {}
         }
     }

@@ -1,6 +1,6 @@
 //! The client's tasks outside the protocol: streams, engines, and progress reports.
 
-use super::client_protocol::ClientInput;
+use super::client_protocol::{ClientInput, ClientStep};
 use super::{joined_results, plan_to_parameters};
 use crate::iperf3_messages::{CounterWidth, TestCookie, TestResults};
 use longhaul_model::report::v1::plan::{
@@ -36,6 +36,8 @@ pub(super) struct ClientTransfer<'a> {
     /// The minimum of the bytes in flight, and its time.
     min_in_flight: Option<(u64, Instant)>,
     engines: Option<SessionEngines>,
+    /// The step in which the user ended the test early.
+    interrupted_in: Option<ClientStep>,
     capture: RunCapture,
     pub captures: RunCaptures,
     pub collected: SessionResults,
@@ -62,6 +64,7 @@ impl<'a> ClientTransfer<'a> {
             sending_streams: Vec::new(),
             min_in_flight: None,
             engines: None,
+            interrupted_in: None,
             capture: RunCapture::Off,
             captures: RunCaptures::default(),
             collected: SessionResults::default(),
@@ -111,13 +114,33 @@ impl<'a> ClientTransfer<'a> {
         self.engines.iter().for_each(SessionEngines::go);
     }
 
-    /// Takes the last readings and closes the sockets; returns this end's results for the server.
+    /// Ends the time of this end's senders now; returns whether this is the first time.
+    pub fn interrupt(&mut self, step: ClientStep) -> bool {
+        if self.interrupted_in.is_some() {
+            return false;
+        }
+        self.interrupted_in = Some(step);
+        self.engines.iter().for_each(SessionEngines::stop_sending);
+        true
+    }
+
+    /// Returns whether the user ended the test before all payload had arrived.
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupted_in.is_some_and(|step| step < ClientStep::Exchanging)
+    }
+
+    /// Takes the last readings and closes the sockets, unless this was done before. Returns this
+    /// end's results for the server.
     pub fn collect(&mut self) -> TestResults {
-        self.report_progress(SessionState::Exchanging);
+        if self.engines.is_some() {
+            self.report_progress(SessionState::Exchanging);
+        }
         self.sending_streams.clear();
-        self.collected = self.engines.take().map(SessionEngines::collect).unwrap_or_default();
-        let capture = std::mem::take(&mut self.capture);
-        self.captures.client = capture.end_client(&mut self.collected);
+        if let Some(engines) = self.engines.take() {
+            self.collected = engines.collect();
+            let capture = std::mem::take(&mut self.capture);
+            self.captures.client = capture.end_client(&mut self.collected);
+        }
         joined_results::build_client_results(&self.collected)
     }
 
@@ -131,6 +154,7 @@ impl<'a> ClientTransfer<'a> {
         let bytes = sent.unwrap_or(0) + received.unwrap_or(0);
         let taken = |wanted: u64| received.is_none_or(|bytes| bytes >= wanted);
         let over = match self.plan.stop {
+            _ if self.interrupted_in.is_some() => progress.sent,
             StopCondition::TimeUs(time) => elapsed_us >= time && (sent.is_none() || progress.sent),
             StopCondition::Bytes(wanted) => progress.sent && taken(wanted) && self.has_arrived(),
             StopCondition::Blocks(blocks) => {
@@ -144,7 +168,9 @@ impl<'a> ClientTransfer<'a> {
 
     /// Returns the time during which payload only flows.
     pub fn flow_time_left(&self) -> Duration {
-        let (StopCondition::TimeUs(time), Some(engines)) = (self.plan.stop, &self.engines) else {
+        let (StopCondition::TimeUs(time), Some(engines), None) =
+            (self.plan.stop, &self.engines, self.interrupted_in)
+        else {
             return Duration::ZERO;
         };
         Duration::from_micros(time.saturating_sub(engines.progress().interval.elapsed_us))

@@ -17,9 +17,7 @@ use super::{
     tcp_receiver, tcp_sender,
 };
 use longhaul_model::report::v1::ReportCaveat;
-use longhaul_model::report::v1::observation::{
-    CoreUsage, SocketBuffer, StreamEnd, StreamSample, TcpReading,
-};
+use longhaul_model::report::v1::observation::{CoreUsage, SocketBuffer, StreamEnd, StreamSample};
 use longhaul_sys::cycle_counter::CycleCounter;
 use longhaul_sys::host::{self, CoreTimes};
 use longhaul_sys::memory_region::MemoryRegion;
@@ -49,7 +47,7 @@ pub(super) struct StreamState {
     pub counters: StreamCounters,
     pub sample_request: SampleRequest,
     /// The last sampled values, for live progress.
-    pub latest: Mutex<Option<TcpReading>>,
+    pub latest: Mutex<Option<StreamSample>>,
     pub outcome: Mutex<StreamOutcome>,
 }
 
@@ -57,14 +55,22 @@ impl StreamState {
     fn describe_progress(&self, elapsed: Duration) -> StreamEnd {
         let (local, peer) = self.addresses;
         let (at_us, bytes) = (elapsed.as_micros() as u64, self.counters.bytes());
-        let tcp = self.latest.lock().clone();
+        let latest = self.latest.lock().clone();
+        let (cpu_us, core_wait_us) = self.counters.thread_times_us();
         StreamEnd {
             local: local.map(|address| address.to_string()),
             peer: peer.map(|address| address.to_string()),
             bytes,
             duration_us: at_us,
-            mss_bytes: tcp.as_ref().map(|tcp| tcp.mss_bytes as u32),
-            samples: vec![StreamSample { at_us, bytes, tcp, ..StreamSample::default() }],
+            mss_bytes: latest.as_ref().and_then(|it| Some(it.tcp.as_ref()?.mss_bytes as u32)),
+            samples: vec![StreamSample {
+                at_us,
+                bytes,
+                blocked_us: self.counters.blocked_us(),
+                cpu_us,
+                core_wait_us,
+                ..latest.unwrap_or_default()
+            }],
             ..StreamEnd::default()
         }
     }
@@ -258,22 +264,24 @@ impl EndRun {
     pub fn progress(&self) -> EngineProgress {
         let streams = &self.shared.streams;
         let stream_bytes: Vec<u64> = streams.iter().map(|stream| stream.counters.bytes()).collect();
-        let latest: Vec<TcpReading> =
-            streams.iter().filter_map(|stream| stream.latest.lock().clone()).collect();
-        let retransmits =
-            latest.iter().map(|tcp| tcp.retransmitted_segments).reduce(|sum, more| sum + more);
-        let rtts: Vec<u64> = latest.iter().map(|tcp| tcp.rtt_us).filter(|rtt| *rtt > 0).collect();
-        let mean = rtts.iter().sum::<u64>().checked_div(rtts.len() as u64);
         let started_at = self.shared.state.lock().started_at;
         let elapsed = started_at.map_or(Duration::ZERO, |went| went.elapsed());
+        let own_ends: Vec<StreamEnd> =
+            streams.iter().map(|stream| stream.describe_progress(elapsed)).collect();
+        let samples = || own_ends.iter().flat_map(|end| &end.samples);
+        let latest = || samples().filter_map(|sample| sample.tcp.as_ref());
+        let retransmits =
+            latest().map(|tcp| tcp.retransmitted_segments).reduce(|sum, more| sum + more);
+        let rtts: Vec<u64> = latest().map(|tcp| tcp.rtt_us).filter(|rtt| *rtt > 0).collect();
+        let mean = rtts.iter().sum::<u64>().checked_div(rtts.len() as u64);
         EngineProgress {
             elapsed,
-            own_ends: streams.iter().map(|stream| stream.describe_progress(elapsed)).collect(),
             bytes: stream_bytes.iter().sum(),
             stream_bytes,
             stream_datagrams: streams.iter().map(|stream| stream.counters.udp()).collect(),
             retransmits,
             rtt: mean.map(Duration::from_micros),
+            own_ends,
         }
     }
 
@@ -285,6 +293,11 @@ impl EndRun {
     /// Waits for [`EndRun::finished`], at most for `timeout`; returns whether it is.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.shared.wait_until(timeout, |state| state.running == 0)
+    }
+
+    /// Ends the time of a sender now. Its streams end within a tick, as at their planned end.
+    pub fn stop_sending(&self) {
+        self.shared.stop.end_at(self.shared.clock().now_ns());
     }
 
     /// Stops all streams within a tick (50 ms when sending, at once when receiving over TCP).
@@ -469,9 +482,7 @@ fn sample_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
     let answer = answer.filter(|_| stream.counters.is_running());
     let mut reading = answer.unwrap_or_else(|| read_stream(shared, stream));
     (reading.cpu_us, reading.core_wait_us) = stream.counters.thread_times_us();
-    if let Some(tcp) = &reading.tcp {
-        *stream.latest.lock() = Some(tcp.clone());
-    }
+    *stream.latest.lock() = Some(reading.clone());
     reading
 }
 

@@ -80,7 +80,8 @@ pub(super) struct TcpSender<'a> {
 
 /// The time at which writing ends, even if data is left.
 struct WriteDeadline {
-    at_ns: u64,
+    /// `None`: that of the stop rule, which an early end brings forward.
+    at_ns: Option<u64>,
     /// The write timeout has been shortened to meet `at_ns`.
     armed: bool,
 }
@@ -106,7 +107,7 @@ impl<'a> TcpSender<'a> {
         let (stop, choice) = (&self.shared.stop, &self.shared.defaults);
         let mut pace =
             choice.write_rate.map(|rate| RatePacer::new(rate, MAX_CATCH_UP, self.meter.now_ns()));
-        let mut until = WriteDeadline { at_ns: stop.deadline_ns(), armed: false };
+        let mut until = WriteDeadline { at_ns: None, armed: false };
         while !stop.is_over(self.meter.now_ns()) {
             if let Some(pace) = &mut pace {
                 if !pace.wait(self.shared.clock(), stop) {
@@ -153,7 +154,7 @@ impl<'a> TcpSender<'a> {
         }
         SockRef::from(self.socket).set_write_timeout(Some(WRITE_TIMEOUT))?;
         let mut until = WriteDeadline {
-            at_ns: self.meter.now_ns() + FILL_TIMEOUT.as_nanos() as u64,
+            at_ns: Some(self.meter.now_ns() + FILL_TIMEOUT.as_nanos() as u64),
             armed: false,
         };
         self.write(&mut left, &mut until)
@@ -173,16 +174,20 @@ impl<'a> TcpSender<'a> {
             }
             let now_ns = self.meter.now_ns();
             super::sample_if_due(self.shared, self.stream, now_ns);
-            if now_ns >= until.at_ns || self.shared.stop.is_stopped() {
+            if now_ns >= self.deadline_ns(until) || self.shared.stop.is_stopped() {
                 break;
             }
         }
         Ok(())
     }
 
+    fn deadline_ns(&self, until: &WriteDeadline) -> u64 {
+        until.at_ns.unwrap_or_else(|| self.shared.stop.deadline_ns())
+    }
+
     /// Shortens the write timeout when less than a tick is left before the deadline.
     fn arm_timeout(&self, until: &mut WriteDeadline) -> io::Result<()> {
-        let left_ns = until.at_ns.saturating_sub(self.meter.now_ns());
+        let left_ns = self.deadline_ns(until).saturating_sub(self.meter.now_ns());
         if !until.armed && left_ns < WRITE_TIMEOUT.as_nanos() as u64 {
             until.armed = true;
             let left = Duration::from_nanos(left_ns).max(Duration::from_millis(1));

@@ -344,6 +344,9 @@ impl SessionHooks for ServerHooks<'_> {
             SessionAction::StartEngine(start) => return self.start(start).map(Some),
             SessionAction::Go => engines.into_iter().for_each(SessionEngines::go),
             SessionAction::StopEngine => engines.into_iter().for_each(SessionEngines::stop),
+            SessionAction::StopSending => {
+                engines.into_iter().for_each(SessionEngines::stop_sending);
+            }
             SessionAction::Collect => {
                 let messages = self.collect();
                 return Ok(Some(SessionInput::Results(messages)));

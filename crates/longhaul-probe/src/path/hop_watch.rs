@@ -11,6 +11,7 @@ use super::route_trace::{HopEcho, HopProber, TraceRequest};
 use crate::probe_error::ProbeError;
 use crate::probing::{EchoSeriesPlan, ProbeClient};
 use crate::session::SessionState;
+use crate::supervise::StopFlag;
 use crate::throughput::{
     self, BackgroundRun, TargetHost, ThroughputOutcome, ThroughputProgress, payload_span,
 };
@@ -64,13 +65,14 @@ pub(super) struct HopWatchResult {
     pub outcome: ThroughputOutcome,
 }
 
-/// Watches the hops of a route. Calls `tell` with the load's progress.
+/// Watches the hops of a route. Calls `tell` with the load's progress. A stop ends the load; the
+/// result is then what was seen until then.
 ///
 /// # Errors
 /// The reason why there is no result, for the report.
 pub(super) fn watch_hops(
     asked: &HopWatchRequest<'_>,
-    stop: &AtomicBool,
+    stop: &StopFlag,
     tell: &mut dyn FnMut(Option<&ThroughputProgress>),
 ) -> Result<HopWatchResult, String> {
     let hops = answering_hops(asked.route);
@@ -80,7 +82,8 @@ pub(super) fn watch_hops(
     let prober = HopProber::new(&asked.trace)
         .map_err(|error| path_measurement::describe_path_error(&error))?;
     // Without longhaul on the target there is no load to watch.
-    let far = ProbeClient::connect(asked.target).map_err(|error| describe_load_error(&error))?;
+    let far =
+        ProbeClient::connect(asked.target, stop).map_err(|error| describe_load_error(&error))?;
     let epoch = Instant::now();
     let ends_stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -190,6 +193,9 @@ impl RunningHopWatch<'_> {
         let asked = self.asked.load;
         let phase = Duration::from_micros(asked.phase_us).clamp(PHASE_RANGE.0, PHASE_RANGE.1);
         self.probe_until(phase, stop)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(path_measurement::STOPPED.to_owned());
+        }
         let load = BackgroundRun::start(
             self.asked.target,
             load_plan(asked, phase),
@@ -197,7 +203,7 @@ impl RunningHopWatch<'_> {
         )
         .map_err(|error| describe_load_error(&error))?;
         let mut told = None;
-        while !load.is_finished() {
+        while !load.is_finished() && !stop.load(Ordering::Relaxed) {
             if self.epoch.elapsed() >= phase * 2 + MAX_OVERTIME {
                 return Err("the load did not end in time".to_owned());
             }
@@ -209,7 +215,7 @@ impl RunningHopWatch<'_> {
                 tell(progress.as_ref());
                 told = progress;
             }
-            self.send_or_poll(stop)?;
+            self.send_or_poll()?;
         }
         let plan = load.plan.clone();
         let outcome = load.finish().map_err(|error| describe_load_error(&error))?;
@@ -232,17 +238,14 @@ impl RunningHopWatch<'_> {
     }
 
     fn probe_until(&mut self, end: Duration, stop: &AtomicBool) -> Result<(), String> {
-        while self.epoch.elapsed() < end {
-            self.send_or_poll(stop)?;
+        while self.epoch.elapsed() < end && !stop.load(Ordering::Relaxed) {
+            self.send_or_poll()?;
         }
         Ok(())
     }
 
     /// Sends the probe that is due, or polls for answers until then.
-    fn send_or_poll(&mut self, stop: &AtomicBool) -> Result<(), String> {
-        if stop.load(Ordering::Relaxed) {
-            return Err(path_measurement::STOPPED.to_owned());
-        }
+    fn send_or_poll(&mut self) -> Result<(), String> {
         let now = self.epoch.elapsed();
         let due = self.due.iter().min().copied().unwrap_or(now + POLL_INTERVAL);
         match self.due.iter().position(|own| *own <= now && *own == due) {

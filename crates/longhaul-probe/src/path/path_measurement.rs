@@ -10,6 +10,7 @@ use crate::path::hop_watch::{self, HopWatchRequest};
 use crate::path::path_error::protocol_name;
 use crate::probe_error::{ProbeError, describe_error_chain};
 use crate::probing::ProbeClient;
+use crate::supervise::StopFlag;
 use crate::throughput::{self, ChosenAddress, TargetHost};
 use longhaul_model::report::v1::path::{
     MissingPart, ObservedRoute, PathObservation, PathPlan, PathTcpOptions, ProbeEcho, ProbeProtocol,
@@ -19,7 +20,7 @@ use longhaul_model::serde_name::name_variant;
 use longhaul_sys::host::kernel_route;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Result of a path measurement.
@@ -74,8 +75,8 @@ pub struct PathProgress<'a> {
 /// during a bulk run.
 ///
 /// Blocks. Every part has its own deadline. `stop` ends the current part within 100 ms (a query to
-/// the server: at its own deadline) and skips the remaining ones. The outcome contains the results
-/// up to then.
+/// the server: within 200 ms) and skips the remaining ones. The outcome contains the results up to
+/// then.
 ///
 /// # Errors
 /// The name has no address of the requested family. All other failures are part of the observation.
@@ -83,7 +84,7 @@ pub fn run(
     target: &TargetHost,
     plan: &PathPlan,
     source_id: Option<u16>,
-    stop: &AtomicBool,
+    stop: &StopFlag,
     watch: &mut dyn FnMut(&PathProgress<'_>),
 ) -> Result<PathOutcome, ProbeError> {
     let started_at = SystemTime::now();
@@ -122,7 +123,7 @@ struct PathRun<'a> {
     plan: &'a PathPlan,
     source_id: Option<u16>,
     address: SocketAddr,
-    stop: &'a AtomicBool,
+    stop: &'a StopFlag,
     watch: &'a mut dyn FnMut(&PathProgress<'_>),
     begin: Instant,
     observation: PathObservation,
@@ -251,7 +252,7 @@ impl PathRun<'_> {
         if !self.start_part(wanted, PathPart::Session) {
             return;
         }
-        match ProbeClient::connect(self.target) {
+        match ProbeClient::connect(self.target, self.stop) {
             Ok(mut far) => {
                 self.report_progress(PathPart::Reverse, None, None);
                 self.responder = Some(far.parties().1.clone());

@@ -7,8 +7,9 @@ use crate::session::{
     Session, SessionAction, SessionEnd, SessionInput, SessionPurpose, SessionState,
 };
 use crate::session_driver::{SessionDriver, SessionHooks};
+use crate::supervise::StopFlag;
 use crate::throughput::{
-    TargetHost, connect_control, initiator_party, open_flow, responder_party, session_error,
+    self, TargetHost, connect_control, initiator_party, open_flow, responder_party, session_error,
     target_token,
 };
 use crate::wire::{ProbeBounds, SessionNonce, SessionReply, SessionRequest, StreamPreamble};
@@ -16,6 +17,7 @@ use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
 use longhaul_model::sanitize::sanitize_line;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// An open control session with a server.
@@ -27,12 +29,20 @@ pub struct ProbeControl {
     pub(super) local: Option<IpAddr>,
     /// Zero of this host's times.
     pub(super) epoch: Instant,
+    /// Set by the user, which ends the wait for an answer.
+    pub(super) stop: StopFlag,
 }
 
 impl ProbeControl {
-    pub fn open(target: &TargetHost, bounds: ProbeBounds) -> Result<ProbeControl, ProbeError> {
+    pub fn open(
+        target: &TargetHost,
+        bounds: ProbeBounds,
+        stop: &StopFlag,
+    ) -> Result<ProbeControl, ProbeError> {
         let token = target_token(target)?;
-        let connection = connect_control(target)?;
+        let own_target = target.clone();
+        let connection =
+            throughput::connect_unless_stopped(stop, move || connect_control(&own_target))?;
         let initiator = initiator_party(connection.local);
         let setup = connection.session_setup(token, initiator.clone());
         let address = connection.address;
@@ -52,6 +62,7 @@ impl ProbeControl {
             initiator,
             responder: RunParty::default(),
             epoch,
+            stop: StopFlag::clone(stop),
         };
         line.drive.feed(&mut line.hooks, SessionInput::Start);
         while line.drive.session().state() != SessionState::Asking {
@@ -109,6 +120,9 @@ impl ProbeControl {
     }
 
     fn drive_once(&mut self) -> Result<(), ProbeError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(ProbeError::Interrupted { step: self.drive.session().state() });
+        }
         let until = self.drive.wake_at(&self.hooks);
         self.drive.poll_once(&mut self.hooks, until);
         self.check_open()

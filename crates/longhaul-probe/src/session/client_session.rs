@@ -1,17 +1,18 @@
 //! The client's handling of messages.
 
 use super::{
-    ClockReading, EngineStart, MAX_EXCHANGES, PING_INTERVAL, Session, SessionAction, SessionEnd,
-    SessionEvent, SessionPurpose, SessionRole, SessionState, sends_payload,
+    ClockReading, MAX_EXCHANGES, PING_INTERVAL, Session, SessionAction, SessionEnd, SessionEvent,
+    SessionPurpose, SessionRole, SessionState, sends_payload,
 };
 use crate::plan_limits::MAX_CAPTURE_BYTES;
 use crate::probe_error::TokenFailure;
 use crate::secure::verify_proof;
 use crate::wire::{
-    Base64Bytes, ControlMessage, DirectionResult, PrepareMessage, RunProposal, StreamResult,
-    WelcomeMessage,
+    AnonymousLimits, Base64Bytes, ControlMessage, DirectionResult, PrepareMessage, RunProposal,
+    StreamResult, WelcomeMessage,
 };
 use longhaul_model::report::v1::observation::StreamEnd;
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -130,7 +131,7 @@ impl Session {
         self.peer = Some(welcome.party);
         self.peer_boot_proof = welcome.boot_proof;
         let plan = match self.purpose.clone() {
-            Some(SessionPurpose::Run(plan)) => *plan,
+            Some(SessionPurpose::Run(plan)) => self.limit_open_run(*plan, welcome.limits),
             Some(SessionPurpose::Probe(bounds)) => {
                 return self.propose_probes(bounds, welcome.limits);
             }
@@ -142,6 +143,21 @@ impl Session {
             boot_proof: self.setup.boot_proof.clone(),
         };
         self.send(ControlMessage::Propose(Box::new(propose)));
+    }
+
+    /// Limits a run that lasts until it is stopped to what the server allows anonymous clients.
+    fn limit_open_run(
+        &mut self,
+        mut plan: ThroughputPlan,
+        limits: Option<AnonymousLimits>,
+    ) -> ThroughputPlan {
+        if let (true, StopCondition::TimeUs(time), Some(limits)) =
+            (plan.until_stopped, plan.stop, limits)
+        {
+            plan.stop = StopCondition::TimeUs(time.min(limits.seconds.saturating_mul(1_000_000)));
+            self.purpose = Some(SessionPurpose::Run(Box::new(plan.clone())));
+        }
+        plan
     }
 
     pub(super) fn next_ping(&self) -> Option<Duration> {
@@ -195,8 +211,8 @@ impl Session {
             idle_rtt_us: clock.rtt.as_micros() as u64,
             same_host: self.same_host,
         }));
-        self.actions
-            .push(SessionAction::StartEngine(EngineStart { origin: now, idle_rtt: clock.rtt }));
+        let start = self.engine_start(now, clock.rtt);
+        self.actions.push(start);
     }
 
     /// Starts the payload once both engines are ready.

@@ -1,8 +1,8 @@
 //! The server's handling of messages, which trusts no input.
 
 use super::{
-    AdmissionRequest, EngineStart, Session, SessionAction, SessionEnd, SessionEvent,
-    SessionPurpose, SessionRole, SessionState, TOKEN_PENALTY,
+    AdmissionRequest, Session, SessionAction, SessionEnd, SessionEvent, SessionPurpose,
+    SessionRole, SessionState, TOKEN_PENALTY,
 };
 use crate::plan_limits::{LimitError, MAX_RUN_US, check_anonymous, check_plan};
 use crate::secure::{make_proof, verify_proof};
@@ -34,6 +34,9 @@ impl Session {
             ControlMessage::Go if self.is_probing() => self.start_heartbeats(now),
             ControlMessage::Go => self.start_running(now),
             ControlMessage::Ask(ask) => self.on_ask(now, ask),
+            ControlMessage::Stop if self.state != SessionState::Exchanging => {
+                self.stop_sending(now)
+            }
             ControlMessage::Interval(_) | ControlMessage::Sent | ControlMessage::Drained => {
                 self.on_flow_message(now, &message);
             }
@@ -127,10 +130,9 @@ impl Session {
         self.same_host = prepare.same_host && self.same_boot() == Some(true);
         self.start_heartbeats(now);
         // The origin precedes this message; a later value is a wrong clock.
-        self.actions.push(SessionAction::StartEngine(EngineStart {
-            origin: Duration::from_micros(prepare.origin_us).min(now),
-            idle_rtt: rtt,
-        }));
+        let origin = Duration::from_micros(prepare.origin_us).min(now);
+        let start = self.engine_start(origin, rtt);
+        self.actions.push(start);
     }
 
     pub(super) fn on_results(&mut self, results: Vec<ControlMessage>) {

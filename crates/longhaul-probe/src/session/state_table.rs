@@ -109,10 +109,13 @@ pub fn next_state(
         (R, Ready, Message(M::Go)) => Running,
         (I, Ready, StartTime) => Running,
         (_, Running, Message(M::Sent | M::Interval(_))) => Running,
+        (R, Running, Message(M::Stop)) => Running,
         (_, Running, AllSent) => Draining,
         (_, Draining, Message(M::Drained | M::Interval(_))) => Draining,
+        (R, Draining, Message(M::Stop)) => Draining,
         (_, Draining, AllDrained) => Exchanging,
         (_, Exchanging, Message(M::Interval(_))) => Exchanging,
+        (R, Exchanging, Message(M::Stop)) => Exchanging,
         (I, Exchanging, Message(M::Capture { .. } | M::Stream(_) | M::End(_))) => Exchanging,
 
         (R, Timing, Message(M::Go)) => Asking,

@@ -23,7 +23,7 @@ use std::time::Duration;
 const BOUND: Duration = Duration::from_secs(60);
 
 /// Small messages, one of each kind but `bye`, which always ends the session.
-const MESSAGES: [&str; 17] = [
+const MESSAGES: [&str; 18] = [
     r#"{"hello":{"versions":{"least":4,"most":4},"longhaul":""}}"#,
     r#"{"proof":{}}"#,
     r#"{"welcome":{"party":{"host":""}}}"#,
@@ -37,6 +37,7 @@ const MESSAGES: [&str; 17] = [
     r#""go""#,
     r#"{"interval":{"elapsed_us":0}}"#,
     r#""sent""#,
+    r#""stop""#,
     r#""drained""#,
     r#"{"capture":{"bytes":""}}"#,
     r#"{"ask":"options"}"#,
@@ -320,6 +321,60 @@ fn a_run_by_bytes_waits_for_the_last_one_but_not_for_ever() {
             )
         );
         assert!(named, "{closed:?}");
+    }
+}
+
+fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[test]
+fn an_interrupted_run_ends_in_order_at_both_ends_soon_after() {
+    for direction in [RunDirection::Forward, RunDirection::Reverse, RunDirection::Both] {
+        for stop in [StopCondition::TimeUs(20_000_000), StopCondition::Bytes(1 << 40)] {
+            for one_way_ms in [0, 86, 218] {
+                let mut pair = Pair::new(plan(direction, stop), one_way_ms);
+                pair.interrupt_at(second(6));
+                pair.drive(BOUND);
+                let finished = [Some(SessionEnd::Finished), Some(SessionEnd::Finished)];
+                assert_eq!(pair.closed(), finished, "{direction:?} {stop:?} {one_way_ms} ms");
+                assert_eq!(pair.results(), if direction == RunDirection::Both { 6 } else { 3 });
+                assert!(pair.now() < second(9), "{:?}", pair.now());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_at_any_moment_closes_both_with_a_reason() {
+    for direction in [RunDirection::Forward, RunDirection::Reverse, RunDirection::Both] {
+        for at_ms in (0..4000).step_by(30) {
+            let mut pair = Pair::new(plan(direction, StopCondition::TimeUs(1_000_000)), 86);
+            pair.interrupt_at(Duration::from_millis(at_ms));
+            pair.drive(BOUND);
+            let closed = pair.closed();
+            assert!(closed.iter().all(Option::is_some), "{direction:?} {at_ms} ms: {closed:?}");
+            let went = pair.went_at().is_some();
+            let place = format!("{direction:?} {at_ms} ms");
+            assert_eq!(closed[0] == Some(SessionEnd::Finished), went, "{place}: {closed:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_does_not_end_an_interrupted_run_is_given_up_after_ten_seconds() {
+    for direction in [RunDirection::Forward, RunDirection::Reverse] {
+        for fault in [Fault::Silence, Fault::Garbage] {
+            let mut pair = Pair::new(plan(direction, StopCondition::TimeUs(25_000_000)), 20);
+            // All that it says until payload flows, and a heartbeat.
+            pair.break_after(14, Side::Responder, fault);
+            pair.interrupt_at(second(3));
+            pair.drive(BOUND);
+            let [initiator, _] = pair.closed();
+            assert!(pair.broke());
+            assert!(initiator.is_some_and(|it| it != SessionEnd::Finished), "{direction:?}");
+            assert!(pair.went_at().is_some() && pair.now() <= second(3) + BOUND / 2);
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! A run limited by time ends when the senders' time is over. Data in flight then gets a grace
 //! period, since a deep socket buffer on a slow path would otherwise hold the run for minutes. A
-//! run limited by bytes drains completely, as long as bytes keep arriving.
+//! run limited by bytes drains completely, as long as bytes keep arriving. A run that the client
+//! ends early is from then on a run limited by time whose time is over.
 
 use super::{
-    HEARTBEAT_INTERVAL, STEP_TIMEOUT, Session, SessionAction, SessionEvent, SessionRole,
-    SessionState, TransferProgress,
+    HEARTBEAT_INTERVAL, INTERRUPT_TIMEOUT, STEP_TIMEOUT, Session, SessionAction, SessionEnd,
+    SessionEvent, SessionRole, SessionState, TransferProgress,
 };
 use crate::wire::{ControlMessage, IntervalCounters};
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
@@ -34,6 +35,10 @@ pub(super) struct TransferState {
     peer_drained: bool,
     grace_ends: Option<Duration>,
     stopped: bool,
+    /// The client has ended the run early.
+    interrupted: bool,
+    /// Client: the end of an interrupted run, whatever the server does.
+    pub(super) ends_by: Option<Duration>,
 }
 
 /// Returns whether the end with this role sends payload under this plan.
@@ -90,13 +95,42 @@ impl Session {
 
     /// Returns the end of the time in which payload only flows, if nothing else happens.
     pub fn flows_until(&self) -> Option<Duration> {
-        Some(self.transfer.running_since? + self.planned_time()?)
+        let planned = self.transfer.running_since? + self.planned_time()?;
+        (!self.transfer.interrupted).then_some(planned)
+    }
+
+    /// Client: ends the run early, and in order if payload flows.
+    pub(super) fn interrupt_run(&mut self, now: Duration) {
+        use SessionState::{Closed, Draining, Exchanging, Running};
+        match self.state {
+            Running | Draining => {
+                self.send(ControlMessage::Stop);
+                self.stop_sending(now);
+            }
+            Exchanging | Closed => {}
+            step => {
+                let what = "the client was interrupted".to_owned();
+                return self.close(SessionEnd::OwnFailure { step, what });
+            }
+        }
+        let timeout = INTERRUPT_TIMEOUT.max(self.idle_rtt.unwrap_or_default() * 20);
+        self.transfer.ends_by = Some(now + timeout);
+    }
+
+    /// Ends the time of this end's senders now.
+    pub(super) fn stop_sending(&mut self, now: Duration) {
+        self.transfer.interrupted = true;
+        self.actions.push(SessionAction::StopSending);
+        match self.state {
+            SessionState::Draining => self.start_draining(now),
+            _ => self.deadline = Some(now + STEP_TIMEOUT),
+        }
     }
 
     /// Returns whether the run waits for all data in flight.
     fn drains_fully(&self) -> bool {
         let tcp = |plan: &ThroughputPlan| plan.transport == RunTransport::Tcp;
-        self.planned_time().is_none() && self.plan().is_some_and(tcp)
+        self.planned_time().is_none() && !self.transfer.interrupted && self.plan().is_some_and(tcp)
     }
 
     /// Returns whether bytes must move continuously, because no rate limit is set.

@@ -10,6 +10,7 @@ use longhaul_capture::FinishedCapture;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval between calls of the user's `watch`.
@@ -25,6 +26,10 @@ pub(super) struct ClientHooks<'a> {
     /// Zero of the common time line.
     pub origin: Instant,
     pub watch: &'a mut dyn FnMut(&ThroughputProgress),
+    /// Set by the user to end the run early.
+    pub stop: &'a AtomicBool,
+    /// The step in which the session learnt of it.
+    pub stopped_in: Option<SessionState>,
     pub last_report: Option<(SessionState, Duration)>,
     pub sockets: SessionSockets,
     pub engines: Option<SessionEngines>,
@@ -44,6 +49,20 @@ impl ClientHooks<'_> {
             .sent_bytes
             .unwrap_or(0)
             .max(self.local_interval.received_bytes.unwrap_or(0))
+    }
+
+    /// Takes the results of this end, unless they were taken before.
+    pub fn collect(&mut self) {
+        if let Some(engines) = self.engines.take() {
+            self.collected = engines.collect();
+            let capture = std::mem::take(&mut self.capture);
+            self.captured = capture.end_client(&mut self.collected);
+        }
+    }
+
+    /// Returns whether the user ended the run before all payload had arrived.
+    pub fn was_cut_short(&self) -> bool {
+        self.stopped_in.is_some_and(|step| step != SessionState::Exchanging)
     }
 
     fn report_progress(&mut self, state: SessionState, now: Duration) {
@@ -111,12 +130,10 @@ impl SessionHooks for ClientHooks<'_> {
             }
             SessionAction::Go => self.engines.iter().for_each(SessionEngines::go),
             SessionAction::StopEngine => self.engines.iter().for_each(SessionEngines::stop),
-            SessionAction::Collect => {
-                self.collected =
-                    self.engines.take().map(SessionEngines::collect).unwrap_or_default();
-                let capture = std::mem::take(&mut self.capture);
-                self.captured = capture.end_client(&mut self.collected);
+            SessionAction::StopSending => {
+                self.engines.iter().for_each(SessionEngines::stop_sending);
             }
+            SessionAction::Collect => self.collect(),
             SessionAction::PeerInterval(interval) => self.server_interval = interval,
             SessionAction::Send(_)
             | SessionAction::Admit(_)
@@ -130,6 +147,10 @@ impl SessionHooks for ClientHooks<'_> {
     fn poll(&mut self, session: &Session, now: Duration) -> Option<SessionInput> {
         let state = session.state();
         self.report_progress(state, now);
+        if self.stopped_in.is_none() && self.stop.load(Ordering::Relaxed) {
+            self.stopped_in = Some(state);
+            return Some(SessionInput::Interrupted);
+        }
         if !matches!(state, SessionState::Running | SessionState::Draining) {
             return None;
         }

@@ -5,6 +5,7 @@ use longhaul_probe::measurement_server::{
     AnonymousLimits, MeasurementServer, ServeEvent, ServeOptions,
 };
 use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,12 +74,12 @@ impl FarEnd {
     }
 
     pub fn run(&self, plan: &ThroughputPlan) -> Result<ThroughputOutcome, ProbeError> {
-        throughput::run(&self.target(), plan, &mut |_| {})
+        throughput::run(&self.target(), plan, &StopFlag::default(), &mut |_| {})
     }
 
     /// The same, whatever becomes of it.
     pub fn run_watched(&self, plan: &ThroughputPlan, watch: &mut dyn FnMut(&ThroughputProgress)) {
-        let _ = throughput::run(&self.target(), plan, watch);
+        let _ = throughput::run(&self.target(), plan, &StopFlag::default(), watch);
     }
 
     pub fn connect(&self) -> TcpStream {

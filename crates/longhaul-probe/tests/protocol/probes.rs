@@ -8,6 +8,7 @@ use longhaul_probe::measurement_server::ServeOptions;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::probing::{EchoSeriesPlan, ProbeBounds, ProbeClient};
 use longhaul_probe::session::SessionState;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::wire::{
     AnonymousLimits, ControlMessage, HelloMessage, ProbeProposal, ProtocolVersions, SessionReply,
     SessionRequest,
@@ -39,7 +40,7 @@ fn trains() -> Vec<TrainPlan> {
 #[test]
 fn trains_of_either_end_come_back_with_both_ends_times() {
     let far = FarEnd::start(options());
-    let mut prober = ProbeClient::connect(&far.target()).expect("a session");
+    let mut prober = ProbeClient::connect(&far.target(), &StopFlag::default()).expect("a session");
     for forward in [true, false] {
         let plans = trains();
         let trains =
@@ -67,7 +68,7 @@ fn trains_of_either_end_come_back_with_both_ends_times() {
 #[test]
 fn echoes_carry_four_times_and_hold_the_session() {
     let far = FarEnd::start(options());
-    let mut prober = ProbeClient::connect(&far.target()).expect("a session");
+    let mut prober = ProbeClient::connect(&far.target(), &StopFlag::default()).expect("a session");
     let series = EchoSeriesPlan {
         interval: Duration::from_millis(10),
         packet_bytes: 100,
@@ -102,7 +103,8 @@ fn echoes_carry_four_times_and_hold_the_session() {
 fn an_ask_over_the_agreed_bytes_is_refused_and_the_session_goes_on() {
     let far = FarEnd::start(options());
     let bounds = ProbeBounds { flows: 1, most_bytes: 30_000, most_time_us: 20_000_000, dscp: None };
-    let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
+    let mut prober =
+        ProbeClient::open(&far.target(), bounds, &StopFlag::default()).expect("a session");
     let error = prober
         .receive_trains(&[train(0, 100, TrainSchedule::BackToBack)])
         .expect_err("120 kB of 30 kB");
@@ -115,7 +117,7 @@ fn an_ask_over_the_agreed_bytes_is_refused_and_the_session_goes_on() {
 fn strangers_get_what_serve_grants_them_and_no_more() {
     let limits = AnonymousLimits { bytes: Some(100_000), ..AnonymousLimits::default() };
     let far = FarEnd::start(ServeOptions { anonymous: Some(limits), ..options() });
-    let prober = ProbeClient::connect(&far.target()).expect("a session");
+    let prober = ProbeClient::connect(&far.target(), &StopFlag::default()).expect("a session");
     let bounds = prober.bounds().expect("bounds");
     assert_eq!(bounds.most_bytes, 100_000);
     // Who asks for more all the same is turned away.
@@ -134,7 +136,8 @@ fn strangers_get_what_serve_grants_them_and_no_more() {
 fn a_session_without_a_flow_still_tells_options() {
     let far = FarEnd::start(options());
     let bounds = ProbeBounds { flows: 0, most_bytes: 0, most_time_us: 20_000_000, dscp: None };
-    let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
+    let mut prober =
+        ProbeClient::open(&far.target(), bounds, &StopFlag::default()).expect("a session");
     assert!(prober.read_server_tcp_options().expect("options").mss_bytes.is_some());
     assert!(prober.send_trains(&trains()).is_err());
 }
@@ -150,7 +153,9 @@ fn a_far_end_of_an_older_release_is_named_with_exit_code_4() {
         peer.welcome();
         peer.wait_for_the_end();
     });
-    let Err(error) = ProbeClient::connect(&far.target()) else { panic!("version 1") };
+    let Err(error) = ProbeClient::connect(&far.target(), &StopFlag::default()) else {
+        panic!("version 1")
+    };
     assert!(matches!(error, ProbeError::Version { .. }), "{error}");
     assert_eq!(error.exit_code(), 4);
 }
@@ -168,7 +173,8 @@ fn a_far_end_that_answers_something_else_ends_nothing_but_the_ask() {
         peer.wait_for_the_end();
     });
     let bounds = ProbeBounds { flows: 0, most_bytes: 0, most_time_us: 20_000_000, dscp: None };
-    let mut prober = ProbeClient::open(&far.target(), bounds).expect("a session");
+    let mut prober =
+        ProbeClient::open(&far.target(), bounds, &StopFlag::default()).expect("a session");
     for _ in 0..2 {
         let error = prober.read_server_tcp_options().expect_err("armed is no answer to it");
         let step = match &error {

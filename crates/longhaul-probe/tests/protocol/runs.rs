@@ -5,6 +5,7 @@ use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_probe::measurement_server::ServeOptions;
 use longhaul_probe::session::SessionState;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -139,7 +140,8 @@ fn one_listener_takes_both_families() {
         for transport in [RunTransport::Tcp, RunTransport::Udp { rate_bps: 10_000_000 }] {
             let plan = ThroughputPlan { transport, ..short() };
             let target = throughput::TargetHost { host: host.to_owned(), ..far.target() };
-            let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run");
+            let outcome =
+                throughput::run(&target, &plan, &StopFlag::default(), &mut |_| {}).expect("a run");
             assert_eq!(outcome.responder.address.as_deref(), Some(host));
         }
     }
@@ -153,7 +155,8 @@ fn both_ends_share_the_token_or_neither_measures() {
         ..options()
     });
     let target = far.target_with("a token of more than sixteen characters\n");
-    let outcome = throughput::run(&target, &short(), &mut |_| {}).expect("the right token");
+    let outcome = throughput::run(&target, &short(), &StopFlag::default(), &mut |_| {})
+        .expect("the right token");
     is_sound(&short(), &outcome.observation);
 }
 
@@ -166,7 +169,7 @@ fn progress_is_told_while_payload_flows_with_the_far_ends_count() {
         ..ThroughputPlan::default()
     };
     let mut seen = Vec::new();
-    throughput::run(&far.target(), &plan, &mut |progress| {
+    throughput::run(&far.target(), &plan, &StopFlag::default(), &mut |progress| {
         seen.push(progress.clone());
     })
     .expect("a run");
@@ -190,7 +193,8 @@ fn many_runs_share_the_far_end() {
             scope.spawn(|| {
                 let target = far.target_with("a token of more than sixteen characters");
                 let plan = ThroughputPlan { streams: 4, ..short() };
-                let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run");
+                let outcome = throughput::run(&target, &plan, &StopFlag::default(), &mut |_| {})
+                    .expect("a run");
                 assert_eq!(outcome.observation.streams.len(), 4);
             });
         }
@@ -205,7 +209,8 @@ fn as_many_streams_as_allowed_open_at_once() {
     });
     let target = far.target_with("a token of more than sixteen characters");
     let plan = ThroughputPlan { streams: 128, ..brief() };
-    let outcome = throughput::run(&target, &plan, &mut |_| {}).expect("a run of 128 streams");
+    let outcome = throughput::run(&target, &plan, &StopFlag::default(), &mut |_| {})
+        .expect("a run of 128 streams");
     assert_eq!(outcome.observation.streams.len(), 128);
     assert_eq!(outcome.observation.ends.receiver.bytes, 4 << 20);
 }

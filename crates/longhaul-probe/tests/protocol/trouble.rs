@@ -3,13 +3,14 @@
 
 use crate::fake::{FakeFarEnd, FakePeer};
 use crate::far_end::{FarEnd, brief, options, patient, short};
-use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
+use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::measurement_server::{
     AnonymousLimits, MeasurementServer, ServeEvent, ServeOptions,
 };
 use longhaul_probe::probe_error::{ProbeError, ServeError, TokenFailure};
 use longhaul_probe::session::SessionState;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{self, IpFamily, TargetHost};
 use longhaul_probe::wire::{
     ByeReason, ControlMessage, DATA_STREAM, HelloMessage, ProtocolVersions, RunProposal,
@@ -22,7 +23,7 @@ use std::time::Duration;
 const TOKEN: &str = "a token of more than sixteen characters";
 
 fn fails(target: &TargetHost, plan: &ThroughputPlan) -> ProbeError {
-    throughput::run(target, plan, &mut |_| {}).expect_err("this cannot work")
+    throughput::run(target, plan, &StopFlag::default(), &mut |_| {}).expect_err("this cannot work")
 }
 
 fn still_serves(far: &FarEnd) {
@@ -351,17 +352,26 @@ fn an_initiator_that_falls_silent_in_mid_run_is_given_up() {
 }
 
 #[test]
-fn a_far_end_that_stops_in_mid_run_is_an_error_with_the_step() {
+fn a_far_end_that_stops_in_mid_run_leaves_what_was_measured_or_an_error_with_the_step() {
     let far = FarEnd::start(patient());
     let target = far.target();
     let plan = ThroughputPlan { stop: StopCondition::TimeUs(3_600_000_000), ..short() };
     let mut far = Some(far);
-    let result = throughput::run(&target, &plan, &mut |progress| {
+    let result = throughput::run(&target, &plan, &StopFlag::default(), &mut |progress| {
         if progress.state == SessionState::Running {
             drop(far.take());
         }
     });
-    let error = result.expect_err("the far end is gone");
+    let error = match result {
+        Ok(outcome) => {
+            // Some bytes had been acknowledged.
+            assert!(outcome.observation.ends.receiver.bytes > 0);
+            let codes: Vec<&str> = outcome.caveats.iter().map(|it| it.code.as_str()).collect();
+            assert!(codes.contains(&ReportCaveat::PEER_LOST), "{codes:?}");
+            return;
+        }
+        Err(error) => error,
+    };
     // The data connections may break before the control connection tells.
     let lost = |step: SessionState| matches!(step, SessionState::Running | SessionState::Draining);
     assert!(matches!(&error, ProbeError::PeerFailed { step, .. } if lost(*step)), "{error:?}");

@@ -8,8 +8,8 @@ use crate::cli::args::{OutputArgs, PeerArgs};
 use crate::cli::iperf3_server::Iperf3ServerArgs;
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::value_parsers::{accept_micros, accept_size, parse_dscp};
-use crate::cli::{option_resolution, report_archiving, report_command};
-use crate::command_failure::CommandFailure;
+use crate::cli::{interrupt, option_resolution, report_archiving, report_command};
+use crate::command_failure::{self, CommandFailure};
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::available_bandwidth::{
@@ -23,6 +23,7 @@ use longhaul_model::units::Bytes;
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::probing::{EchoSeriesPlan, ProbeBounds, ProbeClient};
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::available_text::{build_available_document, format_probe_bytes};
 use longhaul_report::number_format::{count_of, format_micros};
@@ -83,17 +84,19 @@ const SMALLER_PACKETS: [u32; 2] = [1500, 1280];
 const TRIES_PER_SIZE: u32 = 2;
 
 pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
+    let stop = interrupt::install_stop_flag()?;
     let mut report = match (args.server.iperf3, option_resolution::peer_target(&args.peer)?) {
-        (true, target) => paced_steps::measure_from_one_end(args, &target)?,
-        (false, target) => match measure_available(args, &target) {
+        (true, target) => paced_steps::measure_from_one_end(args, &target, &stop)?,
+        (false, target) => match measure_available(args, &target, &stop) {
             Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
-                paced_steps::measure_from_one_end(args, &target)?
+                paced_steps::measure_from_one_end(args, &target, &stop)?
             }
             measured => measured?,
         },
     };
     report_archiving::archive_report(&args.output, &mut report);
     report_command::write_run(&args.output, &report, build_available_document(&report))?;
+    command_failure::require_peer(&report.caveats)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -101,6 +104,7 @@ pub fn run(args: &AvailableArgs) -> Result<ExitCode, CommandFailure> {
 fn measure_available(
     args: &AvailableArgs,
     target: &TargetHost,
+    stop: &StopFlag,
 ) -> Result<AvailableReport, ProbeError> {
     let (started, begun) = (Timestamp::now(), Instant::now());
     let mut plan = plan_available(args);
@@ -110,7 +114,7 @@ fn measure_available(
         most_time_us: plan_limits::MAX_PROBING_US,
         dscp: plan.dscp,
     };
-    let mut prober = ProbeClient::open(target, bounds)?;
+    let mut prober = ProbeClient::open(target, bounds, stop)?;
     let spent = find_packet_size(&mut prober, &mut plan)?;
     let mut caveats = Vec::new();
     clamp_to_granted_bytes(&prober, &mut plan, &mut caveats);
@@ -121,9 +125,22 @@ fn measure_available(
         loopback: prober.loopback(),
         ..AvailableObservation::default()
     };
-    let mut measure = |forward| measure_direction(&mut prober, &plan, forward, spent, &mut line);
-    observation.forward = plan.forward.then(|| measure(true)).transpose()?;
-    observation.reverse = plan.reverse.then(|| measure(false)).transpose()?;
+    let mut ended = Ok(());
+    for (forward, planned) in [(true, plan.forward), (false, plan.reverse)] {
+        if !planned || ended.is_err() {
+            continue;
+        }
+        let mut probing = DirectionProbing { probe_bytes: spent, ..DirectionProbing::default() };
+        ended = measure_direction(&mut prober, &plan, forward, &mut probing, &mut line);
+        let part = if forward { &mut observation.forward } else { &mut observation.reverse };
+        *part = Some(probing).filter(|probing| ended.is_ok() || !probing.trains.is_empty());
+    }
+    if let Err(error) = ended {
+        if observation.forward.is_none() && observation.reverse.is_none() {
+            return Err(error);
+        }
+        caveats.push(early_end_caveat(&error));
+    }
     let (initiator, responder) = prober.parties();
     let (initiator, responder) = (initiator.clone(), responder.clone());
     prober.close();
@@ -186,15 +203,30 @@ fn clamp_to_granted_bytes(
     }
 }
 
-/// Measures one direction, round by round.
+/// Returns the caveat of an estimate from the trains until an interruption or the loss of the peer.
+pub fn early_end_caveat(error: &ProbeError) -> ReportCaveat {
+    match error {
+        ProbeError::Interrupted { .. } => {
+            let text = "interrupted: the estimate is from the trains until then";
+            ReportCaveat::new(ReportCaveat::INTERRUPTED, text)
+        }
+        error => {
+            let text = format!("the probing ended early: {error}");
+            ReportCaveat::new(ReportCaveat::PEER_LOST, text)
+        }
+    }
+}
+
+/// Measures one direction, round by round. `probing` has the bytes spent so far, and after an error
+/// the trains until then.
 fn measure_direction(
     prober: &mut ProbeClient,
     plan: &AvailablePlan,
     forward: bool,
-    spent: u64,
+    probing: &mut DirectionProbing,
     line: &mut StatusLine,
-) -> Result<DirectionProbing, ProbeError> {
-    let mut probing = DirectionProbing { probe_bytes: spent, ..DirectionProbing::default() };
+) -> Result<(), ProbeError> {
+    let spent = probing.probe_bytes;
     let left = AvailablePlan { most_bytes: plan.most_bytes.saturating_sub(spent), ..plan.clone() };
     let facts = PriorPathFacts {
         idle_rtt_us: prober.idle_rtt().map(report_archiving::saturating_micros),
@@ -209,13 +241,13 @@ fn measure_direction(
         probing.trains.extend(trains);
         probing.probe_bytes = spent + count_train_bytes(&probing.trains);
         probing.duration_us = train_span_us(&probing.trains);
-        line.draw(&format_round(forward, &probing));
+        line.draw(&format_round(forward, probing));
+        let facts = prober.direction_facts(forward);
+        probing.interface_bps = facts.interface_bps;
+        probing.receive_clock.clone_from(&facts.receive_clock);
+        probing.overflowed = facts.overflowed;
     }
-    let facts = prober.direction_facts(forward);
-    probing.interface_bps = facts.interface_bps;
-    probing.receive_clock.clone_from(&facts.receive_clock);
-    probing.overflowed = facts.overflowed;
-    Ok(probing)
+    Ok(())
 }
 
 fn count_train_bytes(trains: &[ProbeTrain]) -> u64 {

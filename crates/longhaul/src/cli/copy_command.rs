@@ -65,11 +65,20 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     let asked = prepare_copy(args)?;
     let stop = interrupt::install_stop_flag()?;
     let mut line = StatusLine::new(args.output.shows_progress());
+    let mut state = None;
     let copied = longhaul_copy::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
-        line.update(&format_copy_progress(now));
+        let text = format_copy_progress(now);
+        line.update(&text);
+        state = Some(text);
     });
     line.clear();
-    let outcome = copied.map_err(|error| copy_failure(&error, &asked))?;
+    let outcome = copied.map_err(|error| {
+        let failure = copy_failure(&error, &asked);
+        match &state {
+            Some(state) => failure.cause(&format!("the copy had reached {state}")),
+            None => failure,
+        }
+    })?;
     let report = archive_copy(args, &asked, outcome);
     if asked.is_to_stdout() {
         // The file is on standard output, so the report goes to stderr.

@@ -2,6 +2,7 @@
 
 use crate::cli::args::{ServeArgs, TestArgs, TestFormat};
 use crate::cli::option_resolution::DEFAULT_UDP_RATE_BPS;
+use crate::cli::option_resolution::UNTIL_STOPPED;
 use crate::cli::{command_output, serve_command, test_command, value_parsers};
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::builder::Resettable;
@@ -135,7 +136,8 @@ fn adapt_client(mut test: TestArgs) -> TestArgs {
             StopCondition::TimeUs(time) => time,
             StopCondition::Bytes(_) | StopCondition::Blocks(_) => 0,
         };
-        test.time = Some(test.time.unwrap_or(default) + omit);
+        let time = test.time.unwrap_or(default);
+        test.time = Some(if time == UNTIL_STOPPED { time } else { time + omit });
     }
     test
 }

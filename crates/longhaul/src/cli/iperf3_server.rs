@@ -52,10 +52,10 @@ impl Iperf3ServerArgs {
             return Err(ProbeError::Iperf3There { address: chosen.address }.into());
         }
         let login = self.user.login()?;
-        let bulk_run: Arc<BulkRun> = Arc::new(move |target, plan, watch| {
+        let bulk_run: Arc<BulkRun> = Arc::new(move |target, plan, stop, watch| {
             // The server is busy until it notices that an earlier connection is closed.
             let patience = target.connect_timeout;
-            Ok(client_run::run(target, plan, login.as_ref(), patience, watch)?)
+            Ok(client_run::run(target, plan, login.as_ref(), patience, stop, watch)?)
         });
         let caveats = if self.iperf3 { Vec::new() } else { vec![found_caveat()] };
         Ok(BulkProtocol { bulk_run, is_iperf3: true, caveats })

@@ -7,7 +7,7 @@ use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::value_parsers::{self, accept_file, accept_micros, parse_run_time};
 use crate::cli::value_parsers::{StreamCounts, parse_stream_counts};
 use crate::cli::{interrupt, option_resolution, report_command};
-use crate::command_failure::{CommandFailure, INTERRUPTED, PEER, USAGE};
+use crate::command_failure::{self, CommandFailure, PEER, USAGE};
 use clap::Args;
 use longhaul_analysis::load::conclude_load;
 use longhaul_model::report::v1::load::{LoadPlan, LoadStep};
@@ -15,6 +15,7 @@ use longhaul_model::report::v1::{LoadReport, ParentRun, Report, ReportCaveat};
 use longhaul_model::units::{Rate, format_duration};
 use longhaul_probe::load_run::{self, LoadOutcome, LoadRunProgress};
 use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::load_text::{self, build_load_document};
 use longhaul_report::number_format::{count_of, format_micros, or_absent};
@@ -22,7 +23,6 @@ use longhaul_report::plot;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const EXAMPLES: &str = include_str!("help/load-examples.txt").trim_ascii_end();
@@ -95,11 +95,10 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
     if let Some(path) = &args.plot {
         plot::write_figure(path, &plot::draw_load_chart(&report))?;
     }
-    if stopped {
-        let what = "the loads were interrupted; the results so far are shown";
-        return Err(CommandFailure::new(INTERRUPTED, what));
+    if !stopped {
+        command_failure::require_peer(&report.caveats)?;
+        require_any_load(&report)?;
     }
-    require_any_load(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -108,7 +107,7 @@ fn run_loads(
     args: &LoadArgs,
     target: &TargetHost,
     plan: &LoadPlan,
-    stop: &AtomicBool,
+    stop: &StopFlag,
     watch: &mut dyn FnMut(&LoadRunProgress),
 ) -> Result<LoadOutcome, CommandFailure> {
     if !args.server.iperf3 {
@@ -238,7 +237,7 @@ fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome) ->
     }
     if outcome.stopped {
         let text = "interrupted before the end of the loads";
-        caveats.push(ReportCaveat::new("interrupted", text));
+        caveats.push(ReportCaveat::new(ReportCaveat::INTERRUPTED, text));
     }
     let conclusion = conclude_load(&plan, &observation);
     caveats.extend(conclusion.caveats);

@@ -23,6 +23,9 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The default rate of a UDP run: iperf's, which harms no path.
 pub const DEFAULT_UDP_RATE_BPS: u64 = 1_000_000;
 
+/// The value of `--time` for a run that lasts until it is stopped.
+pub const UNTIL_STOPPED: u64 = 0;
+
 /// Builds the plan from the options, without I/O.
 pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure> {
     let default = ThroughputPlan::default();
@@ -31,6 +34,7 @@ pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure
         transport: test_transport(args),
         streams: args.streams.unwrap_or(default.streams),
         stop: stop_condition(args, default.stop),
+        until_stopped: args.time == Some(UNTIL_STOPPED),
         warm_up_us: args.omit,
         send_buffer_bytes: args.send_buffer.or(args.socket.window),
         receive_buffer_bytes: args.receive_buffer.or(args.socket.window),
@@ -66,6 +70,7 @@ fn test_transport(args: &TestArgs) -> RunTransport {
 
 fn stop_condition(args: &TestArgs, default: StopCondition) -> StopCondition {
     match (args.time, args.bytes, args.blocks) {
+        (Some(UNTIL_STOPPED), _, _) => StopCondition::TimeUs(plan_limits::MAX_RUN_US),
         (Some(us), _, _) => StopCondition::TimeUs(us),
         (_, Some(bytes), _) => StopCondition::Bytes(bytes),
         (_, _, Some(blocks)) => StopCondition::Blocks(blocks),

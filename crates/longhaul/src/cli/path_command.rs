@@ -11,7 +11,7 @@ use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::value_parsers::{accept_count, accept_micros, parse_port, parse_streams};
 use crate::cli::{command_output, interrupt, option_resolution, report_command};
-use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
+use crate::command_failure::{CommandFailure, HOST, PEER, USAGE};
 use clap::Args;
 use hop_origins::HopOrigins;
 use longhaul_analysis::path::{KnownRoute, PathCapacityEstimate, conclude_path};
@@ -20,15 +20,15 @@ use longhaul_model::report::v1::path::{
     HopLoadPlan, PathObservation, PathPlan, ProbeEcho, ProbeProtocol, RoundTripPlan, TracePlan,
 };
 use longhaul_model::report::v1::{
-    AvailableReport, ParentRun, PathReport, Report, ThroughputReport,
+    AvailableReport, ParentRun, PathReport, Report, ReportCaveat, ThroughputReport,
 };
 use longhaul_probe::path::{self, PathOutcome, PathPart, PathProgress};
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::number_format::or_absent;
 use longhaul_report::path_text::{build_path_document, format_ms};
 use longhaul_store::Archive;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const EXAMPLES: &str = include_str!("help/path-examples.txt").trim_ascii_end();
@@ -142,25 +142,28 @@ pub struct PathArgs {
 pub fn run(args: &PathArgs) -> Result<ExitCode, CommandFailure> {
     let plan = plan_path(args)?;
     let target = path_target(args)?;
-    let stop = interrupt::install_stop_flag()?;
+    // Ctrl-C is the usual end of a watch without a number of rounds.
+    let open_ended = args.watch && args.count.is_none();
+    let stop =
+        if open_ended { interrupt::install_end_flag()? } else { interrupt::install_stop_flag()? };
     if args.watch {
         return path_watch::run(args, plan, target, &stop);
     }
     let report = run_path_measurement(args, plan, &target, &stop)?;
-    show_path_report(args, &report, stop.load(Ordering::Relaxed))
+    show_path_report(args, &report)
 }
 
-/// Measures a path as part of another command: archives it without showing it. Ctrl-C exits.
+/// Measures a path as part of another command: archives it without showing it.
 pub fn measure_path(args: &PathArgs) -> Result<PathReport, CommandFailure> {
     let (plan, target) = (plan_path(args)?, path_target(args)?);
-    run_path_measurement(args, plan, &target, &AtomicBool::new(false))
+    run_path_measurement(args, plan, &target, &interrupt::install_stop_flag()?)
 }
 
 fn run_path_measurement(
     args: &PathArgs,
     plan: PathPlan,
     target: &TargetHost,
-    stop: &AtomicBool,
+    stop: &StopFlag,
 ) -> Result<PathReport, CommandFailure> {
     let mut origins = HopOrigins::new(&args.output.archive, !args.no_names);
     let mut line = StatusLine::new(args.output.shows_progress());
@@ -188,6 +191,10 @@ fn archive_path_report(
         outcome.responder,
     );
     let mut caveats = origins.annotate_routes(&mut outcome.observation);
+    if interrupt::was_cut_short() {
+        let text = "interrupted before the end of the measurement";
+        caveats.push(ReportCaveat::new(ReportCaveat::INTERRUPTED, text));
+    }
     let mut own = outcome.load.take().map(|(plan, load)| {
         let part_of = ParentRun { id: run.id.clone(), index: 0 };
         report_archiving::build_throughput_report(plan, load, Some(part_of))
@@ -207,18 +214,10 @@ fn archive_path_report(
     report
 }
 
-/// Shows the report. Fails if the measurement was interrupted or nothing answered.
-fn show_path_report(
-    args: &PathArgs,
-    report: &PathReport,
-    interrupted: bool,
-) -> Result<ExitCode, CommandFailure> {
+/// Shows the report. Fails if nothing answered, unless the measurement was interrupted.
+fn show_path_report(args: &PathArgs, report: &PathReport) -> Result<ExitCode, CommandFailure> {
     report_command::write_run(&args.output, report, build_path_document(report))?;
-    if interrupted {
-        let fail = CommandFailure::new(INTERRUPTED, "the path measurement was interrupted");
-        return Err(fail.hint(Some("see the results so far above")));
-    }
-    if has_any_answer(&report.observation) {
+    if interrupt::was_cut_short() || has_any_answer(&report.observation) {
         return Ok(ExitCode::SUCCESS);
     }
     let who = format!("{} ({})", args.peer.host_name(), report.observation.address);

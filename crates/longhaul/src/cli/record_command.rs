@@ -10,7 +10,7 @@ use crate::cli::capture_command::capture_files::far_capture_path;
 use crate::cli::{
     capture_command, command_output, path_command, report_archiving, report_command, test_command,
 };
-use crate::command_failure::{self, BUG, CommandFailure, HOST, USAGE};
+use crate::command_failure::{self, BUG, CommandFailure, HOST, PEER, USAGE};
 use clap::error::Error;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use jiff::Timestamp;
@@ -349,6 +349,10 @@ fn measure_for_record(args: &TestArgs) -> Result<RecordEvidence, CommandFailure>
         capture.capture_bytes.get_or_insert(CAPTURE_BYTES);
     }
     let throughput = test_command::measure_throughput(&asked)?;
+    if let Some(caveat) = throughput.caveats.iter().find(|caveat| caveat.is_early_end()) {
+        let text = format!("no record of run {}, which is not complete", throughput.run.id);
+        return Err(CommandFailure::new(PEER, text).cause(&caveat.text));
+    }
     let address = throughput.run.responder.address.as_deref();
     let host = observe_host(None, address.and_then(|it| it.parse().ok()));
     Ok(RecordEvidence {

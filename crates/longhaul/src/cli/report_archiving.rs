@@ -22,6 +22,7 @@ pub fn build_throughput_report(
     outcome: ThroughputOutcome,
     part_of: Option<ParentRun>,
 ) -> ThroughputReport {
+    let plan = ThroughputPlan { stop: outcome.stop, ..plan };
     let conclusion = conclude_throughput(&plan, &outcome.observation);
     let started = timestamp_of(outcome.started_at);
     let caveats = [outcome.caveats, conclusion.caveats].concat();

@@ -8,13 +8,13 @@ use crate::cli::iperf3_server::{self, Iperf3ServerArgs};
 use crate::cli::progress_lines::ThroughputLines;
 use crate::cli::value_parsers::{
     accept_count, accept_micros, accept_size, parse_blocks, parse_buffer_size, parse_host_name,
-    parse_line_interval, parse_port, parse_rate, parse_rate_or_unlimited, parse_run_bytes,
-    parse_run_time, parse_streams,
+    parse_line_interval, parse_open_run_time, parse_port, parse_rate, parse_rate_or_unlimited,
+    parse_run_bytes, parse_streams,
 };
 use crate::cli::{
-    capture_command, command_output, option_resolution, report_archiving, report_command,
+    capture_command, command_output, interrupt, option_resolution, report_archiving, report_command,
 };
-use crate::command_failure::{CommandFailure, USAGE};
+use crate::command_failure::{self, CommandFailure, USAGE};
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_iperf3::client_run::{self, LoginCredentials};
@@ -23,6 +23,7 @@ use longhaul_model::report::v1::{RunParty, ThroughputReport};
 use longhaul_model::units::TextRateUnit;
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{self, TargetHost, ThroughputOutcome, ThroughputProgress};
 use longhaul_report::iperf3_report_json::{self, LiveDirection, RunEvent, RunEventStream};
 use longhaul_report::throughput_text::build_throughput_document;
@@ -65,9 +66,9 @@ pub struct TestArgs {
     /// Number of streams in each direction [default: 1]
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = parse_streams)]
     pub streams: Option<u32>,
-    /// Time to send for [default: 10 s]
+    /// Time to send for; 0: until stopped [default: 10 s]
     #[arg(
-        short, long, value_name = "TIME", value_parser = parse_run_time,
+        short, long, value_name = "TIME", value_parser = parse_open_run_time,
         conflicts_with_all = ["bytes", "blocks"],
     )]
     pub time: Option<u64>,
@@ -231,6 +232,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, CommandFailure> {
     } else if !args.json_stream {
         report_command::write_run(&args.output, &report, document)?;
     }
+    command_failure::require_peer(&report.caveats)?;
     let missed = args.expect.iter().map(|it| (it.text.as_str(), it.describe_miss(&report)));
     Ok(expectation::report_misses(missed))
 }
@@ -306,7 +308,12 @@ fn measure_with_progress(
     let target =
         TargetHost { data_port: args.cport, ..option_resolution::peer_target(&args.peer)? };
     let login = args.server.user.login()?;
-    let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, watch)?;
+    let stop = if plan.until_stopped {
+        interrupt::install_end_flag()?
+    } else {
+        interrupt::install_stop_flag()?
+    };
+    let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &stop, watch)?;
     let captures = std::mem::take(&mut outcome.captures);
     let mut report = report_archiving::build_throughput_report(plan, outcome, None);
     capture_command::capture_files::write_run_captures(&args.capture, captures, &mut report);
@@ -320,15 +327,17 @@ fn run_throughput(
     target: &TargetHost,
     login: Option<&LoginCredentials>,
     plan: &ThroughputPlan,
+    stop: &StopFlag,
     watch: &mut dyn FnMut(&ThroughputProgress),
 ) -> Result<ThroughputOutcome, CommandFailure> {
     if args.server.iperf3 {
-        return Ok(client_run::run(target, plan, login, Duration::ZERO, watch)?);
+        return Ok(client_run::run(target, plan, login, Duration::ZERO, stop, watch)?);
     }
-    match throughput::run(target, plan, watch) {
+    match throughput::run(target, plan, stop, watch) {
         Err(ProbeError::Iperf3There { .. }) if target.token.is_none() => {
             // The iperf3 server stays busy until it notices that our first connection is closed.
-            let mut outcome = client_run::run(target, plan, login, target.connect_timeout, watch)?;
+            let patience = target.connect_timeout;
+            let mut outcome = client_run::run(target, plan, login, patience, stop, watch)?;
             outcome.caveats.push(iperf3_server::found_caveat());
             Ok(outcome)
         }

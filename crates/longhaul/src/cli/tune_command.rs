@@ -32,10 +32,12 @@ use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
 use longhaul_model::report::v1::scan::{ScanBudget, ScanCell, ScanPlan, SearchMode, SettingChoice};
 use longhaul_model::report::v1::{Report, ReportCaveat, RunInfo, ScanReport};
 use longhaul_probe::plan_limits;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::number_format::count_of;
 use longhaul_report::plot;
 use longhaul_report::scan_text::{build_scan_document, render_scan_csv};
+use longhaul_report::throughput_text::build_throughput_document;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -121,7 +123,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
     let plan = plan_scan(args)?;
     let target = option_resolution::peer_target(&args.peer)?;
     let stop = interrupt::install_stop_flag()?;
-    let server = identify_tuned_server(args, &target)?;
+    let server = identify_tuned_server(args, &target, &stop)?;
     let idle_rtt = server.idle_rtt;
     let mut course = ActiveScan::begin(args, plan, server, stop);
     let ended = match course.plan.search {
@@ -136,13 +138,21 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
 fn identify_tuned_server(
     args: &TuneArgs,
     target: &TargetHost,
+    stop: &StopFlag,
 ) -> Result<TunedServer, CommandFailure> {
-    let found = throughput::identify_server(target)?;
+    let own_target = target.clone();
+    let found =
+        throughput::connect_unless_stopped(stop, move || throughput::identify_server(&own_target))?;
     let server = args.server.choose_protocol(&found)?;
     let idle_rtt = match found.handshake_rtt.filter(|_| server.is_iperf3) {
         // An iperf3 server takes each connection for a test.
         Some(rtt) => rtt,
-        None => throughput::measure_connect_rtt(&found.target)?,
+        None => {
+            let own_target = found.target.clone();
+            throughput::connect_unless_stopped(stop, move || {
+                throughput::measure_connect_rtt(&own_target)
+            })?
+        }
     };
     Ok(TunedServer {
         target: found.target,
@@ -164,6 +174,10 @@ fn finish_scan(
         Err(fail) => ("far_end_gone", Some(fail)),
     };
     if course.runs.is_empty() {
+        if let Some(partial) = &course.partial_run {
+            let form = &course.args.output.form;
+            report_command::write_report(form, partial, &build_throughput_document(partial))?;
+        }
         let none = || CommandFailure::new(PEER, "no probe has a result");
         return Err(fail.or(course.last_failure.take()).unwrap_or_else(none));
     }

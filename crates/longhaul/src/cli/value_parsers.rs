@@ -133,6 +133,11 @@ pub fn parse_run_time(text: &str) -> Result<u64, String> {
     parse_micros(text, 100_000, plan_limits::MAX_RUN_US)
 }
 
+/// Parses the time of a run; 0 is a run that lasts until it is stopped.
+pub fn parse_open_run_time(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { parse_run_time(text) }
+}
+
 pub fn parse_run_bytes(text: &str) -> Result<u64, String> {
     parse_size(text, 1, 1 << 60)
 }

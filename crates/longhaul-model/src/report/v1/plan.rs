@@ -14,6 +14,10 @@ pub struct ThroughputPlan {
     /// Streams in each direction.
     pub streams: u32,
     pub stop: StopCondition,
+    /// The run lasts until its user stops it; `stop` is then the longest time that is granted.
+    /// Omitted when false, so that peers without this field understand every other plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_stopped: bool,
     /// Time excluded from the steady part; absent: found from the data.
     pub warm_up_us: Option<u64>,
     /// Requested SO_SNDBUF; absent: autotuned by the kernel.
@@ -116,6 +120,7 @@ impl Default for ThroughputPlan {
             transport: RunTransport::Tcp,
             streams: 1,
             stop: StopCondition::TimeUs(10_000_000),
+            until_stopped: false,
             warm_up_us: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,

@@ -43,7 +43,7 @@ fn mute() -> (TcpListener, TargetHost) {
 fn without_a_longhaul_there_the_rest_is_measured_and_the_gap_is_named() {
     let (_listener, target) = mute();
     let mut parts = Vec::new();
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let outcome = run(&target, &plan(), None, &stop, &mut |progress| {
         parts.push(progress.part);
     })
@@ -72,7 +72,7 @@ fn without_a_longhaul_there_the_rest_is_measured_and_the_gap_is_named() {
 #[test]
 fn a_look_that_is_stopped_names_everything_that_it_left_out() {
     let (_listener, target) = mute();
-    let stop = AtomicBool::new(true);
+    let stop = StopFlag::new(true.into());
     let outcome = run(&target, &plan(), None, &stop, &mut |_| {}).expect("an address");
     let missing: Vec<&str> =
         outcome.observation.missing.iter().map(|gap| gap.what.as_str()).collect();
@@ -84,6 +84,6 @@ fn a_look_that_is_stopped_names_everything_that_it_left_out() {
 fn a_name_without_an_address_is_an_error() {
     let target = TargetHost::new("no-such-host.invalid");
     let error =
-        run(&target, &plan(), None, &AtomicBool::new(false), &mut |_| {}).expect_err("no name");
+        run(&target, &plan(), None, &StopFlag::default(), &mut |_| {}).expect_err("no name");
     assert!(matches!(error, ProbeError::Resolve { .. }), "{error}");
 }

@@ -36,6 +36,8 @@ pub enum Fault {
 struct Machine {
     session: Session,
     went_at: Option<Duration>,
+    /// Its senders end then, before their planned end.
+    sends_until: Option<Duration>,
     stopped: bool,
     closed: Option<SessionEnd>,
     sent: usize,
@@ -50,6 +52,8 @@ pub struct Pair {
     fault: Option<(usize, Side, Fault)>,
     injection: Option<(usize, Side, ControlMessage)>,
     broke: bool,
+    /// When the client's user ends the run.
+    interrupt_at: Option<Duration>,
     drains: bool,
     spoken: [ProtocolVersions; 2],
     /// What an initiator of probes still wants, and what it was answered.
@@ -73,6 +77,7 @@ fn machine(session: Session) -> Machine {
     Machine {
         session,
         went_at: None,
+        sends_until: None,
         stopped: false,
         closed: None,
         sent: 0,
@@ -100,6 +105,7 @@ impl Pair {
             fault: None,
             injection: None,
             broke: false,
+            interrupt_at: None,
             drains: true,
             spoken: [ProtocolVersions::OURS; 2],
             asks: VecDeque::new(),
@@ -161,6 +167,10 @@ impl Pair {
         self.drains = false;
     }
 
+    pub fn interrupt_at(&mut self, at: Duration) {
+        self.interrupt_at = Some(at);
+    }
+
     pub fn broke(&self) -> bool {
         self.broke
     }
@@ -214,6 +224,10 @@ impl Pair {
                 self.feed(side, SessionInput::Tick);
                 self.watch_engine(side);
             }
+            if self.interrupt_at.is_some_and(|at| self.now >= at) {
+                self.interrupt_at = None;
+                self.feed(0, SessionInput::Interrupted);
+            }
             self.wish();
         }
     }
@@ -236,7 +250,7 @@ impl Pair {
         let arrivals = self.machines.iter().filter_map(|m| Some(m.inbox.front()?.0));
         let running = self.machines.iter().any(|m| m.went_at.is_some() && m.closed.is_none());
         let poll = running.then(|| self.now + Duration::from_millis(20));
-        deadlines.chain(arrivals).chain(poll).min()
+        deadlines.chain(arrivals).chain(poll).chain(self.interrupt_at).min()
     }
 
     fn arrived(&mut self, side: usize) -> Option<SessionInput> {
@@ -272,6 +286,7 @@ impl Pair {
             }
             SessionAction::Go => self.machines[side].went_at = Some(self.now),
             SessionAction::StopEngine => self.machines[side].stopped = true,
+            SessionAction::StopSending => self.machines[side].sends_until = Some(self.now),
             SessionAction::Collect if side == 1 => {
                 let results = self.far_results();
                 self.feed(side, SessionInput::Results(results));
@@ -353,8 +368,12 @@ impl Pair {
         };
         let stopped = self.machines[side].stopped;
         let ran = self.now.saturating_sub(went);
-        let sent = stopped || ran >= length;
-        let drained = stopped || (self.drains && ran >= length + self.one_way);
+        let ends = |side: usize| {
+            let early = self.machines[side].sends_until;
+            early.map_or(length, |at| at.saturating_sub(went).min(length))
+        };
+        let sent = stopped || ran >= ends(side);
+        let drained = stopped || (self.drains && ran >= ends(1 - side) + self.one_way);
         let bytes = ran.min(length).as_micros() as u64;
         self.feed(
             side,

@@ -1,6 +1,6 @@
 //! Available bandwidth with an iperf3 server: steps of paced TCP, which only the sender observes.
 
-use super::{AvailableArgs, plan_available};
+use super::{AvailableArgs, early_end_caveat, plan_available};
 use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::command_failure::{CommandFailure, USAGE};
@@ -15,6 +15,7 @@ use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use longhaul_model::report::v1::{AvailableReport, Report, RunParty};
 use longhaul_model::units::format_duration;
 use longhaul_probe::plan_limits;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{TargetHost, ThroughputOutcome, choose_path_address};
 use longhaul_report::available_text::format_probe_bytes;
 use longhaul_report::number_format::format_rate;
@@ -33,6 +34,7 @@ const SAMPLE_INTERVAL_US: u64 = 50_000;
 pub fn measure_from_one_end(
     args: &AvailableArgs,
     target: &TargetHost,
+    stop: &StopFlag,
 ) -> Result<AvailableReport, CommandFailure> {
     if args.reverse || args.shaper.is_some() {
         let text = "an iperf3 server reports no RTT: only the forward direction, without --shaper";
@@ -59,19 +61,30 @@ pub fn measure_from_one_end(
     let mut line = StatusLine::new(args.output.shows_progress());
     let mut course = PacedCourse { plan: &plan, step, idle_rtt_us: None, ends: None };
     let mut probing = DirectionProbing::default();
+    let mut early_end = None;
     while let Some(rate) = course.next_rate(&probing) {
         line.draw(&format!("forward: {}", describe_rate(rate)));
         let at_us = saturating_micros(begun.elapsed());
-        let outcome =
-            (server.bulk_run)(target, &course.step_plan(rate), &mut |_| {}).map_err(|error| {
+        let outcome = match (server.bulk_run)(target, &course.step_plan(rate), stop, &mut |_| {}) {
+            Ok(outcome) => outcome,
+            Err(error) if probing.paced_steps.is_empty() => {
                 line.clear();
-                CommandFailure::from(error)
-            })?;
+                return Err(error.into());
+            }
+            Err(error) => {
+                early_end = Some(early_end_caveat(&error));
+                break;
+            }
+        };
+        early_end = outcome.caveats.iter().find(|caveat| caveat.is_early_end()).cloned();
         let step = read_paced_step(rate, at_us, &outcome.observation);
         probing.probe_bytes += step.sent_bytes;
         probing.paced_steps.push(step);
         probing.duration_us = saturating_micros(begun.elapsed());
         course.note_outcome(outcome);
+        if early_end.is_some() {
+            break;
+        }
     }
     line.clear();
     let observation = AvailableObservation {
@@ -83,7 +96,7 @@ pub fn measure_from_one_end(
     let conclusion = conclude_available(&plan, &observation);
     let (initiator, responder) = course.ends.unwrap_or_default();
     let run = report_archiving::create_run_info(started, begun.elapsed(), initiator, responder);
-    let caveats = conclusion.caveats.into_iter().chain(server.caveats).collect();
+    let caveats = conclusion.caveats.into_iter().chain(server.caveats).chain(early_end).collect();
     Ok(Report::new(run, plan, observation, conclusion.analysis)
         .with_notes(conclusion.findings, caveats))
 }

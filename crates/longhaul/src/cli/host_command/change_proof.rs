@@ -6,7 +6,7 @@ use crate::cli::interrupt;
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
-use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
+use crate::command_failure::{CommandFailure, HOST, PEER, USAGE};
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
 use longhaul_analysis::audit::{affects_direction, evaluate_trials, has_helped};
@@ -14,13 +14,12 @@ use longhaul_model::report::v1::host::{AuditAnalysis, AuditGrade, ProofTrial, Se
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPlan};
 use longhaul_model::report::v1::{ParentRun, RunParty};
 use longhaul_probe::host::{self, HostError};
-use longhaul_probe::throughput::{self, BulkRun, TargetHost};
+use longhaul_probe::supervise::StopFlag;
+use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::number_format::format_rate;
 use longhaul_report::style::{FAINT, paint};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The minimum payload time of a run, long enough for a default stream to settle.
 const MIN_TIME_US: u64 = 8_000_000;
@@ -43,7 +42,7 @@ struct ProofRun<'a> {
     id: &'a str,
     target: TargetHost,
     time_us: u64,
-    stop: Arc<AtomicBool>,
+    stop: StopFlag,
     line: StatusLine,
     result: ProofResult,
 }
@@ -139,32 +138,33 @@ impl ProofRun<'_> {
             limited_by: None,
             error: None,
         };
-        let bulk_run: Arc<BulkRun> = Arc::new(throughput::run);
-        let ended =
-            probe_attempt::run_probe(&self.target, &plan, &bulk_run, &self.stop, &mut |_| {});
-        let ended = match ended {
-            ProbeEnding::Measured(outcome) => {
-                let part =
-                    ParentRun { id: self.id.to_owned(), index: self.result.trials.len() as u32 };
-                let mut run = report_archiving::build_throughput_report(plan, *outcome, Some(part));
-                report_archiving::archive_report(&self.args.output, &mut run);
-                self.result.responder = Some(run.run.responder.clone());
-                trial.run_id = Some(run.run.id.clone());
+        let ending = probe_attempt::run_probe(
+            &self.target,
+            &plan,
+            &throughput::run,
+            &self.stop,
+            &mut |_| {},
+        );
+        let (outcome, ended) = match ending {
+            ProbeEnding::Measured(outcome) => (Some(outcome), Ok(())),
+            ProbeEnding::CutShort(outcome, fail) => (Some(outcome), Err(fail)),
+            ProbeEnding::SettingRefused(fail)
+            | ProbeEnding::ConnectionLost(fail)
+            | ProbeEnding::WrongServer(fail)
+            | ProbeEnding::Interrupted(fail) => (None, Err(fail)),
+        };
+        if let Some(outcome) = outcome {
+            let part = ParentRun { id: self.id.to_owned(), index: self.result.trials.len() as u32 };
+            let mut run = report_archiving::build_throughput_report(plan, *outcome, Some(part));
+            report_archiving::archive_report(&self.args.output, &mut run);
+            self.result.responder = Some(run.run.responder.clone());
+            trial.run_id = Some(run.run.id.clone());
+            if ended.is_ok() {
                 trial.goodput_bps = run.analysis.goodput_bps;
                 trial.limited_by = Some(run.analysis.limited_by);
-                Ok(())
             }
-            ProbeEnding::SettingRefused(error)
-            | ProbeEnding::ConnectionLost(error)
-            | ProbeEnding::WrongServer(error) => {
-                trial.error = Some(error.to_string());
-                Err(CommandFailure::from(error))
-            }
-            ProbeEnding::Interrupted => {
-                trial.error = Some(String::from("interrupted"));
-                Err(CommandFailure::new(INTERRUPTED, "the test runs were interrupted"))
-            }
-        };
+        }
+        trial.error = ended.as_ref().err().map(|fail| fail.message.clone());
         self.print_trial(&trial);
         self.result.trials.push(trial);
         ended

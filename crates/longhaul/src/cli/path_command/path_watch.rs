@@ -11,6 +11,7 @@ use longhaul_model::report::v1::path::{
     ObservedHop, ObservedRoute, PathPlan, ProbeEcho, RoundTripSeries,
 };
 use longhaul_probe::path::{self, PathOutcome};
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::path_text::{hop_table, protocol_name};
@@ -34,7 +35,7 @@ pub fn run(
     args: &PathArgs,
     mut plan: PathPlan,
     mut target: TargetHost,
-    stop: &AtomicBool,
+    stop: &StopFlag,
 ) -> Result<ExitCode, CommandFailure> {
     plan.round_trips.interval_us = args.interval.unwrap_or(MIN_ROUND_US);
     (plan.reverse, plan.mtu) = (false, false);
@@ -65,9 +66,7 @@ pub fn run(
     plan.round_trips.probes = watch.rounds;
     watch.write_observation(&mut plan, &mut outcome);
     let report = archive_path_report(args, plan, outcome, origins);
-    // Ctrl-C is the usual end of a watch without a number of rounds.
-    let interrupted = stop.load(Ordering::Relaxed) && args.count.is_some();
-    show_path_report(args, &report, interrupted)
+    show_path_report(args, &report)
 }
 
 /// Returns the plan of one round: one probe per hop.

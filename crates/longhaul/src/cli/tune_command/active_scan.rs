@@ -17,7 +17,7 @@ use longhaul_model::report::v1::scan::{
 };
 use longhaul_model::report::v1::{ParentRun, ReportCaveat, ThroughputReport};
 use longhaul_model::units::Bytes;
-use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{BulkRun, TargetHost, ThroughputProgress};
 use longhaul_report::number_format::{ABSENT, count_of, format_micros, format_rate, or_absent};
 use longhaul_report::scan_text::setting_format::{format_setting, format_span};
@@ -25,7 +25,7 @@ use longhaul_report::style::{FAINT, paint};
 use longhaul_report::text_page::{WIDTH, wrap_text};
 use longhaul_store::UnfinishedScan;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The number of attempts of a probe whose connection is lost.
@@ -55,7 +55,9 @@ pub struct ActiveScan<'a> {
     pub runs: Vec<ThroughputReport>,
     pub caveats: Vec<ReportCaveat>,
     pub progress: ScanProgress<'a>,
-    stop: Arc<AtomicBool>,
+    stop: StopFlag,
+    /// The latest run that ended early.
+    pub partial_run: Option<ThroughputReport>,
     cut_off_probes: u32,
     /// The failure of the latest failed probe.
     pub last_failure: Option<CommandFailure>,
@@ -69,7 +71,7 @@ impl<'a> ActiveScan<'a> {
         args: &'a TuneArgs,
         plan: ScanPlan,
         server: TunedServer,
-        stop: Arc<AtomicBool>,
+        stop: StopFlag,
     ) -> ActiveScan<'a> {
         let (history, caveats) = scan_history::begin_or_resume(args, &plan, server.idle_rtt);
         let mut told = ScanProgress::new(args);
@@ -88,6 +90,7 @@ impl<'a> ActiveScan<'a> {
             caveats: caveats.into_iter().chain(server.caveats).collect(),
             progress: told,
             stop,
+            partial_run: None,
             cut_off_probes: 0,
             last_failure: None,
         };
@@ -135,7 +138,7 @@ impl<'a> ActiveScan<'a> {
             let ending = probe_attempt::run_probe(
                 &self.target,
                 &plan,
-                &self.bulk_run,
+                &*self.bulk_run,
                 &self.stop,
                 &mut |progress| {
                     told.update_probe(&wanted, time, progress);
@@ -149,16 +152,22 @@ impl<'a> ActiveScan<'a> {
                     self.add_result(wanted, report);
                     return Ok(self.runs.last());
                 }
-                ProbeEnding::SettingRefused(error) => {
+                ProbeEnding::CutShort(outcome, fail) => {
+                    let part = ParentRun { id: self.entry.id.clone(), index: wanted.index };
+                    let report =
+                        report_archiving::build_throughput_report(plan, *outcome, Some(part));
+                    self.keep_partial_run(report);
+                    self.wait_for_server(fail)?;
+                }
+                ProbeEnding::SettingRefused(fail) => {
                     self.cut_off_probes = 0;
-                    let fail = CommandFailure::from(error);
                     self.add_failed_cell(wanted, begun, fail.chain());
                     self.last_failure = Some(fail);
                     return Ok(None);
                 }
-                ProbeEnding::ConnectionLost(error) => self.wait_for_server(error)?,
-                ProbeEnding::WrongServer(error) => return Err(error.into()),
-                ProbeEnding::Interrupted => return Err(interrupted_failure()),
+                ProbeEnding::ConnectionLost(fail) => self.wait_for_server(fail)?,
+                ProbeEnding::WrongServer(fail) => return Err(fail),
+                ProbeEnding::Interrupted(_) => return Err(interrupted_failure()),
             }
         }
         let why = self.last_failure.as_ref().map_or_else(String::new, |fail| fail.message.clone());
@@ -205,9 +214,17 @@ impl<'a> ActiveScan<'a> {
         self.observation.cells.push(cell);
     }
 
+    /// Archives a run that ended early. It has no cell: the scan measures the setting again.
+    fn keep_partial_run(&mut self, mut report: ThroughputReport) {
+        if self.archiving {
+            report_archiving::archive_report(&self.args.output, &mut report);
+        }
+        self.partial_run = Some(report);
+    }
+
     /// Waits until the server accepts connections again.
-    fn wait_for_server(&mut self, error: ProbeError) -> Result<(), CommandFailure> {
-        let fail = CommandFailure::from(error);
+    fn wait_for_server(&mut self, fail: CommandFailure) -> Result<(), CommandFailure> {
+        self.fail_if_interrupted()?;
         self.cut_off_probes += 1;
         self.progress.print_statement(&format!("{}; waiting for the server", fail.message));
         let back = self.cut_off_probes < MAX_CUT_OFFS

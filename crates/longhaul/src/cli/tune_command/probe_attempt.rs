@@ -1,16 +1,18 @@
-//! Runs one probe in its own thread, so that an interrupt does not wait for its end.
+//! Runs one probe and classifies its end.
 
+use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
+use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::probe_error::ProbeError;
+use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{
     self, BulkRun, TargetHost, ThroughputOutcome, ThroughputProgress,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The interval of checks for an interrupt, progress and the end.
+/// The interval of checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The time to wait for a lost server, which may be restarting.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -19,66 +21,54 @@ const RECONNECT_INTERVAL: Duration = Duration::from_secs(2);
 /// The outcome of a probe.
 pub enum ProbeEnding {
     Measured(Box<ThroughputOutcome>),
+    /// The run was interrupted, or its server lost, when it had measured something.
+    CutShort(Box<ThroughputOutcome>, CommandFailure),
     /// The server refuses this setting, or a kernel does not support it; others may work.
-    SettingRefused(ProbeError),
+    SettingRefused(CommandFailure),
     /// The connection failed or was lost.
-    ConnectionLost(ProbeError),
+    ConnectionLost(CommandFailure),
     /// Another program than the expected server answers.
-    WrongServer(ProbeError),
-    Interrupted,
+    WrongServer(CommandFailure),
+    Interrupted(CommandFailure),
 }
 
-/// Runs one probe. After an interrupt the probe is abandoned and ends with the program.
+/// Runs one probe. An interrupt ends it early.
 pub fn run_probe(
     target: &TargetHost,
     plan: &ThroughputPlan,
-    bulk_run: &Arc<BulkRun>,
-    stop: &AtomicBool,
+    bulk_run: &BulkRun,
+    stop: &StopFlag,
     show: &mut dyn FnMut(&ThroughputProgress),
 ) -> ProbeEnding {
-    let latest = Arc::new(Mutex::new(None));
-    let (target, plan, shared) = (target.clone(), plan.clone(), Arc::clone(&latest));
-    let bulk_run = Arc::clone(bulk_run);
-    let run = thread::spawn(move || {
-        bulk_run(&target, &plan, &mut |progress| {
-            *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress.clone());
-        })
-    });
-    while !run.is_finished() {
-        if stop.load(Ordering::Relaxed) {
-            return ProbeEnding::Interrupted;
-        }
-        thread::sleep(POLL_INTERVAL);
-        if let Some(progress) = latest.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            show(&progress);
-        }
-    }
-    match run.join() {
-        Ok(ended) => classify_ending(ended),
-        Err(_told_by_the_hook) => {
-            let what = "the probe thread ended without a result".to_owned();
-            ProbeEnding::SettingRefused(ProbeError::Local { what, source: None })
-        }
-    }
+    classify_ending(bulk_run(target, plan, stop, show))
 }
 
 fn classify_ending(ended: Result<ThroughputOutcome, ProbeError>) -> ProbeEnding {
     match ended {
-        Ok(outcome) => ProbeEnding::Measured(Box::new(outcome)),
+        Ok(outcome) => match outcome.caveats.iter().find(|caveat| caveat.is_early_end()) {
+            None => ProbeEnding::Measured(Box::new(outcome)),
+            Some(caveat) => {
+                let interrupted = caveat.code == ReportCaveat::INTERRUPTED;
+                let code = if interrupted { INTERRUPTED } else { PEER };
+                let failure = CommandFailure::new(code, caveat.text.clone());
+                ProbeEnding::CutShort(Box::new(outcome), failure)
+            }
+        },
         Err(
             error @ (ProbeError::Plan(_)
             | ProbeError::Refused { .. }
             | ProbeError::PeerFailed { .. }
             | ProbeError::OtherProtocol { is_lost: false, .. }
             | ProbeError::Local { .. }),
-        ) => ProbeEnding::SettingRefused(error),
+        ) => ProbeEnding::SettingRefused(error.into()),
         Err(
             error @ (ProbeError::Connect { .. }
             | ProbeError::PeerLost { .. }
             | ProbeError::OtherProtocol { is_lost: true, .. }
             | ProbeError::Timeout { .. }),
-        ) => ProbeEnding::ConnectionLost(error),
-        Err(error) => ProbeEnding::WrongServer(error),
+        ) => ProbeEnding::ConnectionLost(error.into()),
+        Err(error @ ProbeError::Interrupted { .. }) => ProbeEnding::Interrupted(error.into()),
+        Err(error) => ProbeEnding::WrongServer(error.into()),
     }
 }
 

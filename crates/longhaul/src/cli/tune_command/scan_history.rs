@@ -62,7 +62,9 @@ fn resume_or_register(
         && let Some(entry) = archive.find_unfinished_scan(&target, plan, &since)?
         && let Ok(started_at) = entry.started_at.parse::<Timestamp>()
     {
-        let parts = archive.throughput_parts(&entry.id)?;
+        let mut parts = archive.throughput_parts(&entry.id)?;
+        // Settings whose probe ended early are measured again.
+        parts.retain(|part| !part.caveats.iter().any(ReportCaveat::is_early_end));
         if !parts.is_empty() && parts.iter().all(|part| run_has_rtt(part, idle_rtt)) {
             *history = ScanHistory { entry, started_at, parts };
             return Ok(());
