@@ -2,9 +2,10 @@
 
 use super::args::OutputArgs;
 use super::command_output::{fit_locale, print_note};
+use longhaul_analysis::limit::live_limiter::name_live_limiter;
 use longhaul_model::units::{Rate, format_duration};
 use longhaul_probe::throughput::{PayloadProgress, ThroughputProgress};
-use longhaul_report::number_format::or_absent;
+use longhaul_report::number_format::{ABSENT, or_absent};
 use longhaul_report::style::{FAINT, paint};
 use longhaul_report::text_page::{WIDTH, wrap_text};
 use std::io::{IsTerminal, Write};
@@ -101,23 +102,24 @@ impl ThroughputLines {
             return;
         }
         if self.last.is_none() {
-            let heading = format!("{:>8}{:>16}{:>12}{:>10}", "time", "goodput", "RTT", "retr");
+            let heading =
+                format!("{:>8}{:>16}{:>12}{:>10}  limiter", "time", "goodput", "RTT", "retr");
             self.line.print(&paint(FAINT, heading));
         }
-        let both = now.forward.is_some() && now.reverse.is_some();
         let directions = [
-            ("forward", &now.forward, last.and_then(|last| last.forward.as_ref())),
-            ("reverse", &now.reverse, last.and_then(|last| last.reverse.as_ref())),
+            (true, &now.forward, last.and_then(|last| last.forward.as_ref())),
+            (false, &now.reverse, last.and_then(|last| last.reverse.as_ref())),
         ];
-        for (name, flow, before) in directions {
+        let both = now.forward.is_some() && now.reverse.is_some();
+        for (forward, flow, before) in directions {
             if let Some(flow) = flow {
-                // Retransmits and RTT under load are known only where this host sends.
-                let flow = match name {
-                    "reverse" => &PayloadProgress { retransmits: None, rtt: None, ..flow.clone() },
-                    _ => flow,
+                let name = match forward {
+                    _ if !both => "",
+                    true => "forward",
+                    false => "reverse",
                 };
-                let name = if both { name } else { "" };
-                self.line.print(&format_progress_line(now.elapsed, before, flow, name));
+                let line = format_progress_line(now.elapsed, before, flow, forward, name);
+                self.line.print(&line);
             }
         }
         self.last = Some(now.clone());
@@ -131,19 +133,24 @@ impl ThroughputLines {
     }
 }
 
-/// Formats the progress of one direction between two moments.
+/// Formats the progress of one direction between two moments; `sends`: this host is the sender.
 fn format_progress_line(
     elapsed: Duration,
     last: Option<&PayloadProgress>,
     now: &PayloadProgress,
+    sends: bool,
     name: &str,
 ) -> String {
     let rate = or_absent(rate_since(last, now), |rate| rate.to_string());
     let before = last.and_then(|last| last.retransmits).unwrap_or(0);
-    let resent = or_absent(now.retransmits, |after| after.saturating_sub(before).to_string());
+    // Retransmits and RTT under load are known only where this host sends.
+    let resent = now.retransmits.filter(|_| sends);
+    let resent = or_absent(resent, |after| after.saturating_sub(before).to_string());
     let time = format!("{:.1} s", elapsed.as_secs_f64());
-    let rtt = or_absent(now.rtt, format_duration);
-    let line = format!("{time:>8}{rate:>16}{rtt:>12}{resent:>10}  {name}");
+    let rtt = or_absent(now.rtt.filter(|_| sends), format_duration);
+    let earlier = last.map(|last| last.own_ends.as_slice()).unwrap_or_default();
+    let limiter = name_live_limiter(earlier, &now.own_ends, sends).unwrap_or(ABSENT);
+    let line = format!("{time:>8}{rate:>16}{rtt:>12}{resent:>10}  {limiter:<18} {name}");
     line.trim_end().to_owned()
 }
 
@@ -172,10 +179,14 @@ mod tests {
     #[test]
     fn a_line_tells_what_happened_since_the_one_before() {
         let (before, now) = (at(1, 1_000_000, Some(2)), at(2, 2_250_000, Some(5)));
-        let text = format_progress_line(Duration::from_secs(2), Some(&before), &now, "");
-        assert_eq!(text, "   2.0 s       10 Mbit/s      172 ms         3");
-        let unknown = PayloadProgress { rtt: None, ..at(1, 0, None) };
-        let text = format_progress_line(Duration::from_secs(1), None, &unknown, "reverse");
-        assert_eq!(text, "   1.0 s         0 bit/s           -         -  reverse");
+        let text = format_progress_line(Duration::from_secs(2), Some(&before), &now, true, "");
+        assert_eq!(text, "   2.0 s       10 Mbit/s      172 ms         3  -");
+        // The RTT and the retransmits of a receiver are not those of the payload.
+        let text = format_progress_line(Duration::from_secs(2), None, &now, false, "reverse");
+        assert_eq!(
+            text,
+            "   2.0 s        9 Mbit/s           -         -  -                  reverse"
+        );
+        assert!(text.len() < 80);
     }
 }
