@@ -9,6 +9,7 @@ mod copy;
 mod deadlines;
 mod host;
 mod interop_matrix;
+mod interruption;
 mod lab;
 mod lab_report;
 mod load;
@@ -59,6 +60,7 @@ const SUITES: &[(&str, &[VirtualTest])] = &[
     ("deadlines", deadlines::TESTS),
     ("host", host::TESTS),
     ("interop", interop_matrix::TESTS),
+    ("interruption", interruption::TESTS),
     ("lab", lab::TESTS),
     ("load", load::TESTS),
     ("path", path::TESTS),
