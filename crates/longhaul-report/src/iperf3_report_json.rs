@@ -100,16 +100,12 @@ impl RunEventStream {
     /// Returns the events up to this moment of the run.
     pub fn observe(&mut self, directions: &[LiveDirection]) -> Vec<RunEvent> {
         let mut events = Vec::new();
-        match &mut self.observation {
-            Some(observation) => add_samples(observation, directions),
-            None => {
-                let Some(observation) = begin_observation(&self.run, directions) else {
-                    return events;
-                };
-                let ways = list_directions(&self.plan, &observation);
-                events.push(RunEvent::new("start", build_start(&self.run, &self.plan, &ways)));
-                self.observation = Some(observation);
-            }
+        if let Some(observation) = &mut self.observation {
+            add_samples(observation, directions);
+        } else if let Some(observation) = begin_observation(&self.run, directions) {
+            let ways = list_directions(&self.plan, &observation);
+            events.push(RunEvent::new("start", build_start(&self.run, &self.plan, &ways)));
+            self.observation = Some(observation);
         }
         let Some(observation) = self.observation.as_mut().filter(|_| self.interval_us > 0) else {
             return events;

@@ -74,15 +74,15 @@ impl RateUnit {
     /// Returns the unit in which `greatest_bps` has one to three digits before the point, or the unit
     /// that the user selected.
     pub fn for_max(greatest_bps: u64) -> Self {
-        if let Some(TextRateUnit { name, bps }) = TextRateUnit::selected() {
-            return RateUnit { name, bps: bps as f64 };
-        }
         const UNITS: [RateUnit; 4] = [
             RateUnit { name: "Gbit/s", bps: 1e9 },
             RateUnit { name: "Mbit/s", bps: 1e6 },
             RateUnit { name: "kbit/s", bps: 1e3 },
             RateUnit { name: "bit/s", bps: 1.0 },
         ];
+        if let Some(TextRateUnit { name, bps }) = TextRateUnit::selected() {
+            return RateUnit { name, bps: bps as f64 };
+        }
         *UNITS.iter().find(|unit| greatest_bps as f64 >= unit.bps).unwrap_or(&UNITS[3])
     }
 

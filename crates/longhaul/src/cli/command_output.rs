@@ -99,7 +99,9 @@ pub fn print_json(value: &Value) -> Result<(), CommandFailure> {
 
 /// Writes JSON to stdout, each value on one line, and flushes.
 pub fn print_json_lines(values: &[impl Display]) -> Result<(), CommandFailure> {
-    print_unstyled(&values.iter().map(|value| format!("{value}\n")).collect::<String>())
+    let mut out = std::io::stdout().lock();
+    values.iter().try_for_each(|value| writeln!(out, "{value}"))?;
+    Ok(out.flush()?)
 }
 
 /// Appends stdout and stderr of this command to a file: starts the program anew with them, unless it
