@@ -59,7 +59,6 @@ mod bottleneck_queue;
 mod loss_causes;
 mod program_causes;
 mod receive_window;
-mod repeat_command;
 mod tcp_option_causes;
 
 use crate::limit::interval_state::IntervalState;
@@ -67,6 +66,7 @@ use crate::limit::limiter_verdict::{RunVerdict, SHARED_RATIO};
 use crate::limit::run_reading::RunView;
 use crate::limit::stream_intervals::{SampleInterval, ThreadActivity};
 use crate::limit::{limit_bounds, window_range};
+use crate::repeat_command;
 use crate::throughput::{format_whole_percent, name_limiter, to_rate};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
