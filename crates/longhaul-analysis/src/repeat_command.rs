@@ -18,7 +18,7 @@ pub fn format_repeat_command(plan: &ThroughputPlan, option: &str, value: &str) -
     let mut command = format!("longhaul test {SERVER_PLACEHOLDER}");
     for (flag, of_plan) in list_test_options(plan) {
         if !same(flag) {
-            command.push_str(&format!(" {flag} {of_plan}").trim_end());
+            command.push_str(format!(" {flag} {of_plan}").trim_end());
         }
     }
     format!("{command} {option} {value}")

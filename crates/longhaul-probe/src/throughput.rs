@@ -285,9 +285,12 @@ fn conclude_session(
     if closed == SessionEnd::Finished {
         let ServerResults { capture, directions } = session.take_results();
         let joined = result_join::join_results(plan, collected, directions, session);
-        let (observation, mut caveats) = joined.map_err(|what| match stopped {
-            true => ProbeError::Interrupted { step: SessionState::Running },
-            false => ProbeError::PeerLost { address, step: SessionState::Exchanging, what },
+        let (observation, mut caveats) = joined.map_err(|what| {
+            if stopped {
+                ProbeError::Interrupted { step: SessionState::Running }
+            } else {
+                ProbeError::PeerLost { address, step: SessionState::Exchanging, what }
+            }
         })?;
         caveats.extend(early_end_caveats(plan, &observation, stopped, None));
         return Ok((observation, capture, caveats));

@@ -94,9 +94,10 @@ fn judge_sender(before: &StreamSample, now: &StreamSample) -> Option<&'static st
     let dry = tcp.unsent_bytes.is_none_or(|bytes| bytes <= tcp.mss_bytes.saturating_mul(2));
     let filled = tcp.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * compute_window_room(tcp) as f64;
     let limiter = if limited(|it| it.receive_window_limited_us) == Some(true) {
-        match grows(tcp.peer_window_bytes, old.peer_window_bytes) {
-            true => Limiter::Ramp,
-            false => Limiter::ReceiveWindow,
+        if grows(tcp.peer_window_bytes, old.peer_window_bytes) {
+            Limiter::Ramp
+        } else {
+            Limiter::ReceiveWindow
         }
     } else if limited(|it| it.send_buffer_limited_us) == Some(true) {
         Limiter::SendBuffer
@@ -134,10 +135,7 @@ fn judge_receiver(before: &StreamSample, now: &StreamSample) -> Option<&'static 
     let thread = ThreadShares::between(before, now)?;
     let window = now.tcp.as_ref()?.own_window_bytes?;
     let behind = now.queue_bytes? as f64 > LiveTuning::UNREAD_RATIO * window as f64;
-    let limiter = match thread.is_starved() {
-        true => Limiter::CpuReceiver,
-        false => Limiter::Application,
-    };
+    let limiter = if thread.is_starved() { Limiter::CpuReceiver } else { Limiter::Application };
     behind.then(|| limiter_label(limiter))
 }
 

@@ -84,7 +84,9 @@ where
         caveats: Vec<ReportCaveat>,
     ) -> Self {
         let server = self.run.responder.command_words();
-        findings.iter_mut().for_each(|finding| finding.fill_server(&server));
+        for finding in &mut findings {
+            finding.fill_server(&server);
+        }
         self.findings.extend(findings);
         for caveat in caveats {
             if !self.caveats.contains(&caveat) {

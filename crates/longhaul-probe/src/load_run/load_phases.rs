@@ -116,7 +116,9 @@ impl PhaseRunner<'_> {
         let mut own = new_phase(began_us, Some(number));
         let place = self.phases.len();
         // Both end at the same time if they have not ended.
-        runs.iter().for_each(|step| step.run.stop());
+        for step in &runs {
+            step.run.stop();
+        }
         let mut spans = Vec::new();
         // The competitor was started first.
         for StepRun { competitor, run } in runs.into_iter().rev() {

@@ -35,7 +35,7 @@ impl Session {
             ControlMessage::Go => self.start_running(now),
             ControlMessage::Ask(ask) => self.on_ask(now, ask),
             ControlMessage::Stop if self.state != SessionState::Exchanging => {
-                self.stop_sending(now)
+                self.stop_sending(now);
             }
             ControlMessage::Interval(_) | ControlMessage::Sent | ControlMessage::Drained => {
                 self.on_flow_message(now, &message);

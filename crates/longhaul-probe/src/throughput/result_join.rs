@@ -141,9 +141,10 @@ fn observe_own_direction(
         .into_iter()
         .zip(0..)
         .map(|(own, index)| {
-            let far = match forward {
-                true => estimate_receiver(&own, sent_bytes, known.server_counts),
-                false => estimate_sender(&own),
+            let far = if forward {
+                estimate_receiver(&own, sent_bytes, known.server_counts)
+            } else {
+                estimate_sender(&own)
             };
             let (sender, receiver) = if forward { (own, far) } else { (far, own) };
             ObservedStream { index, sender, receiver }
