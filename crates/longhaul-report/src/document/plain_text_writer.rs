@@ -26,8 +26,10 @@ pub fn write_plain_text(document: &ReportDocument) -> String {
     let mut page = TextPage::default();
     write_title(&mut page, document);
     write_parts(&mut page, document.parts.iter().map(DocumentPart::without_detail), usize::MAX);
-    page.blank();
-    write_parts(&mut page, document.answer.iter(), usize::MAX);
+    if !document.answer.is_empty() {
+        page.blank();
+        write_parts(&mut page, document.answer.iter(), usize::MAX);
+    }
     if !document.foot.is_empty() {
         page.blank();
         page.hanging_paragraph("", &sanitize(&document.foot), FAINT);
@@ -81,7 +83,7 @@ fn cut_lines(text: &str, max_lines: usize) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let kept = max_lines.saturating_sub(1).min(lines.len());
     let more = paint(FAINT, format!("{} more lines; --full shows all", lines.len() - kept));
-    lines[..kept].iter().map(|line| format!("{line}\n")).collect::<String>() + &more
+    [&lines[..kept], &[more.as_str()]].concat().join("\n")
 }
 
 fn write_parts<'p>(
