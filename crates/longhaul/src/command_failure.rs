@@ -184,7 +184,10 @@ impl From<io::Error> for CommandFailure {
 /// Fails after a result was shown if the peer was lost before the end of the measurement.
 pub fn require_peer(caveats: &[ReportCaveat]) -> Result<(), CommandFailure> {
     let lost = caveats.iter().find(|caveat| caveat.code == ReportCaveat::PEER_LOST);
-    lost.map_or(Ok(()), |caveat| Err(CommandFailure::new(PEER, caveat.text.clone())))
+    lost.map_or(Ok(()), |caveat| {
+        let hint = "the result holds what was measured until then; check the server and repeat";
+        Err(CommandFailure::new(PEER, caveat.text.clone()).hint(Some(hint)))
+    })
 }
 
 /// Returns the exit code of a check or an expectation.

@@ -139,7 +139,8 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     let mut report = Report::new(run, plan, observation, analysis).with_notes(findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
     let document = build_audit_document(&report, args.all);
-    report_command::write_run(&args.output, &report, document)?;
+    let output = OutputArgs { full: args.output.full || args.all, ..args.output.clone() };
+    report_command::write_run(&output, &report, document)?;
     check_host_outcome(&report, proven.cut_off)
 }
 
