@@ -60,7 +60,7 @@ pub fn read_included_files(
         for path in paths {
             let name = path.display().to_string();
             match crate::watch_file_reading::read_limited_text(&path, FILE_BYTES_MAX) {
-                Ok(text) if name.ends_with(".json") => {
+                Ok(text) if path.extension().is_some_and(|it| it == "json") => {
                     let text = convert_host_list(&name, &text)?;
                     included.push(IncludedFile { name, text });
                 }

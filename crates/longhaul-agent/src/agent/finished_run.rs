@@ -98,9 +98,10 @@ impl FinishedRun {
         let caveat = self.report.caveats().iter().find(|caveat| caveat.is_early_end())?;
         self.watched.planned_id = None;
         // The agent interrupts a run only at its deadline.
-        let reason = match caveat.code == ReportCaveat::INTERRUPTED {
-            true => FailureReason::Timeout,
-            false => FailureReason::Target,
+        let reason = if caveat.code == ReportCaveat::INTERRUPTED {
+            FailureReason::Timeout
+        } else {
+            FailureReason::Target
         };
         Some(RunFailure::new(reason, caveat.text.clone()))
     }

@@ -144,15 +144,14 @@ fn identify_tuned_server(
     let found =
         throughput::connect_unless_stopped(stop, move || throughput::identify_server(&own_target))?;
     let server = args.server.choose_protocol(&found)?;
-    let idle_rtt = match found.handshake_rtt.filter(|_| server.is_iperf3) {
-        // An iperf3 server takes each connection for a test.
-        Some(rtt) => rtt,
-        None => {
-            let own_target = found.target.clone();
-            throughput::connect_unless_stopped(stop, move || {
-                throughput::measure_connect_rtt(&own_target)
-            })?
-        }
+    // An iperf3 server takes each connection for a test.
+    let idle_rtt = if let Some(rtt) = found.handshake_rtt.filter(|_| server.is_iperf3) {
+        rtt
+    } else {
+        let own_target = found.target.clone();
+        throughput::connect_unless_stopped(stop, move || {
+            throughput::measure_connect_rtt(&own_target)
+        })?
     };
     Ok(TunedServer {
         target: found.target,

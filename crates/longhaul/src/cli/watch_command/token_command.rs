@@ -79,11 +79,12 @@ pub fn run(args: &TokenCommandArgs) -> Result<ExitCode, CommandFailure> {
                 TokenRightName::Operate => TokenRight::Operate,
                 TokenRightName::Agent => TokenRight::Agent,
             };
-            let token = find_store(agent)?.create(name, right).map_err(store_failure)?;
+            let token =
+                find_store(agent)?.create(name, right).map_err(|error| store_failure(&error))?;
             command_output::print_text(&format!("{}\n", token.as_str()))?;
         }
         TokenCommand::List { json, agent } => {
-            let tokens = find_store(agent)?.list().map_err(store_failure)?;
+            let tokens = find_store(agent)?.list().map_err(|error| store_failure(&error))?;
             if *json {
                 command_output::print_json(&json!(tokens))?;
             } else {
@@ -92,7 +93,7 @@ pub fn run(args: &TokenCommandArgs) -> Result<ExitCode, CommandFailure> {
             }
         }
         TokenCommand::Revoke { name, forget, agent } => {
-            find_store(agent)?.revoke(name, *forget).map_err(store_failure)?;
+            find_store(agent)?.revoke(name, *forget).map_err(|error| store_failure(&error))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -117,13 +118,13 @@ fn format_token(token: &StoredToken) -> String {
     format!("{name:<24}  {right:<8}  created {}{state}\n", created.strftime("%Y-%m-%d"))
 }
 
-fn store_failure(error: TokenStoreError) -> CommandFailure {
+fn store_failure(error: &TokenStoreError) -> CommandFailure {
     let code = if matches!(error, TokenStoreError::File { .. }) { HOST } else { USAGE };
-    let hint = match &error {
+    let hint = match error {
         TokenStoreError::NameTaken(_) => Some("longhaul watch token revoke NAME"),
         TokenStoreError::UnknownName(_) => Some("`longhaul watch token list` shows the names"),
         TokenStoreError::File { .. } => Some("run the command as the agent's user or as root"),
         _ => None,
     };
-    CommandFailure::from_error(code, &error).hint(hint)
+    CommandFailure::from_error(code, error).hint(hint)
 }
