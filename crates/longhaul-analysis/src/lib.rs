@@ -21,7 +21,7 @@ pub mod limit;
 pub mod load;
 pub mod path;
 pub mod predict;
-mod repeat_command;
+pub mod repeat_command;
 pub mod scan;
 pub mod stats;
 pub mod throughput;

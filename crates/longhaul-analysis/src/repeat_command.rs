@@ -1,4 +1,4 @@
-//! The command that repeats a test with one option changed.
+//! Commands of tests: that of a plan, and the one that repeats a run with one option changed.
 
 use longhaul_model::report::v1::SERVER_PLACEHOLDER;
 use longhaul_model::report::v1::plan::{
@@ -15,13 +15,22 @@ pub fn format_repeat_command(plan: &ThroughputPlan, option: &str, value: &str) -
     let same = |other: &str| {
         other == option || (STOP_OPTIONS.contains(&option) && STOP_OPTIONS.contains(&other))
     };
-    let mut command = format!("longhaul test {SERVER_PLACEHOLDER}");
-    for (flag, of_plan) in list_test_options(plan) {
-        if !same(flag) {
-            command.push_str(format!(" {flag} {of_plan}").trim_end());
-        }
+    let mut options = list_test_options(plan);
+    options.retain(|(flag, _)| !same(flag));
+    format!("{} {option} {value}", join_options(SERVER_PLACEHOLDER, &options))
+}
+
+/// Returns the command of this plan.
+pub fn format_test_command(server: &str, plan: &ThroughputPlan) -> String {
+    join_options(server, &list_test_options(plan))
+}
+
+fn join_options(server: &str, options: &[(&str, String)]) -> String {
+    let mut command = format!("longhaul test {server}");
+    for (flag, value) in options {
+        command.push_str(format!(" {flag} {value}").trim_end());
     }
-    format!("{command} {option} {value}")
+    command
 }
 
 /// Returns the options of a plan that differ from the defaults; a switch has an empty value.
@@ -31,6 +40,7 @@ fn list_test_options(plan: &ThroughputPlan) -> Vec<(&'static str, String)> {
     let number = |value: Option<u64>| value.map(|it| it.to_string());
     let switch = |is_set: bool| is_set.then(String::new);
     let (time_us, bytes, blocks) = match plan.stop {
+        _ if plan.until_stopped => (Some(0), None, None),
         stop if stop == default.stop => (None, None, None),
         StopCondition::TimeUs(us) => (Some(us), None, None),
         StopCondition::Bytes(bytes) => (None, Some(bytes), None),

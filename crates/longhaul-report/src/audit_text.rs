@@ -34,9 +34,7 @@ pub fn build_audit_document(report: &HostReport, all: bool) -> ReportDocument {
     page.gap();
     let several = report.plan.paths.len() > 1;
     write_verdicts(&mut page, &report.analysis.verdicts, (all, several));
-    page.begin_details();
-    write_effective_settings(&mut page, &report.observation.effective);
-    page.end_details();
+    page.details(|page| write_effective_settings(page, &report.observation.effective));
     write_changes(&mut page, &report.observation, report.analysis.proof.as_ref());
     page.caveats(&report.caveats);
     page
@@ -149,19 +147,19 @@ fn write_verdict(page: &mut ReportDocument, verdict: &AuditVerdict, several: boo
     let gap = if title.is_empty() { "" } else { ": " };
     let head = format!("{}{gap}{title}", verdict.rule);
     page.styled_item(format!("{word:<MARK$}"), head, style);
-    page.begin_details();
     let path = verdict.path.as_ref().filter(|_| several);
     let on = path.map_or_else(String::new, |path| format!(" [{path}]"));
-    page.item(INDENT, format!("{}{on}", verdict.text));
-    if matches!(verdict.grade, AuditGrade::Limits | AuditGrade::Advice) {
-        for remedy in &verdict.remedies {
-            write_remedy(page, remedy);
+    page.details(|page| {
+        page.item(INDENT, format!("{}{on}", verdict.text));
+        if matches!(verdict.grade, AuditGrade::Limits | AuditGrade::Advice) {
+            for remedy in &verdict.remedies {
+                write_remedy(page, remedy);
+            }
         }
-    }
-    if verdict.grade == AuditGrade::Limits {
-        page.item(INDENT, format!("source: {}", verdict.source));
-    }
-    page.end_details();
+        if verdict.grade == AuditGrade::Limits {
+            page.item(INDENT, format!("source: {}", verdict.source));
+        }
+    });
 }
 
 fn write_remedy(page: &mut ReportDocument, remedy: &AuditRemedy) {
@@ -185,9 +183,7 @@ fn write_folded(
     let names: Vec<&str> = verdicts.iter().map(|v| v.rule.as_str()).collect();
     let count = count_of(names.len() as u64, "rule");
     let text = format!("{count} {meaning}: {}", names.join(", "));
-    page.begin_details();
-    page.styled_item(format!("{word:<MARK$}"), &text, style);
-    page.end_details();
+    page.details(|page| page.styled_item(format!("{word:<MARK$}"), &text, style));
 }
 
 fn write_changes(

@@ -74,14 +74,14 @@ fn write_direction(
         page.fact("available", format!("{figure}{spread}"));
         page.fact("as TCP payload", format_payload_rate(plan, bps));
     }
-    page.begin_details();
-    page.facts("methods", estimate.methods.iter().map(describe_method));
-    page.facts("resolution", non_empty(describe_resolution(estimate, probing)));
-    page.facts("token bucket", estimate.bucket.as_ref().map(describe_bucket));
-    let flags = estimate.flags.iter().map(|flag| describe_word(flag));
-    page.facts("note", non_empty(flags.collect::<Vec<_>>().join("; ")));
-    page.fact("cost", describe_cost(estimate, probing));
-    page.end_details();
+    page.details(|page| {
+        page.facts("methods", estimate.methods.iter().map(describe_method));
+        page.facts("resolution", non_empty(describe_resolution(estimate, probing)));
+        page.facts("token bucket", estimate.bucket.as_ref().map(describe_bucket));
+        let flags = estimate.flags.iter().map(|flag| describe_word(flag));
+        page.facts("note", non_empty(flags.collect::<Vec<_>>().join("; ")));
+        page.fact("cost", describe_cost(estimate, probing));
+    });
 }
 
 /// Formats a rate and its interval in the same unit.

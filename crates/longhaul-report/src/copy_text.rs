@@ -38,9 +38,7 @@ pub fn build_copy_document(report: &CopyReport) -> ReportDocument {
         page.heading(3, "time spent per stage");
         write_time_split(&mut page, split);
     }
-    page.begin_details();
-    page.findings(&report.findings);
-    page.end_details();
+    page.details(|page| page.findings(&report.findings));
     if report.findings.is_empty() {
         page.gap();
         let why =
@@ -90,7 +88,7 @@ fn write_result(page: &mut ReportDocument, report: &CopyReport) {
 }
 
 /// Formats a speed both as a network rate and as a disk rate.
-fn format_speed(bps: u64) -> String {
+pub fn format_speed(bps: u64) -> String {
     format!("{} ({}/s)", format_rate(bps), Bytes(bps / 8))
 }
 

@@ -33,7 +33,7 @@ pub struct ReportDocument {
     /// ends with the answer; Markdown and HTML begin with it.
     pub answer: Vec<DocumentPart>,
     /// Parts that are added now are details, which the brief text omits.
-    pub in_details: bool,
+    pub(crate) in_details: bool,
 }
 
 /// A part of a report. The style `STRONG` marks the number to quote, `FAINT` secondary detail,
@@ -221,14 +221,11 @@ impl ReportDocument {
         }
     }
 
-    /// Starts the details, which the brief text omits.
-    pub fn begin_details(&mut self) {
-        self.in_details = true;
-    }
-
-    /// Ends the details.
-    pub fn end_details(&mut self) {
-        self.in_details = false;
+    /// Adds details, which the brief text omits.
+    pub fn details(&mut self, write: impl FnOnce(&mut ReportDocument)) {
+        let outer = std::mem::replace(&mut self.in_details, true);
+        write(self);
+        self.in_details = outer;
     }
 
     fn push(&mut self, part: DocumentPart) {
@@ -375,9 +372,7 @@ impl ReportDocument {
     /// Adds findings and caveats, with which the documents of most runs end.
     #[must_use]
     pub fn conclude(mut self, findings: &[ReportFinding], caveats: &[ReportCaveat]) -> Self {
-        self.begin_details();
-        self.findings(findings);
-        self.end_details();
+        self.details(|page| page.findings(findings));
         self.caveats(caveats);
         self
     }

@@ -201,18 +201,18 @@ pub fn build_path_document(report: &PathReport) -> ReportDocument {
     path_facts::write_route_change(&mut page, analysis.route_change.as_ref());
     if let Some(route) = &observation.route_reverse {
         page.gap();
-        page.begin_details();
-        hop_table::write_route_heading(&mut page, "REVERSE ROUTE", None, route);
-        hop_table::write_hop_table(&mut page, route, &[]);
-        page.end_details();
+        page.details(|page| {
+            hop_table::write_route_heading(page, "REVERSE ROUTE", None, route);
+            hop_table::write_hop_table(page, route, &[]);
+        });
         page.facts("symmetry", analysis.symmetry.as_ref().map(|it| it.text.as_str()));
     }
-    page.begin_details();
-    path_facts::write_mtu_and_options(&mut page, observation, analysis);
-    let told = report.findings.iter().any(|f| f.cause == "narrow_link");
-    write_hops_under_load(&mut page, observation, analysis, told);
-    page.findings(&report.findings);
-    page.end_details();
+    page.details(|page| {
+        path_facts::write_mtu_and_options(page, observation, analysis);
+        let told = report.findings.iter().any(|f| f.cause == "narrow_link");
+        write_hops_under_load(page, observation, analysis, told);
+        page.findings(&report.findings);
+    });
     page.caveats(&report.caveats);
     if !observation.missing.is_empty() {
         page.gap();

@@ -36,14 +36,22 @@ pub fn build_prediction_document(report: &PredictionReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
     run_answer::answer_prediction(&mut page, report);
     write_facts(&mut page, &report.plan);
-    for sheet in group_cells(report) {
+    let write_sheet = |page: &mut ReportDocument, sheet: &PredictionSheet| {
         page.gap();
-        page.heading(3, format_heading(&report.plan, &sheet));
-        write_prediction_table(&mut page, &report.plan, &sheet);
-        page.begin_details();
-        write_measured_cells(&mut page, &sheet);
+        page.heading(3, format_heading(&report.plan, sheet));
+        write_prediction_table(page, &report.plan, sheet);
+        page.details(|page| write_measured_cells(page, sheet));
+    };
+    // The brief text has the first sheet only.
+    let sheets = group_cells(report);
+    if let [first, others @ ..] = sheets.as_slice() {
+        write_sheet(&mut page, first);
+        page.details(|page| {
+            for sheet in others {
+                write_sheet(page, sheet);
+            }
+        });
     }
-    page.end_details();
     write_agreement(&mut page, report);
     page.caveats(&report.caveats);
     page

@@ -8,7 +8,7 @@ use crate::number_format::{
     join_parts,
 };
 use crate::scan_text::setting_format::{describe_setting, format_test_command, format_window};
-use crate::{load_text, path_text, prediction_text, summary_lines};
+use crate::{copy_text, load_text, path_text, prediction_text, summary_lines};
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::host::AuditGrade;
@@ -52,9 +52,7 @@ fn describe_goodput(analysis: &ThroughputAnalysis, mode: ReceiveMode) -> String 
         return "nothing was received".to_owned();
     };
     let unit = RateUnit::for_max(goodput);
-    let interval = analysis
-        .goodput_interval_bps
-        .map(|[low, high]| format!("95 %: {} to {}", unit.short(low), unit.short(high)));
+    let interval = analysis.goodput_interval_bps.map(|it| format_confidence(it, unit));
     let mean = analysis.mean_goodput_bps.filter(|mean| *mean != goodput);
     let mean = mean.map(|mean| format!("{} with slow start", unit.short(mean)));
     let wire = (mode == ReceiveMode::Wire).then(|| "wire".to_owned());
@@ -63,6 +61,11 @@ fn describe_goodput(analysis: &ThroughputAnalysis, mode: ReceiveMode) -> String 
         "" => format_rate(goodput),
         details => format!("{} ({details})", format_rate(goodput)),
     }
+}
+
+/// Formats a 95 % interval without its unit.
+fn format_confidence([low, high]: [u64; 2], unit: RateUnit) -> String {
+    format!("95 %: {} to {}", unit.short(low), unit.short(high))
 }
 
 /// Describes the limiter with its host, the confidence, and the bound.
@@ -159,9 +162,8 @@ pub fn answer_scan(page: &mut ReportDocument, report: &ScanReport) {
         };
         let unit = RateUnit::for_max(choice.goodput_bps);
         let interval = choice.goodput_interval_bps;
-        let interval = interval.map_or_else(String::new, |[low, high]| {
-            format!(" (95 %: {} to {})", unit.short(low), unit.short(high))
-        });
+        let interval = interval.map(|it| format!(" ({})", format_confidence(it, unit)));
+        let interval = interval.unwrap_or_default();
         let goodput = format_rate(choice.goodput_bps);
         page.answer(label, format!("{}: {goodput}{interval}", describe_setting(&choice.setting)));
         if directions.len() == 1 {
@@ -313,7 +315,7 @@ const NEAR_BEST_RATIO: f64 = 0.97;
 pub fn answer_copy(page: &mut ReportDocument, report: &CopyReport) {
     let seen = &report.observation;
     let rate = report.analysis.goodput_bps.filter(|_| seen.sent_bytes > 0);
-    let rate = rate.map(|bps| format!(" at {} ({}/s)", format_rate(bps), Bytes(bps / 8)));
+    let rate = rate.map(|bps| format!(" at {}", copy_text::format_speed(bps)));
     let what = count_of(seen.files, "file");
     page.answer("copied", format!("{what}, {}{}", Bytes(seen.bytes), rate.unwrap_or_default()));
     if let Some(finding) = report.findings.first() {

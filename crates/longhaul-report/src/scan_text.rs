@@ -32,12 +32,10 @@ pub fn build_scan_document(report: &ScanReport) -> ReportDocument {
         page.gap();
         write_direction(&mut page, report, conclusion);
     }
-    page.begin_details();
     if let Some(asymmetry) = &report.analysis.asymmetry {
         page.gap();
-        write_asymmetry(&mut page, asymmetry);
+        page.details(|page| write_asymmetry(page, asymmetry));
     }
-    page.end_details();
     page.conclude(&report.findings, &report.caveats)
 }
 
@@ -48,18 +46,15 @@ fn write_direction(page: &mut ReportDocument, report: &ScanReport, conclusion: &
             if conclusion.forward { "FORWARD: client sends" } else { "REVERSE: server sends" },
         );
     }
-    page.begin_details();
-    scan_advice::write_recommendation(page, &report.run.responder.command_words(), conclusion);
-    page.end_details();
+    let server = report.run.responder.command_words();
+    page.details(|page| scan_advice::write_recommendation(page, &server, conclusion));
     match report.plan.search {
         SearchMode::Guided => {
             write_probe_table(page, &report.observation.cells, conclusion);
         }
         SearchMode::Grid => write_grid(page, &report.observation.cells, conclusion),
     }
-    page.begin_details();
-    scan_advice::write_needs(page, conclusion);
-    page.end_details();
+    page.details(|page| scan_advice::write_needs(page, conclusion));
 }
 
 /// Summarizes kind, direction and size of the scan.

@@ -35,18 +35,14 @@ impl TextPage {
     /// Writes `label           value`, with the value wrapped and aligned.
     pub fn label_line_styled(&mut self, label: &str, value: &str, style: Style) {
         for (number, part) in wrap_text(value, WIDTH - LABEL).iter().enumerate() {
-            let head = if number == 0 { label } else { "" };
-            let gap = if head.chars().count() < LABEL { "" } else { " " };
-            let head = paint(FAINT, format!("{head:<LABEL$}{gap}"));
+            let head = format_label(if number == 0 { label } else { "" });
             self.line(&format!("{head}{}", paint(style, part)));
         }
     }
 
     /// Writes `label           command`; the command is never wrapped.
     pub fn label_command(&mut self, label: &str, command: &str) {
-        let gap = if label.chars().count() < LABEL { "" } else { " " };
-        let head = paint(FAINT, format!("{label:<LABEL$}{gap}"));
-        self.line(&format!("{head}{}", paint(COMMAND, command)));
+        self.line(&format!("{}{}", format_label(label), paint(COMMAND, command)));
     }
 
     /// Writes a wrapped paragraph after `first`, with later lines indented by its width.
@@ -62,6 +58,12 @@ impl TextPage {
     pub fn command(&mut self, indent: usize, command: &str) {
         self.line(&format!("{:indent$}{}", "", paint(COMMAND, command)));
     }
+}
+
+/// Formats a label in its column, with a space after one that fills it.
+fn format_label(label: &str) -> String {
+    let gap = if label.chars().count() < LABEL { "" } else { " " };
+    paint(FAINT, format!("{label:<LABEL$}{gap}"))
 }
 
 /// Wraps text at spaces to at most `width` columns; a longer word gets its own line.

@@ -25,9 +25,7 @@ pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
         let findings = select_findings(&report.findings, reverse == Some(half));
         write_direction(&mut page, report, half, &findings);
     }
-    page.begin_details();
-    super::capture_text::write_captures(&mut page, &report.observation);
-    page.end_details();
+    page.details(|page| super::capture_text::write_captures(page, &report.observation));
     page.caveats(&report.caveats);
     page
 }
@@ -47,6 +45,7 @@ pub fn describe_plan(plan: &ThroughputPlan) -> String {
         RunDirection::Both => "both directions at once",
     };
     let stop = match plan.stop {
+        _ if plan.until_stopped => "until stopped".to_owned(),
         StopCondition::TimeUs(us) => format_micros(us),
         StopCondition::Bytes(bytes) => Bytes(bytes).to_string(),
         StopCondition::Blocks(blocks) => count_of(blocks, "write"),
@@ -88,20 +87,20 @@ fn write_direction(
             if observation.forward { "FORWARD: client sends" } else { "REVERSE: server sends" },
         );
     }
-    page.begin_details();
-    write_buffers(page, &report.plan, observation);
-    page.gap();
-    write_stream_table(page, observation, analysis);
-    page.gap();
-    write_end_table(page, observation, analysis);
-    page.gap();
-    page.end_details();
+    page.details(|page| {
+        write_buffers(page, &report.plan, observation);
+        page.gap();
+        write_stream_table(page, observation, analysis);
+        page.gap();
+        write_end_table(page, observation, analysis);
+        page.gap();
+    });
     verdict_text::write_picture(page, observation);
-    page.begin_details();
-    verdict_text::write_result(page, observation, analysis, report.plan.mode);
-    page.gap();
-    verdict_text::write_verdict(page, analysis, findings);
-    page.end_details();
+    page.details(|page| {
+        verdict_text::write_result(page, observation, analysis, report.plan.mode);
+        page.gap();
+        verdict_text::write_verdict(page, analysis, findings);
+    });
 }
 
 /// Writes requested and granted buffers of TCP streams.

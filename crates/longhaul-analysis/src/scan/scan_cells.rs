@@ -37,7 +37,7 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::SocketBuffer;
 use longhaul_model::report::v1::plan::{self, RunDirection};
 use longhaul_model::report::v1::scan::{
-    CurvePoint, GoodputCurve, ScanCell, ScanObservation, ScanPlan, SettingChoice, TransferSetting,
+    CurvePoint, GoodputCurve, ScanCell, ScanObservation, SettingChoice, TransferSetting,
 };
 use longhaul_model::units::Rate;
 use std::collections::BTreeMap;
@@ -234,9 +234,9 @@ pub fn compute_interval_bps(group: &SettingGroup, noise: Option<ProbeNoise>) -> 
     Some([(median - half).max(0.0) as u64, (median + half) as u64])
 }
 
-/// Returns the plan of one probe: the scan's common part with this setting and direction.
+/// Returns the plan of one probe: the common part of all with this setting and direction.
 pub fn build_probe_plan(
-    plan: &ScanPlan,
+    common: &plan::ThroughputPlan,
     setting: &TransferSetting,
     forward: bool,
 ) -> plan::ThroughputPlan {
@@ -247,7 +247,7 @@ pub fn build_probe_plan(
         receive_buffer_bytes: setting.window_bytes,
         congestion_control: setting.congestion_control.clone(),
         pacing_bps: setting.pacing_bps,
-        ..plan.probe.clone()
+        ..common.clone()
     }
 }
 

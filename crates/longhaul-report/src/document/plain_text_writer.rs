@@ -140,9 +140,12 @@ fn write_part(page: &mut TextPage, part: &DocumentPart) {
         DocumentPart::Action { label, command } => {
             page.label_command(&sanitize(label), &sanitize(command));
         }
-        DocumentPart::Detail(part) => write_part(page, part),
         DocumentPart::Verbatim(text) => text.lines().for_each(|line| page.line(&sanitize(line))),
-        DocumentPart::Command(_) | DocumentPart::Table(_) | DocumentPart::Drawing { .. } => {}
+        // Commands and tables have writers of their own, and details are chosen before.
+        DocumentPart::Command(_)
+        | DocumentPart::Table(_)
+        | DocumentPart::Detail(_)
+        | DocumentPart::Drawing { .. } => {}
     }
 }
 

@@ -52,10 +52,7 @@ pub fn write_route_heading(
         (route.discarded > 0).then(|| format!("{discarded} discarded")),
         route.confidence_ratio.map(sure),
     ];
-    let was_in_details = page.in_details;
-    page.in_details = true;
-    page.faint(join_parts(", ", parts));
-    page.in_details = was_in_details;
+    page.details(|page| page.faint(join_parts(", ", parts)));
 }
 
 /// Writes the hops, with the delays that the analysis derived, and explains their marks.

@@ -48,14 +48,13 @@ fn write_rtt_series(
         ms(rtt.stddev_ns)
     );
     page.strong_fact(label, &spread);
-    page.begin_details();
     let clock = match echoes.clock.as_str() {
         "kernel" => ", kernel timestamps",
         "kernel_receive" => ", kernel receive timestamps",
         _ => "",
     };
     let (answered, sent) = (rtt.answered, rtt.sent);
-    page.fact("", format!("{answered} of {sent} {what} answered{clock}"));
+    let answers = format!("{answered} of {sent} {what} answered{clock}");
     let [low, high] = rtt.loss_interval_ratio;
     let lost = match rtt.loss_ratio {
         0.0 => "none lost".to_owned(),
@@ -70,8 +69,7 @@ fn write_rtt_series(
     ] {
         parts.extend((number > 0).then(|| count_of(u64::from(number), noun)));
     }
-    page.fact("", parts.join(", "));
-    page.end_details();
+    page.details(|page| page.facts("", [answers, parts.join(", ")]));
 }
 
 /// Writes the difference from the previous route.

@@ -1,8 +1,11 @@
 //! Formatting of settings, time spans and limiters for scans.
 
 use crate::number_format::join_parts;
+use longhaul_analysis::repeat_command;
+use longhaul_analysis::scan::build_probe_plan;
+use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::scan::{ScanConclusion, SettingChoice, TransferSetting};
-use longhaul_model::units::{Bytes, Rate, count_of, format_option_size};
+use longhaul_model::units::{Bytes, Rate, count_of};
 
 /// Formats a window: `auto`, `64 KiB`.
 pub fn format_window(bytes: Option<u64>) -> String {
@@ -49,16 +52,8 @@ pub fn choice_mark(setting: &TransferSetting, conclusion: &ScanConclusion) -> ch
 
 /// Returns the command that tests this setting.
 pub fn format_test_command(host: &str, setting: &TransferSetting, forward: bool) -> String {
-    let control = setting.congestion_control.as_ref();
-    let parts = [
-        Some(format!("longhaul test {host}")),
-        (!forward).then(|| "-R".to_owned()),
-        (setting.streams != 1).then(|| format!("-P {}", setting.streams)),
-        setting.window_bytes.map(|bytes| format!("-w {}", format_option_size(bytes))),
-        control.map(|name| format!("-C {name}")),
-        setting.pacing_bps.map(|bps| format!("--pacing {bps}")),
-    ];
-    join_parts(" ", parts)
+    let plan = build_probe_plan(&ThroughputPlan::default(), setting, forward);
+    repeat_command::format_test_command(host, &plan)
 }
 
 /// Formats a time span: `9.8 s`, `5 min`, `2 h 10 min`.

@@ -174,8 +174,8 @@ fn finish_scan(
     };
     if course.runs.is_empty() {
         if let Some(partial) = &course.partial_run {
-            let form = &course.args.output.form;
-            report_command::write_report(form, partial, &build_throughput_document(partial))?;
+            let output = &course.args.output;
+            report_command::write_run(output, partial, build_throughput_document(partial))?;
         }
         let none = || CommandFailure::new(PEER, "no probe has a result");
         return Err(fail.or(course.last_failure.take()).unwrap_or_else(none));

@@ -51,7 +51,7 @@ fn a_probe_asks_its_setting_in_its_direction() {
         congestion_control: Some(String::from("bbr")),
         pacing_bps: Some(5),
     };
-    let asked = build_probe_plan(&plan, &setting, false);
+    let asked = build_probe_plan(&plan.probe, &setting, false);
     assert_eq!(asked.direction, RunDirection::Reverse);
     assert_eq!(
         (asked.send_buffer_bytes, asked.receive_buffer_bytes),

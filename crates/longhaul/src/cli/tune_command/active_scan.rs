@@ -184,7 +184,7 @@ impl<'a> ActiveScan<'a> {
         plan::ThroughputPlan {
             stop: StopCondition::TimeUs(time_us),
             interval_us: sample_interval_us(time_us),
-            ..build_probe_plan(&self.plan, &wanted.setting, wanted.forward)
+            ..build_probe_plan(&self.plan.probe, &wanted.setting, wanted.forward)
         }
     }
 
