@@ -1,6 +1,6 @@
 //! Waits that end: whatever a peer does not do, the time until it is given up is bounded.
 
-use crate::lab::{StandingLab, TUN};
+use crate::lab::{HANG_LIMIT, StandingLab, TUN};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -17,8 +17,6 @@ crate::virtual_tests!(
     a_grid_that_is_killed_is_resumed_and_measures_no_cell_twice,
 );
 
-/// What takes longer hangs.
-const HUNG: Duration = Duration::from_secs(300);
 const SERVE: &str = "serve --max-sessions 1";
 
 fn seconds(count: u64) -> Duration {
@@ -28,7 +26,7 @@ fn seconds(count: u64) -> Duration {
 /// Asserts that a child ends by then, and returns its exit code and what it printed on stderr.
 fn ends_within(limit: Duration, mut child: Child) -> (Option<i32>, String) {
     let began = Instant::now();
-    let status = program_runner::wait_with_limit(&mut child, HUNG).expect("it ends");
+    let status = program_runner::wait_with_limit(&mut child, HANG_LIMIT).expect("it ends");
     let mut text = String::new();
     if let Some(mut stderr) = child.stderr.take() {
         stderr.read_to_string(&mut text).expect("UTF-8");
@@ -57,7 +55,7 @@ fn a_client_that_connects_and_never_speaks_is_disconnected() {
     let address = SocketAddr::from(([127, 0, 0, 1], server.port));
     let mut silent = TcpStream::connect(address).expect("a connection");
     let began = Instant::now();
-    silent.set_read_timeout(Some(HUNG)).expect("a timeout");
+    silent.set_read_timeout(Some(HANG_LIMIT)).expect("a timeout");
     let mut bytes = Vec::new();
     // A reset is an end as well.
     let _ = silent.read_to_end(&mut bytes);
@@ -113,7 +111,7 @@ fn start_run(lab: &StandingLab) -> Child {
     let mut child = run.spawn().expect("the run starts");
     std::thread::sleep(seconds(2));
     if child.try_wait().expect("its state").is_some() {
-        let output = program_runner::wait_with_output(child, HUNG).expect("its output");
+        let output = program_runner::wait_with_output(child, HANG_LIMIT).expect("its output");
         panic!("the run ended at once: {}", output.stderr);
     }
     child
@@ -143,7 +141,7 @@ fn a_client_that_is_killed_frees_its_place_within_a_second() {
     let program = lab.program();
     let words = [&program, "test", "far", "-n", "1K", "--no-save", "-q"];
     let refused =
-        program_runner::capture_output(&mut lab.near_command(&words), HUNG).expect("it ends");
+        program_runner::capture_output(&mut lab.near_command(&words), HANG_LIMIT).expect("it ends");
     assert!(!refused.status.success(), "{}", refused.stdout);
     signal_all("-KILL", "test");
     run.wait().expect("its end");
@@ -178,7 +176,7 @@ fn a_grid_that_is_killed_is_resumed_and_measures_no_cell_twice() {
     signal_all("-KILL", "tune");
     first.wait().expect("its end");
     let output =
-        program_runner::capture_output(&mut lab.near_command(&words), HUNG).expect("it ends");
+        program_runner::capture_output(&mut lab.near_command(&words), HANG_LIMIT).expect("it ends");
     assert!(output.stderr.contains("resuming scan "), "{}", output.stderr);
     let report: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
     assert_eq!(report["analysis"]["stopped_by"], "grid_done");

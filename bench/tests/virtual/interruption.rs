@@ -1,7 +1,7 @@
 //! Measurements that end early: by a signal, a closing terminal or a dying server. The result of
 //! what was measured is shown and archived.
 
-use crate::lab::{StandingLab, TUN};
+use crate::lab::{HANG_LIMIT, StandingLab, TUN};
 use longhaul_sys::signal::{Signal, send_signal};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -24,8 +24,6 @@ crate::virtual_tests!(
 
 const INTERRUPTED: i32 = 130;
 const PEER: i32 = 3;
-/// What takes longer hangs.
-const HUNG: Duration = Duration::from_secs(300);
 /// The time from a signal to the end of a run whose server answers.
 const SOON: Duration = Duration::from_secs(5);
 const IPERF3_PORT: &str = "5202";
@@ -42,7 +40,7 @@ struct StartedCommand {
     child: Child,
 }
 
-/// How a command ended after it was told to, or after its server had died.
+/// A command that ended after a signal, or after its server had died.
 struct EndedCommand {
     name: String,
     output: ProgramOutput,
@@ -78,7 +76,7 @@ impl InterruptionLab {
         std::thread::sleep(time);
         let name = words[1..words.len() - 2].join(" ");
         if child.try_wait().expect("its state").is_some() {
-            let output = program_runner::wait_with_output(child, HUNG).expect("its output");
+            let output = program_runner::wait_with_output(child, HANG_LIMIT).expect("its output");
             panic!("`{name}` ended at once: {}{}", output.stdout, output.stderr);
         }
         StartedCommand { name, child }
@@ -112,7 +110,7 @@ impl StartedCommand {
 
     fn finish(self) -> EndedCommand {
         let began = Instant::now();
-        let output = program_runner::wait_with_output(self.child, HUNG).expect("it ends");
+        let output = program_runner::wait_with_output(self.child, HANG_LIMIT).expect("it ends");
         let (name, took) = (self.name, began.elapsed());
         println!(
             "{:>4}  {:>6.2} s  {name}",
@@ -329,7 +327,7 @@ fn a_run_without_a_time_lasts_until_it_is_stopped() {
         [&program as &str].into_iter().chain(words.split(' ')).chain([&archive as &str]).collect();
     let mut command = lab.lab.near_command(&words);
     command.env_remove("LONGHAUL_TOKEN");
-    let text = program_runner::capture_stdout(&mut command, HUNG).expect("it ends by itself");
+    let text = program_runner::capture_stdout(&mut command, HANG_LIMIT).expect("it ends by itself");
     let report: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(report["plan"]["stop"]["time_us"], 5_000_000, "{report:#}");
     assert!(caveat_codes(&report).contains(&"time_granted"), "{report:#}");
@@ -347,7 +345,7 @@ fn a_signal_to_the_lab_reaches_the_run_in_it() {
     let ended = started.signal(Signal::SIGTERM).finish();
     let mut show = Command::new(&longhaul);
     show.args(["report", "show", "last", "--json", "--archive"]).arg(&archive);
-    let report = program_runner::capture_stdout(&mut show, HUNG).expect("it is archived");
+    let report = program_runner::capture_stdout(&mut show, HANG_LIMIT).expect("it is archived");
     let report = serde_json::from_str(&report).expect("JSON");
     ended.assert_partial(INTERRUPTED, &report, "interrupted");
 }

@@ -23,6 +23,8 @@ const PLAIN: &str = include_str!("plain.toml");
 const GOODPUT_LIMIT_BPS: f64 = 100e6 * 1448.0 / 1538.0;
 const RTT_MS: f64 = 20.0;
 const LIMIT: Duration = Duration::from_secs(600);
+/// The time after which a command counts as hanging.
+pub const HANG_LIMIT: Duration = Duration::from_secs(300);
 
 /// A backend of the lab, and whether an ordinary user runs it.
 #[derive(Debug, Clone, Copy)]

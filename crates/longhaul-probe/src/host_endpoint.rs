@@ -16,6 +16,13 @@ pub struct HostEndpoint {
     pub port: Option<u16>,
 }
 
+impl HostEndpoint {
+    /// Returns the port that was typed with the host, else that of the option, else the default.
+    pub fn port_or(&self, option: Option<u16>) -> u16 {
+        self.port.or(option).unwrap_or(crate::DEFAULT_PORT)
+    }
+}
+
 /// An IPv6 address with a scope, such as `fe80::1%eth0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScopedAddress<'a> {

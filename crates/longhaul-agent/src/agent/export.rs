@@ -68,4 +68,4 @@ pub(crate) fn format_error_chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

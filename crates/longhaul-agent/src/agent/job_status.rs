@@ -60,7 +60,7 @@ impl RunFailure {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobStatus {
     pub every_us: i64,
-    /// Whether the last run succeeded. `None` before the first outcome.
+    /// True if the last run succeeded. `None` before the first outcome.
     pub is_up: Option<bool>,
     /// The end of the last run that succeeded.
     pub last_success_us: Option<i64>,

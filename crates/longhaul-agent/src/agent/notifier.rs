@@ -354,6 +354,7 @@ impl DeliveryLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::export::tests::place;
 
     #[test]
     fn a_restart_tells_what_waits_and_nothing_twice() {
@@ -373,26 +374,8 @@ mod tests {
     }
 
     fn event(id: &str, state: EventState) -> ChangeEvent {
-        let level =
-            longhaul_model::report::v1::QuantityLevel { median: 1.0, deviation: 0.1, samples: 9 };
-        ChangeEvent {
-            id: id.to_owned(),
-            pair: longhaul_model::report::v1::HostPair { from: "a".into(), to: "b".into() },
-            quantity: longhaul_model::report::v1::quantity::PathQuantity::Loss,
-            state,
-            between_us: [0, 1],
-            before: level,
-            after: level,
-            change_ratio: None,
-            score: 2.0,
-            autocorrelation: 0.0,
-            announced_at_us: i64::MAX,
-            recovered_by: None,
-            causes: Vec::new(),
-            unchanged: Vec::new(),
-            scope: None,
-            follow_ups: Vec::new(),
-        }
+        let announced_at_us = i64::MAX;
+        ChangeEvent { id: id.to_owned(), state, announced_at_us, ..place::event() }
     }
 
     #[tokio::test]

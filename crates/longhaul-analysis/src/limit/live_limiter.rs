@@ -52,7 +52,7 @@ pub fn name_live_limiter(
     weights.into_iter().max_by_key(|(_, bytes)| *bytes)?.0
 }
 
-/// What a thread did between two readings, in shares of the time.
+/// The activity of a thread between two readings, in shares of the time.
 struct ThreadShares {
     time_us: f64,
     outside_calls: f64,

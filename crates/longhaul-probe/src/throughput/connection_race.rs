@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// What an address does in a simulated race.
+    /// The behaviour of an address in a simulated race.
     #[derive(Clone, Copy)]
     enum AddressFate {
         Connects(Duration),

@@ -67,8 +67,9 @@ impl TargetHost {
 /// Returns the text of an error in the style of a report: without the number of the error.
 fn describe_failure(error: &io::Error) -> String {
     let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    text[..1].to_lowercase() + &text[1..]
+    let mut rest = text.split(" (os error").next().unwrap_or_default().chars();
+    let first = rest.next().map(char::to_lowercase);
+    first.into_iter().flatten().chain(rest).collect()
 }
 
 /// The addresses of a target.

@@ -11,7 +11,6 @@ use longhaul_agent::PAGE_DIGEST;
 use longhaul_agent::event_log::LogFormat;
 use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::plan::{CoreAffinity, RunDirection};
-use longhaul_probe::DEFAULT_PORT;
 use longhaul_probe::host_endpoint::HostEndpoint;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -172,7 +171,7 @@ impl PeerArgs {
 
     /// Returns the port of the server.
     pub fn port_number(&self) -> u16 {
-        self.host.port.or(self.port).unwrap_or(DEFAULT_PORT)
+        self.host.port_or(self.port)
     }
 }
 

@@ -116,7 +116,7 @@ fn choose_port(host: &HostEndpoint, option: Option<u16>) -> Result<u16, CommandF
             let text = format!("two different ports: `{host}` and `--port {option}`");
             Err(CommandFailure::new(USAGE, text).hint(Some("give the port once")))
         }
-        (typed, option) => Ok(typed.or(option).unwrap_or(longhaul_probe::DEFAULT_PORT)),
+        (_, option) => Ok(host.port_or(option)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! From the outbox of one archive into another: over TLS on loopback, and into a database.
 
-mod place;
+pub(in crate::agent) mod place;
 
 use super::batch_sender::CollectorClient;
 use super::{DeliveryError, database_delivery, spawn_export};

@@ -52,7 +52,7 @@ pub struct Pair {
     fault: Option<(usize, Side, Fault)>,
     injection: Option<(usize, Side, ControlMessage)>,
     broke: bool,
-    /// When the client's user ends the run.
+    /// The time at which the client's user ends the run.
     interrupt_at: Option<Duration>,
     drains: bool,
     spoken: [ProtocolVersions; 2],

@@ -133,7 +133,7 @@ pub(super) fn planned(number: usize) -> PlannedRun {
     }
 }
 
-pub(super) fn event() -> ChangeEvent {
+pub(in crate::agent) fn event() -> ChangeEvent {
     let level = QuantityLevel { median: 2.0, deviation: 0.1, samples: 9 };
     ChangeEvent {
         id: "e".to_owned(),
