@@ -70,7 +70,8 @@ fn paced_tcp_by_iperf3s_protocol_finds_what_other_traffic_leaves() {
         let found = &report["analysis"]["forward"];
         assert_eq!(found["verdict"], "estimated", "{found:#}");
         let off = (number(&found["available_bps"]) - truth).abs() / 33e6;
-        assert!(off <= 0.2, "{truth}: {found:#}\n{:#}", report["observation"]["forward"]);
+        let seen = &report["observation"]["forward"];
+        assert!(off <= 0.2, "{truth}: {found:#}\n{seen:#}\n{:#}", report["caveats"]);
         assert_eq!(found["flags"][0], "uncooperative");
         assert!(found["capacity_bps"].is_null(), "{found:#}");
     }

@@ -53,7 +53,9 @@ fn describe_goodput(analysis: &ThroughputAnalysis, mode: ReceiveMode) -> String 
     };
     let unit = RateUnit::for_max(goodput);
     let interval = analysis.goodput_interval_bps.map(|it| format_confidence(it, unit));
-    let mean = analysis.mean_goodput_bps.filter(|mean| *mean != goodput);
+    // Only TCP, which has no loss ratio of its own, starts slowly.
+    let is_tcp = analysis.totals.loss_ratio.is_none();
+    let mean = analysis.mean_goodput_bps.filter(|mean| is_tcp && *mean != goodput);
     let mean = mean.map(|mean| format!("{} with slow start", unit.short(mean)));
     let wire = (mode == ReceiveMode::Wire).then(|| "wire".to_owned());
     let lost = analysis.totals.loss_ratio.map(|ratio| format!("{} lost", format_percent(ratio)));

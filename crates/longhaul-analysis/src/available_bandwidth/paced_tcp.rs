@@ -79,9 +79,13 @@ pub fn read_paced_step(rate: PacedRate, at_us: u64, seen: &ThroughputObservation
     }
 }
 
+/// Returns the samples of the second half of the time in which this end sent. The last sample of a
+/// run may be taken much later, when all data has arrived.
 fn second_half(end: &StreamEnd) -> &[StreamSample] {
-    let middle = end.started_us + end.duration_us / 2;
-    &end.samples[end.samples.partition_point(|sample| sample.at_us < middle)..]
+    let ended = end.started_us.saturating_add(end.duration_us);
+    let middle = end.started_us.saturating_add(end.duration_us / 2);
+    let place = |us: u64| end.samples.partition_point(|sample| sample.at_us < us);
+    &end.samples[place(middle)..place(ended)]
 }
 
 /// Returns the growth of a counter between the first and the last reading.
@@ -218,6 +222,23 @@ pub(super) fn one_end_caveat() -> ReportCaveat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_model::report::v1::observation::TcpReading;
+
+    #[test]
+    fn a_sample_from_after_the_sending_time_does_not_lower_the_rate() {
+        let sample = |at_us, acknowledged| StreamSample {
+            at_us,
+            tcp: Some(TcpReading { bytes_acked: Some(acknowledged), ..TcpReading::default() }),
+            ..StreamSample::default()
+        };
+        let sending = (0..20).map(|n| sample(n * 100_000, n * 100_000));
+        let end = StreamEnd {
+            duration_us: 2_000_000,
+            samples: sending.chain([sample(3_000_000, 1_900_000)]).collect(),
+            ..StreamEnd::default()
+        };
+        assert_eq!(acknowledged_bps(second_half(&end)), Some(8e6));
+    }
 
     /// A step over a link with a capacity, constant other traffic and a queue of 50 ms.
     fn simulate_step(rate: PacedRate, free_bps: u64, sender_bps: u64) -> PacedStep {
