@@ -18,8 +18,7 @@ use longhaul_sys::sched;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// The maximum number of streams in each direction, unless `serve` sets another.
-pub const MAX_STREAMS: u32 = 128;
+pub use longhaul_model::report::v1::plan::MAX_STREAMS;
 /// The maximum duration of a run.
 pub const MAX_RUN_US: u64 = 86_400 * 1_000_000;
 /// The maximum socket buffer: the kernel stores twice this in a signed 32-bit number.

@@ -35,6 +35,7 @@ use super::{
 use crate::limit::interval_state::IntervalState;
 use crate::limit::limit_bounds;
 use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::plan::MAX_STREAMS;
 use longhaul_model::units::{Bytes, format_option_size};
 
 /// The maximum relative distance from window / RTT at which the rate confirms the window.
@@ -159,6 +160,9 @@ fn add_autotuning_advice(case: &DiagnosisCase, window: u64, most: u64, found: &m
         advice.expected_bps = expected_bps;
     }
     let streams = (wanted / 2).div_ceil(window.max(1)).clamp(2, 64).saturating_mul(case.streams());
-    let text = format!("Or use {streams} parallel streams (same total window)");
-    found.advise("initiator", text).command = Some(case.repeat_command("-P", streams));
+    let streams = streams.min(u64::from(MAX_STREAMS));
+    if streams > case.streams() {
+        let text = format!("Or use {streams} parallel streams (same total window)");
+        found.advise("initiator", text).command = Some(case.repeat_command("-P", streams));
+    }
 }

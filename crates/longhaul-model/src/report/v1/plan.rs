@@ -4,6 +4,9 @@ use super::capture::CapturePlan;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
+/// The maximum number of streams in each direction, unless `serve` sets another.
+pub const MAX_STREAMS: u32 = 128;
+
 /// The complete plan. Both ends follow the same plan.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
