@@ -326,7 +326,7 @@ export interface paths {
         };
         /**
          * Prometheus metrics: the agent's counters, and the newest value of every pair. docs/api.md lists
-         *     them.
+         *     them. The `Accept` header chooses OpenMetrics or Prometheus's text format.
          */
         get: operations["metrics"];
         put?: never;
@@ -2434,13 +2434,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description OpenMetrics text */
+            /** @description Metrics */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/openmetrics-text": string;
+                    "text/plain": string;
                 };
             };
             /** @description A parameter is invalid */
