@@ -151,8 +151,12 @@ pub const NO_HEADING: Option<&str> = None;
 /// The server, and how to reach it.
 #[derive(Debug, Clone, Args)]
 pub struct PeerArgs {
-    /// Name or address of the server, or HOST:PORT, [IPV6]:PORT
-    #[arg(value_name = "HOST", help_heading = NO_HEADING)]
+    // Not a doc comment: in one, the brackets would be a link.
+    #[arg(
+        value_name = "HOST",
+        help = "Name or address of the server, or HOST:PORT, [IPV6]:PORT",
+        help_heading = NO_HEADING
+    )]
     pub host: HostEndpoint,
     /// Port of the server [default: 5201]
     #[arg(short, long, value_name = "PORT", value_parser = parse_port, help_heading = "Host")]
