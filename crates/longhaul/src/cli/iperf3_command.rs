@@ -108,6 +108,7 @@ fn adapt_values(command: Command) -> Command {
                 .required_unless_present("server")
                 .conflicts_with("server")
         })
+        .mut_arg("port", |arg| arg.default_value_if("server", "true", "5201"))
         .mut_arg("iperf3", |arg| arg.hide(true))
         .mut_arg("format", |arg| arg.help("Rates in k, m, g, t (bit/s) or K, M, G, T (bytes/s)"))
         .mut_arg("json", |arg| arg.help("Print iperf3's JSON; log as JSON with --server"))
@@ -213,5 +214,20 @@ pub fn run(args: &Iperf3Args) -> Result<ExitCode, CommandFailure> {
             serve_command::run(serve)
         }
         Iperf3Args::Client(test) => test_command::run(test),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Iperf3Args;
+    use crate::cli::args::{CliArgs, CliCommand};
+    use clap::Parser;
+
+    #[test]
+    fn a_server_listens_on_the_default_port() {
+        let args = CliArgs::try_parse_from(["longhaul", "iperf3", "-s"]).expect("arguments");
+        let CliCommand::Iperf3(iperf3) = args.command else { panic!("another command") };
+        let Iperf3Args::Server { serve, .. } = *iperf3 else { panic!("a client") };
+        assert_eq!(serve.port, longhaul_probe::DEFAULT_PORT);
     }
 }
