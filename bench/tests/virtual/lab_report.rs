@@ -12,7 +12,10 @@ const LIMIT: Duration = Duration::from_secs(200);
 pub fn lab_report(lab: &[&str], words: &[&str]) -> Value {
     let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
     let program = longhaul.to_str().expect("UTF-8");
-    read_report(&[&["lab", "run"], lab, &["--", program], words].concat())
+    let report = read_report(&[&["lab", "run"], lab, &["--", program], words].concat());
+    let environment = report["run"]["environment"].as_str().unwrap_or_default();
+    assert!(environment.starts_with("lab:"), "measured in {environment:?}");
+    report
 }
 
 /// Returns the report of a command of longhaul.

@@ -13,6 +13,7 @@ crate::virtual_tests!(
     routers_side_by_side_are_all_found_and_labels_are_shown,
     answers_that_lie_are_thrown_away_and_the_rest_of_the_route_stands,
     options_that_a_middlebox_takes_away_are_named,
+    the_two_families_of_a_name_have_routes_of_their_own,
 );
 
 /// Returns the report of `longhaul path` on a shipped path that is changed by `sets`.
@@ -107,4 +108,27 @@ fn options_that_a_middlebox_takes_away_are_named() {
     let causes = report["findings"].as_array().into_iter().flatten();
     let named = causes.into_iter().any(|finding| finding["cause"] == "options_stripped");
     assert!(named, "{}", explain(&report));
+}
+
+/// Both routes are the first ones of their paths; neither is a change of the other.
+fn the_two_families_of_a_name_have_routes_of_their_own() {
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
+    let script = "cd $(mktemp -d) && export LONGHAUL_ARCHIVE=$PWD/archive.sqlite3 && \
+                  for family in -4 -6; do \
+                      $0 path far $family --no-mtu --no-reverse -c 1 --json --quiet || exit; \
+                  done";
+    let mut command = std::process::Command::new(&longhaul);
+    command.args(["lab", "run", "slac-sdsc", "--", "sh", "-c", script]).arg(&longhaul);
+    let limit = Duration::from_secs(200);
+    let text = xtask::program_runner::capture_stdout(&mut command, limit).expect("two reports");
+    let reports: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(reports.len(), 2, "{text}");
+    for report in &reports {
+        assert_eq!(report["run"]["environment"], "lab:slac-sdsc");
+        assert_eq!(report["analysis"]["route_number"], 1, "{}", explain(report));
+        assert!(report["analysis"]["route_change"].is_null(), "{}", explain(report));
+    }
+    let [v4, v6] = [0, 1].map(|index| &reports[index]["run"]["responder"]["address"]);
+    assert_ne!(v4, v6);
 }

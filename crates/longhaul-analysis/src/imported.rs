@@ -454,6 +454,7 @@ mod imported_route_tests {
                 initiator: RunParty::default(),
                 responder: RunParty::default(),
                 part_of: None,
+                environment: None,
             },
             plan: imported::ImportPlan {
                 format: "traceroute".to_owned(),

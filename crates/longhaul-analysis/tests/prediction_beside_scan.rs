@@ -61,6 +61,7 @@ fn scan(cells: Vec<ScanCell>) -> ScanReport {
             initiator: RunParty::default(),
             responder: RunParty::default(),
             part_of: None,
+            environment: None,
         },
         plan: ScanPlan {
             search: SearchMode::Grid,

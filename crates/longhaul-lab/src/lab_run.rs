@@ -40,6 +40,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The port that `longhaul serve` at host far must open before the near command starts.
+/// The environment variable with the name of the path, for commands on the near host.
+pub const LAB_VARIABLE: &str = "LONGHAUL_LAB";
 const FAR_PORT: u16 = 5201;
 const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
 const LISTEN_PAUSE: Duration = Duration::from_millis(5);
@@ -122,6 +124,7 @@ impl LabRun<'_> {
             words: &self.request.command,
             environment: &[
                 ("LONGHAUL_TOKEN", &token),
+                (LAB_VARIABLE, &self.request.spec.key),
                 // Enters host far with `nsenter`.
                 ("LONGHAUL_LAB_FAR_PID", &far_pid.to_string()),
             ],

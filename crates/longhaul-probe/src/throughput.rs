@@ -38,7 +38,7 @@ use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPl
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_sys::tcp_info;
 use parking_lot::Mutex;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -66,6 +66,11 @@ pub struct TargetHost {
 }
 
 impl TargetHost {
+    /// Returns the address that was chosen to connect to.
+    pub fn chosen_ip(&self) -> Option<IpAddr> {
+        self.chosen.as_ref().map(|chosen| chosen.address.ip())
+    }
+
     /// Returns the port if it is not the default one.
     pub fn changed_port(&self) -> Option<u16> {
         (self.port != crate::DEFAULT_PORT).then_some(self.port)

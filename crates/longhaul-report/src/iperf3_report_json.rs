@@ -578,6 +578,7 @@ mod tests {
             initiator: RunParty { host: "near".to_owned(), ..RunParty::default() },
             responder: RunParty { host: "far".to_owned(), ..RunParty::default() },
             part_of: None,
+            environment: None,
         }
     }
 

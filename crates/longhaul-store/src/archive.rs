@@ -11,7 +11,7 @@
 //! missing steps are applied in one transaction under the write lock, so that two programs that
 //! open a new file apply them only once. A file of a later version is rejected.
 
-use crate::history_store::IncomingRun;
+use crate::history_store::{IncomingRun, RunFilter};
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::{
     AnyReport, HostPair, ListColumns, Report, ReportContent, ReportKind, RunInfo, RunValues,
@@ -58,7 +58,7 @@ pub enum AppendOutcome {
 /// The columns of a run list, in the order that [`read_run_entry`] reads.
 pub(crate) const RUN_COLUMNS: &str = "id, started_at, kind, initiator_host, responder_host, \
      responder_address, streams, goodput_bps, limited_by, analysis_version, \
-     (SELECT count(*) FROM run part WHERE part.part_of = run.id), list_values";
+     (SELECT count(*) FROM run part WHERE part.part_of = run.id), list_values, environment";
 
 /// One run in a list.
 #[skip_serializing_none]
@@ -85,6 +85,9 @@ pub struct RunEntry {
     pub parts: u32,
     /// Absent for kinds without further values, and for runs that an earlier version archived.
     pub values: Option<RunValues>,
+    /// `network`, `loopback`, or `lab:NAME`; absent for imported results and for runs of earlier
+    /// versions.
+    pub environment: Option<String>,
     /// The requested pair, or the pair of a live update.
     pub pair: Option<HostPair>,
 }
@@ -111,6 +114,7 @@ impl RunEntry {
             analysis_version: derived.analysis_version,
             parts: 0,
             values: Some(derived.values).filter(|it| *it != RunValues::default()),
+            environment: run.environment.as_ref().map(ToString::to_string),
             pair: incoming.pairs.first().cloned(),
         }
     }
@@ -128,8 +132,8 @@ pub(crate) fn insert_run(
     to.prepare_cached(
         "INSERT INTO run (id, started_at, kind, initiator_host, responder_host, \
          responder_address, streams, goodput_bps, limited_by, analysis_version, report, \
-         part_of, part_index, watched, list_values) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+         part_of, part_index, watched, list_values, environment) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
          ON CONFLICT (id) DO NOTHING",
     )?
     .execute(params![
@@ -150,6 +154,7 @@ pub(crate) fn insert_run(
         serde_json::to_string(&derived.values)
             .ok()
             .filter(|_| derived.values != RunValues::default()),
+        run.environment.as_ref().map(ToString::to_string),
     ])
 }
 
@@ -221,15 +226,7 @@ impl Archive {
     /// Returns the latest runs, newest first, at most `limit`. Probes of a listed run are counted
     /// in its entry and not listed themselves.
     pub fn list(&self, limit: u32) -> Result<Vec<RunEntry>, StoreError> {
-        self.read("list the runs", |from| {
-            from.prepare(&format!(
-                "SELECT {RUN_COLUMNS} \
-                 FROM run WHERE part_of IS NULL OR part_of NOT IN (SELECT id FROM run) \
-                 ORDER BY started_at DESC, id DESC LIMIT ?1",
-            ))?
-            .query_map([limit], read_run_entry)?
-            .collect()
-        })
+        self.runs(&RunFilter { with_parts: false, ..RunFilter::newest(limit) })
     }
 
     /// Returns the run that `wanted` identifies: an id, a unique prefix of one, or `last`.
@@ -326,6 +323,7 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
         analysis_version: row.get(9)?,
         parts: row.get(10)?,
         values: row.get::<_, Option<String>>(11)?.and_then(|it| serde_json::from_str(&it).ok()),
+        environment: row.get(12)?,
         pair: None,
     })
 }
@@ -333,12 +331,13 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
 /// `LHAR`, in the file header.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const SCHEMA_STEPS: [&str; 5] = [
+const SCHEMA_STEPS: [&str; 6] = [
     include_str!("../schema/0001-runs.sql"),
     include_str!("../schema/0002-parts.sql"),
     include_str!("../schema/0003-watched.sql"),
     include_str!("../schema/0004-forwarded.sql"),
     include_str!("../schema/0005-states.sql"),
+    include_str!("../schema/0006-environment.sql"),
 ];
 
 /// The number of schema steps in this version.

@@ -324,6 +324,11 @@ pub struct RunFilter {
     pub id: Option<String>,
     /// Only runs that a list shows after this one, for the next page.
     pub after: Option<String>,
+    /// Only watched runs, and runs in this environment; see
+    /// [`PathSelector`](crate::PathSelector::environment).
+    pub environment: Option<String>,
+    /// Includes the probes of a listed run, which its entry counts.
+    pub with_parts: bool,
     pub limit: u32,
 }
 
@@ -337,6 +342,8 @@ impl RunFilter {
             host: None,
             id: None,
             after: None,
+            environment: None,
+            with_parts: true,
             limit,
         }
     }

@@ -22,5 +22,5 @@ pub mod sqlite;
 pub mod store_error;
 
 pub use archive::{AppendOutcome, Archive, RunEntry};
-pub use scan_archive::UnfinishedScan;
+pub use scan_archive::{PathSelector, UnfinishedScan};
 pub use store_error::StoreError;

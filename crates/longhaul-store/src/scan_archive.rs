@@ -14,6 +14,26 @@ pub struct UnfinishedScan {
     pub started_at: String,
 }
 
+/// The path whose earlier runs are read; absent fields match all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PathSelector<'a> {
+    /// The name of the server, as typed, or its address.
+    pub host: Option<&'a str>,
+    /// The address of the server.
+    pub address: Option<&'a str>,
+    /// `network`, which includes runs of an unknown environment; `loopback`; `lab`, which includes
+    /// all emulated paths; or `lab:NAME`.
+    pub environment: Option<&'a str>,
+}
+
+/// Returns the condition that a run is in the environment of parameter `number`, if there is one.
+pub(crate) fn environment_condition(number: usize) -> String {
+    format!(
+        "(?{number} IS NULL OR coalesce(environment, 'network') = ?{number} \
+         OR (?{number} = 'lab' AND substr(environment, 1, 4) = 'lab:'))"
+    )
+}
+
 impl Archive {
     /// Records the start of a scan, so that it can be resumed after an interruption. Appending a
     /// report under this id deletes the record.
@@ -60,19 +80,23 @@ impl Archive {
         )
     }
 
-    /// Returns the latest reports of a kind, to one responder or to all, newest first, at most
-    /// `limit`. Throughput runs include the probes of scans.
+    /// Returns the latest reports of a kind, newest first, at most `limit`. Throughput runs include
+    /// the probes of scans.
     pub fn recent_reports<R: ReportContent>(
         &self,
-        responder_host: Option<&str>,
+        path: &PathSelector<'_>,
         limit: u32,
     ) -> Result<Vec<R>, StoreError> {
-        self.query_reports(
-            "read earlier runs",
-            "SELECT id, report FROM run WHERE kind = ?1 AND (?2 IS NULL OR responder_host = ?2) \
-             ORDER BY started_at DESC, id DESC LIMIT ?3",
-            params![R::KIND.word(), responder_host, limit],
-        )
+        let query = format!(
+            "SELECT id, report FROM run WHERE kind = ?1 \
+             AND (?2 IS NULL OR responder_host = ?2 OR responder_address = ?2) \
+             AND (?3 IS NULL OR responder_address = ?3) AND {} \
+             ORDER BY started_at DESC, id DESC LIMIT ?5",
+            environment_condition(4)
+        );
+        let PathSelector { host, address, environment } = path;
+        let values = params![R::KIND.word(), host, address, environment, limit];
+        self.query_reports("read earlier runs", &query, values)
     }
 
     /// Returns the reports of one kind that a query of ids and reports finds.

@@ -255,10 +255,18 @@ fn an_archive_of_the_first_shape_keeps_its_runs() {
         rusqlite::params![run.run.id, run.run.started_at, GENEVA],
     )
     .unwrap();
+    old.execute(
+        "INSERT INTO run VALUES ('own', '2000-01-01T00:00:00Z', 'throughput', 'a', 'b', '127.0.0.1', 9, \
+         1, 'loss', 1, ?1)",
+        [GENEVA],
+    )
+    .unwrap();
     old.pragma_update(None, "application_id", longhaul_store::archive::APPLICATION_ID).unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
     drop(old);
     let archive = Archive::open(&folder.file()).unwrap();
     let found = archive.find("last").unwrap();
     assert_eq!(found, AnyReport::Throughput(Box::new(run)));
+    let environments = archive.list(10).unwrap().into_iter().map(|entry| entry.environment);
+    assert_eq!(environments.collect::<Vec<_>>(), [None, Some("loopback".to_owned())]);
 }

@@ -112,6 +112,7 @@ pub fn build_report(at: &str, route: ObservedRoute) -> PathReport {
             initiator: party("near"),
             responder: party("far"),
             part_of: None,
+            environment: None,
         },
         plan: build_plan(),
         observation: PathObservation {

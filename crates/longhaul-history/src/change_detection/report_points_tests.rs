@@ -27,6 +27,7 @@ fn report<P, O, A>(kind: ReportKind, plan: P, observation: O, analysis: A) -> Re
             initiator: party("near"),
             responder: party("far"),
             part_of: None,
+            environment: None,
         },
         plan,
         observation,

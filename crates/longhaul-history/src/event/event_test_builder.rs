@@ -279,6 +279,7 @@ fn wrap_report<P, O, A>(
             initiator: party("slac"),
             responder: party("cesnet"),
             part_of: None,
+            environment: None,
         },
         plan,
         observation,

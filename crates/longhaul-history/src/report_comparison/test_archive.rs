@@ -96,6 +96,7 @@ fn build_archived_run<P, O, A>(
             initiator: party("slac"),
             responder: party("cesnet"),
             part_of: None,
+            environment: None,
         },
         plan,
         observation,

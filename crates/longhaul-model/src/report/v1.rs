@@ -21,6 +21,7 @@ pub mod plan;
 pub mod predict;
 pub mod quantity;
 pub mod report_kind;
+pub mod run_environment;
 pub mod scan;
 
 pub use report_kind::{
@@ -28,6 +29,7 @@ pub use report_kind::{
     PathReport, PredictionReport, ReportContent, ReportKind, RunValues, ScanReport,
     ThroughputReport,
 };
+pub use run_environment::RunEnvironment;
 
 use crate::serde_name;
 use analysis::Limiter;
@@ -113,6 +115,8 @@ pub struct RunInfo {
     pub responder: RunParty,
     /// The larger run that this one is a probe of.
     pub part_of: Option<ParentRun>,
+    /// Absent for imported results and for runs of earlier versions.
+    pub environment: Option<RunEnvironment>,
 }
 
 /// The place of a run in a scan or a proof.

@@ -21,6 +21,7 @@ fn shown(estimate: AvailableEstimate) -> String {
             initiator: party("near"),
             responder: party("far"),
             part_of: None,
+            environment: None,
         },
         plan: AvailablePlan {
             mode: AvailableMode::Quick,

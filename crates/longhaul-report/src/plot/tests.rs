@@ -28,6 +28,7 @@ fn run(initiator: &str, responder: &str) -> RunInfo {
         initiator: party(initiator),
         responder: party(responder),
         part_of: None,
+        environment: None,
     }
 }
 

@@ -63,6 +63,7 @@ fn sample() -> PredictionReport {
             initiator: place("sender"),
             responder: place("receiver"),
             part_of: None,
+            environment: None,
         },
         analysis: predict_goodput(&plan, &observation),
         plan,

@@ -4,6 +4,7 @@ use super::SeriesSlice;
 use crate::archive::{self, Archive, RUN_COLUMNS, RunEntry};
 use crate::history_store::{self, HOUR_US};
 use crate::history_store::{GridPair, MAX_SERIES_POINTS, RunFilter, TIME_END_US, TimeRange};
+use crate::scan_archive::environment_condition;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{HostPair, QuantitySeries, ReportKind};
@@ -117,22 +118,30 @@ fn read_series(
     Ok(())
 }
 
-/// The conditions on host and id, which are compared as text, so that `%` has no special meaning.
-const CONDITIONS: &str = "(?6 IS NULL OR instr(lower(initiator_host), lower(?6)) > 0 \
-     OR instr(lower(responder_host), lower(?6)) > 0) \
-     AND (?7 IS NULL OR substr(run.id, 1, length(?7)) = ?7)";
+/// Returns the conditions on a run. Host and id are compared as text, so that `%` has no special
+/// meaning. A watched run was requested by a configuration, whichever environment it is in.
+fn run_conditions() -> String {
+    format!(
+        "(?4 IS NULL OR kind = ?4) \
+         AND (?6 IS NULL OR instr(lower(initiator_host), lower(?6)) > 0 \
+             OR instr(lower(responder_host), lower(?6)) > 0) \
+         AND (?7 IS NULL OR substr(run.id, 1, length(?7)) = ?7) AND (watched OR {}) \
+         AND (?10 OR part_of IS NULL OR part_of NOT IN (SELECT id FROM run))",
+        environment_condition(9)
+    )
+}
 
 fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<RunEntry>> {
+    let RunFilter { host, id, after, limit, environment, with_parts, .. } = filter;
     let kind = filter.kind.map(ReportKind::word);
-    let (host, id) = (&filter.host, &filter.id);
+    let conditions = run_conditions();
     if let Some(pair) = &filter.pair {
         let Some(pair) = super::find_pair(from, pair)? else {
             return Ok(Vec::new());
         };
         let query = format!(
             "SELECT {RUN_COLUMNS} FROM watched_run JOIN run ON run.id = watched_run.run \
-             WHERE pair = ?1 AND at_us >= ?2 AND at_us < ?3 AND (?4 IS NULL OR kind = ?4) \
-             AND {CONDITIONS} AND (?8 IS NULL OR (at_us, run) < (SELECT at_us, run \
+             WHERE pair = ?1 AND at_us >= ?2 AND at_us < ?3 AND {conditions} AND (?8 IS NULL OR (at_us, run) < (SELECT at_us, run \
                  FROM watched_run after WHERE after.pair = ?1 AND after.run = ?8)) \
              ORDER BY at_us DESC, run.id DESC LIMIT ?5"
         );
@@ -140,7 +149,18 @@ fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec
         return from
             .prepare_cached(&query)?
             .query_map(
-                params![pair, begin_us, end_us, kind, filter.limit, host, id, filter.after],
+                params![
+                    pair,
+                    begin_us,
+                    end_us,
+                    kind,
+                    limit,
+                    host,
+                    id,
+                    after,
+                    environment,
+                    with_parts
+                ],
                 archive::read_run_entry,
             )?
             .collect();
@@ -149,7 +169,7 @@ fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec
         "SELECT {RUN_COLUMNS} FROM run \
          WHERE started_at >= strftime('%Y-%m-%dT%H:%M:%S', ?1, 'unixepoch') \
          AND started_at < strftime('%Y-%m-%dT%H:%M:%S', ?2, 'unixepoch') \
-         AND (?4 IS NULL OR kind = ?4) AND {CONDITIONS} \
+         AND {conditions} \
          AND (?8 IS NULL OR (started_at, id) < (SELECT started_at, id FROM run after \
              WHERE after.id = ?8)) \
          ORDER BY started_at DESC, id DESC LIMIT ?5"
@@ -160,7 +180,18 @@ fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec
     let end_s = end_s.saturating_add(999_999).div_euclid(1_000_000);
     from.prepare_cached(&query)?
         .query_map(
-            params![begin_s, end_s, None::<i64>, kind, filter.limit, host, id, filter.after],
+            params![
+                begin_s,
+                end_s,
+                None::<i64>,
+                kind,
+                limit,
+                host,
+                id,
+                after,
+                environment,
+                with_parts
+            ],
             archive::read_run_entry,
         )?
         .collect()

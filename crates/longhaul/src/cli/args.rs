@@ -1,16 +1,17 @@
 //! The commands and their options, as typed by the user.
 
+use crate::cli::report_archiving;
 use crate::cli::value_parsers::{
     accept_count, accept_file, parse_affinity, parse_buffer_size, parse_congestion_control,
-    parse_connect_timeout, parse_device, parse_dscp, parse_moment, parse_period, parse_port,
-    parse_span_us, parse_tos,
+    parse_connect_timeout, parse_device, parse_dscp, parse_environment, parse_moment, parse_period,
+    parse_port, parse_report_kind, parse_span_us, parse_tos,
 };
 use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use longhaul_agent::PAGE_DIGEST;
 use longhaul_agent::event_log::LogFormat;
-use longhaul_model::report::v1::TimePeriod;
 use longhaul_model::report::v1::plan::{CoreAffinity, RunDirection};
+use longhaul_model::report::v1::{ReportKind, TimePeriod};
 use longhaul_probe::host_endpoint::HostEndpoint;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -296,6 +297,26 @@ pub struct ArchiveArgs {
     pub archive: Option<PathBuf>,
 }
 
+/// The network whose runs are wanted.
+#[derive(Debug, Clone, Default, Args)]
+pub struct EnvironmentArgs {
+    /// Network of the runs: network, loopback, lab, lab:NAME or all [default: where this command
+    /// runs]
+    #[arg(long, value_name = "ENV", value_parser = parse_environment)]
+    pub environment: Option<String>,
+}
+
+impl EnvironmentArgs {
+    /// Returns the environment to select in the archive; `None` for all.
+    pub fn filter(&self) -> Option<String> {
+        let own = || report_archiving::own_environment().to_string();
+        Some(self.environment.clone().unwrap_or_else(own)).filter(|word| word != ALL_ENVIRONMENTS)
+    }
+}
+
+/// The word for runs of all environments.
+pub const ALL_ENVIRONMENTS: &str = "all";
+
 /// The format of the log of a service.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
@@ -350,16 +371,7 @@ pub struct ReportArgs {
 #[derive(Debug, Subcommand)]
 pub enum ReportCommand {
     /// List the latest runs, newest first
-    List {
-        /// Maximum number of runs
-        #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = accept_count::<u32>(1..=100_000))]
-        limit: u32,
-        /// Print JSON
-        #[arg(short = 'J', long, help_heading = "Output")]
-        json: bool,
-        #[command(flatten)]
-        archive: ArchiveArgs,
-    },
+    List(ListArgs),
     /// Show an archived run
     Show {
         /// Id of the run, its first letters, or `last`
@@ -398,6 +410,30 @@ pub enum ReportCommand {
 }
 
 #[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Only runs from or to hosts with this in their name
+    #[arg(value_name = "HOST")]
+    pub host: Option<String>,
+    /// Maximum number of runs
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = accept_count::<u32>(1..=100_000))]
+    pub limit: u32,
+    /// Only runs of this kind, such as throughput, path or scan
+    #[arg(long, value_name = "KIND", value_parser = parse_report_kind)]
+    pub kind: Option<ReportKind>,
+    /// Only runs since this date or time (UTC), or within this time before now
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    pub since: Option<Timestamp>,
+    /// Only runs in this network: network, loopback, lab or lab:NAME
+    #[arg(long, value_name = "ENV", value_parser = parse_environment)]
+    pub environment: Option<String>,
+    /// Print JSON
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct RoutesArgs {
     /// Hosts, as named in the runs
     #[arg(value_name = "HOST", required = true)]
@@ -405,6 +441,8 @@ pub struct RoutesArgs {
     /// Only traces since this date or time (UTC)
     #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "7d")]
     pub since: Timestamp,
+    #[command(flatten)]
+    pub environment: EnvironmentArgs,
     /// Print JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,
@@ -476,6 +514,8 @@ pub struct CaseArgs {
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_span_us)]
     pub span: i64,
     #[command(flatten)]
+    pub environment: EnvironmentArgs,
+    #[command(flatten)]
     pub written: ReportOutputArgs,
     #[command(flatten)]
     pub archive: ArchiveArgs,
@@ -490,6 +530,8 @@ pub struct SiteArgs {
     /// Only runs in this period [default: all]
     #[arg(long, value_name = "PERIOD", value_parser = parse_period)]
     pub period: Option<TimePeriod>,
+    #[command(flatten)]
+    pub environment: EnvironmentArgs,
     #[command(flatten)]
     pub written: ReportOutputArgs,
     #[command(flatten)]
@@ -517,6 +559,8 @@ pub struct CompareArgs {
     /// Exit with 1 unless the condition holds, such as 'change >= -5 %'; may be repeated
     #[arg(long, value_name = "CONDITION")]
     pub expect: Vec<crate::cli::expectation::ChangeExpectation>,
+    #[command(flatten)]
+    pub environment: EnvironmentArgs,
     #[command(flatten)]
     pub written: ReportOutputArgs,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use crate::cli::args::{LocalArgs, OutputArgs, SocketArgs, TokenArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
-use crate::cli::tune_command::scan_history;
+use crate::cli::tune_command::scan_history::{self, TunedPath};
 use crate::cli::value_parsers::{parse_port, parse_streams};
 use crate::cli::{command_output, interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
@@ -214,8 +214,10 @@ fn load_tuned_setting(
     if scans.is_empty() {
         return None;
     }
-    let idle_rtt = throughput::measure_connect_rtt(peer).ok()?;
-    Some(scan_history::recommended_setting(&scans, forward, idle_rtt)?.setting)
+    let peer = throughput::choose_address(peer).ok()?;
+    let idle_rtt = throughput::measure_connect_rtt(&peer).ok()?;
+    let path = TunedPath { address: peer.chosen_ip(), idle_rtt };
+    Some(scan_history::recommended_setting(&scans, forward, &path)?.setting)
 }
 
 fn plan_copy(args: &CopyArgs, tuned: Option<TransferSetting>, forward: bool) -> CopyPlan {

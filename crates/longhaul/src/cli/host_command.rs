@@ -8,7 +8,8 @@ mod change_proof;
 
 use crate::cli::args::{LocalArgs, OutputArgs, TokenArgs};
 use crate::cli::value_parsers::{
-    accept_round_trip, parse_connect_timeout, parse_device, parse_port, parse_rate, parse_run_time,
+    accept_round_trip, parse_connect_timeout, parse_device, parse_environment, parse_port,
+    parse_rate, parse_run_time,
 };
 use crate::cli::{command_output, option_resolution, report_archiving, report_command};
 use crate::command_failure::{CommandFailure, HOST};
@@ -45,6 +46,10 @@ pub struct HostArgs {
     /// Interface to audit [default: the one towards the server, or of the default route]
     #[arg(long, value_name = "DEV", value_parser = parse_device, help_heading = "Path")]
     pub interface: Option<String>,
+    /// Network of the paths: network, loopback, lab, lab:NAME or all [default: where this command
+    /// runs]
+    #[arg(long, value_name = "ENV", value_parser = parse_environment, help_heading = "Path")]
+    pub environment: Option<String>,
 
     /// Write safe, reversible settings
     #[arg(long, help_heading = "Changes")]
@@ -110,7 +115,7 @@ pub fn run(args: &HostArgs) -> Result<ExitCode, CommandFailure> {
     let server = args.prove.as_ref().map(|host| proof_target(args, host)).transpose()?;
     // The route to the server is audited.
     let towards = match &server {
-        Some(server) => server.chosen.as_ref().map(|chosen| chosen.address.ip()),
+        Some(server) => server.chosen_ip(),
         None => known.latest,
     };
     let mut observation =

@@ -204,7 +204,7 @@ fn build_imported_report(
     let far = party(far, one.observation.far_address.clone());
     let lasted = Duration::from_micros(longest_duration_us(&one.observation));
     let run = report_archiving::create_run_info(started, lasted, near, far);
-    let run = RunInfo { id: content_run_id(started, &plan), ..run };
+    let run = RunInfo { id: content_run_id(started, &plan), environment: None, ..run };
     Report::new(run, plan, one.observation, analysis).with_notes(Vec::new(), caveats)
 }
 

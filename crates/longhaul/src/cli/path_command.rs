@@ -20,7 +20,7 @@ use longhaul_model::report::v1::path::{
     HopLoadPlan, PathObservation, PathPlan, ProbeEcho, ProbeProtocol, RoundTripPlan, TracePlan,
 };
 use longhaul_model::report::v1::{
-    AvailableReport, ParentRun, PathReport, Report, ReportCaveat, ThroughputReport,
+    AvailableReport, ParentRun, PathReport, Report, ReportCaveat, RunInfo, ThroughputReport,
 };
 use longhaul_probe::path::{self, PathOutcome, PathPart, PathProgress};
 use longhaul_probe::supervise::StopFlag;
@@ -205,7 +205,7 @@ fn archive_path_report(
             watch.run_id = Some(load.run.id.clone());
         }
     }
-    let (known, capacity) = load_path_history(args, plan.load.as_ref(), own.as_ref());
+    let (known, capacity) = load_path_history(args, &run, plan.load.as_ref(), own.as_ref());
     let conclusion = conclude_path(&plan, &outcome.observation, &known, capacity);
     caveats.extend(conclusion.caveats);
     let mut report = Report::new(run, plan, outcome.observation, conclusion.analysis)
@@ -333,18 +333,19 @@ const MAX_ROUTES: u32 = 500;
 /// read, routes get no numbers.
 fn load_path_history(
     args: &PathArgs,
+    run: &RunInfo,
     load: Option<&HopLoadPlan>,
-    run: Option<&ThroughputReport>,
+    load_run: Option<&ThroughputReport>,
 ) -> (Vec<KnownRoute>, Option<PathCapacityEstimate>) {
     let archive = command_output::open_archive(&args.output.archive).ok().flatten();
     let known = archive
         .as_ref()
-        .and_then(|archive| archive.recent_reports(Some(args.peer.host_name()), MAX_ROUTES).ok())
+        .and_then(|archive| report_archiving::earlier_runs(archive, run, MAX_ROUTES).ok())
         .unwrap_or_default();
     let known = known.iter().filter_map(KnownRoute::of).collect();
     let capacity = load.and_then(|load| {
-        let estimated = archive.as_ref().and_then(|a| capacity_from_estimate(a, args, load));
-        estimated.or_else(|| run.and_then(capacity_from_load))
+        let estimated = archive.as_ref().and_then(|a| capacity_from_estimate(a, run, load));
+        estimated.or_else(|| load_run.and_then(capacity_from_load))
     });
     (known, capacity)
 }
@@ -352,11 +353,10 @@ fn load_path_history(
 /// Takes the capacity from the latest estimate of available bandwidth in the load's direction.
 fn capacity_from_estimate(
     archive: &Archive,
-    args: &PathArgs,
+    run: &RunInfo,
     load: &HopLoadPlan,
 ) -> Option<PathCapacityEstimate> {
-    let latest =
-        archive.recent_reports::<AvailableReport>(Some(args.peer.host_name()), 1).ok()?.pop()?;
+    let latest: AvailableReport = report_archiving::earlier_runs(archive, run, 1).ok()?.pop()?;
     let analysis = latest.analysis;
     let estimate = if load.forward { analysis.forward? } else { analysis.reverse? };
     Some(PathCapacityEstimate {

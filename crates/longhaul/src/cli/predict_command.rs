@@ -23,6 +23,7 @@ use longhaul_model::report::v1::{
 use longhaul_probe::plan_limits;
 use longhaul_report::plot;
 use longhaul_report::prediction_text::build_prediction_document;
+use longhaul_store::PathSelector;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -182,10 +183,13 @@ fn find_scan(
 ) -> Result<(ScanReport, Vec<ThroughputReport>), CommandFailure> {
     let archive = command_output::require_archive(args, "longhaul tune HOST")?;
     let scan = match wanted {
-        "last" => archive.recent_reports::<ScanReport>(None, 1)?.pop().ok_or_else(|| {
-            CommandFailure::new(ARCHIVE, "cannot find a scan in the archive")
-                .hint(Some("make one with `longhaul tune HOST --grid`"))
-        })?,
+        "last" => archive
+            .recent_reports::<ScanReport>(&PathSelector::default(), 1)?
+            .pop()
+            .ok_or_else(|| {
+                CommandFailure::new(ARCHIVE, "cannot find a scan in the archive")
+                    .hint(Some("make one with `longhaul tune HOST --grid`"))
+            })?,
         id => {
             let AnyReport::Scan(scan) = archive.find(id)? else {
                 return Err(wrong_kind_failure(id, ReportKind::Scan));

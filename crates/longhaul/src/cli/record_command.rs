@@ -413,7 +413,7 @@ fn find_nearest_path_run(
     let Some(at) = begun(&run.started_at) else {
         return Ok(None);
     };
-    let looks = archive.recent_reports::<PathReport>(Some(&run.responder.host), MAX_PATH_RUNS)?;
+    let looks = report_archiving::earlier_runs::<PathReport>(archive, run, MAX_PATH_RUNS)?;
     let between_the_same =
         looks.into_iter().filter(|path| path.run.initiator.host == run.initiator.host);
     let timed = between_the_same.filter_map(|path| {

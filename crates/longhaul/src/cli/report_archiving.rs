@@ -7,11 +7,13 @@ use longhaul_analysis::throughput::conclude_throughput;
 use longhaul_model::report::v1::observation::{EndObservation, ProgramInfo, ThroughputObservation};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{
-    ParentRun, Report, ReportCaveat, ReportContent, RunInfo, RunParty, ThroughputReport,
+    ParentRun, Report, ReportCaveat, ReportContent, RunEnvironment, RunInfo, RunParty,
+    ThroughputReport,
 };
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::throughput::ThroughputOutcome;
 use longhaul_report::style::{HINT, paint};
-use longhaul_store::Archive;
+use longhaul_store::{Archive, PathSelector, StoreError};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::{Duration, SystemTime};
@@ -50,6 +52,7 @@ pub fn create_run_info(
     initiator: RunParty,
     responder: RunParty,
 ) -> RunInfo {
+    let environment = RunEnvironment::of_run(&initiator, &responder, lab_name().as_deref());
     RunInfo {
         id: generate_run_id(started),
         started_at: format_rfc3339(started),
@@ -58,7 +61,22 @@ pub fn create_run_info(
         initiator,
         responder,
         part_of: None,
+        environment: Some(environment),
     }
+}
+
+/// The maximum length of the name of an emulated path.
+const MAX_LAB_NAME_CHARS: usize = 64;
+
+/// Returns the name of the emulated path that this command runs on.
+fn lab_name() -> Option<String> {
+    let name = std::env::var(longhaul_lab::lab_run::LAB_VARIABLE).ok()?;
+    (!name.is_empty()).then(|| sanitize_line(&name, MAX_LAB_NAME_CHARS))
+}
+
+/// Returns the environment of this command's measurements, unless they are made on loopback.
+pub fn own_environment() -> RunEnvironment {
+    lab_name().map_or(RunEnvironment::Network, RunEnvironment::Lab)
 }
 
 pub fn saturating_micros(time: Duration) -> u64 {
@@ -80,6 +98,22 @@ pub fn generate_run_id(started: Timestamp) -> String {
     // The hasher's keys are kernel random numbers.
     let random = RandomState::new().hash_one(started.as_nanosecond());
     format!("{}-{:06x}", started.strftime("%Y%m%dT%H%M%SZ"), random & 0xFF_FFFF)
+}
+
+/// Returns the latest reports of the path of a run: to the same address, under the same name, and
+/// in the same environment.
+pub fn earlier_runs<R: ReportContent>(
+    archive: &Archive,
+    run: &RunInfo,
+    limit: u32,
+) -> Result<Vec<R>, StoreError> {
+    let environment = run.environment.as_ref().map(ToString::to_string);
+    let path = PathSelector {
+        host: Some(&run.responder.host),
+        address: run.responder.address.as_deref(),
+        environment: environment.as_deref(),
+    };
+    archive.recent_reports(&path, limit)
 }
 
 /// The caveat of a run that is not in the archive.

@@ -6,8 +6,8 @@ mod case_report;
 mod run_collection;
 
 use crate::cli::args::{
-    ArchiveArgs, AsymmetryArgs, CompareArgs, EventsArgs, OutputArgs, ReportCommand,
-    ReportOutputArgs, RoutesArgs, ScanFilesArgs, SiteArgs,
+    ALL_ENVIRONMENTS, ArchiveArgs, AsymmetryArgs, CompareArgs, EventsArgs, ListArgs, OutputArgs,
+    ReportCommand, ReportOutputArgs, RoutesArgs, ScanFilesArgs, SiteArgs,
 };
 use crate::cli::value_parsers::file_extension;
 use crate::cli::{
@@ -16,8 +16,9 @@ use crate::cli::{
     tune_command,
 };
 use crate::command_failure::{ARCHIVE, BUG, CommandFailure, USAGE};
+use jiff::Timestamp;
 use longhaul_analysis::imported::convert_to_path_report;
-use longhaul_analysis::path::trace_table;
+use longhaul_analysis::path::trace_table::{self, TraceTable};
 use longhaul_history::report_comparison::run_set_comparison::compare_run_sets;
 use longhaul_history::report_comparison::{direction_asymmetry, site_summary};
 use longhaul_model::report::v1::{
@@ -26,19 +27,22 @@ use longhaul_model::report::v1::{
 };
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_report::document::{DocumentTable, ReportDocument};
-use longhaul_report::number_format::{ABSENT, format_rate, or_absent};
+use longhaul_report::number_format::{
+    ABSENT, count_of, format_millis, format_percent, format_rate,
+};
 use longhaul_report::{event_text, plot, routes_text, run_comparison};
-use longhaul_store::history_store::{EventFilter, TimeRange};
-use longhaul_store::{Archive, RunEntry, StoreError};
+use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
+use longhaul_store::{Archive, PathSelector, RunEntry, StoreError};
 use run_collection::{RunCollection, RunSetReader};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 pub fn run(command: ReportCommand) -> Result<ExitCode, CommandFailure> {
     match command {
-        ReportCommand::List { limit, json, archive } => list_archived_runs(limit, json, &archive),
+        ReportCommand::List(args) => list_archived_runs(&args),
         ReportCommand::Show { id, written, files, archive } => {
             show_run(&id, &written, &files, &archive)
         }
@@ -53,42 +57,86 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, CommandFailure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list_archived_runs(limit: u32, as_json: bool, args: &ArchiveArgs) -> Result<(), CommandFailure> {
+fn list_archived_runs(args: &ListArgs) -> Result<(), CommandFailure> {
+    let begin_us = args.since.map_or(i64::MIN, Timestamp::as_microsecond);
+    let filter = RunFilter {
+        range: TimeRange { begin_us, ..TimeRange::ALL },
+        kind: args.kind,
+        host: args.host.clone(),
+        environment: args.environment.clone().filter(|word| word != ALL_ENVIRONMENTS),
+        with_parts: false,
+        ..RunFilter::newest(args.limit)
+    };
     // A missing file means that there is no run yet, which is not a failure.
-    let entries = match command_output::open_archive(args)? {
-        Some(archive) => archive.list(limit)?,
+    let entries = match command_output::open_archive(&args.archive)? {
+        Some(archive) => archive.runs(&filter)?,
         None => Vec::new(),
     };
-    if !as_json && entries.is_empty() {
-        let path = command_output::archive_path(args)?;
-        return command_output::print_text(&format!("no runs in {} yet\n", path.display()));
+    if !args.json && entries.is_empty() {
+        let path = command_output::archive_path(&args.archive)?;
+        return command_output::print_text(&format!("no runs in {}\n", path.display()));
     }
     command_output::print_json_or_document(
-        as_json,
+        args.json,
         &entries.iter().map(entry_json).collect(),
         &build_run_list(&entries),
     )
 }
 
-/// Renders one line per run, newest first.
+/// Renders two lines per run, newest first.
 fn build_run_list(entries: &[RunEntry]) -> ReportDocument {
-    let limiter = |entry: &RunEntry| {
-        let limited_by = entry.limited_by.as_deref().unwrap_or(ABSENT);
-        match (entry.kind.as_str(), entry.parts) {
-            ("throughput", _) => limited_by.to_owned(),
-            (kind, 0) => format!("{limited_by} ({kind})"),
-            (kind, parts) => format!("{limited_by} ({kind} of {parts})"),
-        }
-    };
+    let minute =
+        |entry: &RunEntry| entry.started_at.chars().take(16).collect::<String>().replace('T', " ");
     let table = DocumentTable::from_rows(entries)
-        .text("run", |entry| entry.id.clone())
+        .text("started (UTC)", minute)
+        .text("kind", |entry| entry.kind.clone())
+        .text("from", |entry| entry.initiator_host.clone())
         .text("to", |entry| entry.responder_host.clone())
-        .number("streams", |entry| or_absent(entry.streams, |n| n.to_string()))
-        .number("goodput", |entry| or_absent(entry.goodput_bps, format_rate))
-        .text("limited by", limiter);
+        .text("result", |entry| describe_result(entry).unwrap_or_else(|| ABSENT.to_owned()))
+        .details(|entry| [describe_entry(entry)]);
     let mut page = ReportDocument::default();
     page.table(table.finish());
     page
+}
+
+/// Returns the main result of a run.
+fn describe_result(entry: &RunEntry) -> Option<String> {
+    let values = entry.values.unwrap_or_default();
+    let count = |number: u32, what: &str| count_of(number.into(), what);
+    let path = [
+        values.rtt_us.map(|us| format!("{} RTT", format_millis(us))),
+        values.hops.map(|hops| count(hops, "hop")),
+        values
+            .loss_ratio
+            .filter(|loss| *loss > 0.0)
+            .map(|it| format!("loss {}", format_percent(it))),
+    ];
+    let host = [
+        values.limiting_settings.map(|number| format!("{} limit", count(number, "setting"))),
+        values.advised_settings.map(|number| format!("{number} could be better")),
+    ];
+    let parts: Vec<String> = match (entry.kind.as_str(), entry.goodput_bps, values.available_bps) {
+        ("path", ..) => path.into_iter().flatten().collect(),
+        ("host", ..) => host.into_iter().flatten().collect(),
+        (_, _, Some(available)) => vec![format!("{} available", format_rate(available))],
+        (_, goodput, _) => goodput.map(format_rate).into_iter().collect(),
+    };
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Returns the second line of a run: its id, which other commands need, and its conditions.
+fn describe_entry(entry: &RunEntry) -> String {
+    let address = entry.responder_address.as_ref().filter(|it| **it != entry.responder_host);
+    let environment = entry.environment.as_ref().filter(|word| *word != "network");
+    let parts = [
+        Some(entry.id.clone()),
+        entry.streams.map(|number| count_of(number.into(), "stream")),
+        entry.limited_by.as_ref().map(|limiter| format!("limited by {limiter}")),
+        (entry.parts > 0).then(|| count_of(entry.parts.into(), "probe")),
+        address.cloned(),
+        environment.cloned(),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn show_run(
@@ -133,6 +181,7 @@ fn entry_json(entry: &RunEntry) -> Value {
         "limited_by": entry.limited_by,
         "analysis_version": entry.analysis_version,
         "parts": entry.parts,
+        "environment": entry.environment,
     })
 }
 
@@ -207,15 +256,19 @@ fn show_routes(args: &RoutesArgs) -> Result<(), CommandFailure> {
     let archive = command_output::require_archive(&args.archive, "longhaul path HOST")?;
     let since = report_archiving::format_rfc3339(args.since);
     let mut tables = Vec::with_capacity(args.hosts.len());
+    let environment = args.environment.filter();
     for host in &args.hosts {
-        let mut reports = archive.recent_reports::<PathReport>(Some(host), MAX_TRACES)?;
-        let imports = archive.recent_reports::<ImportedReport>(Some(host), MAX_TRACES)?;
+        let environment = environment.as_deref();
+        let path = PathSelector { host: Some(host), environment, ..PathSelector::default() };
+        let mut reports = archive.recent_reports::<PathReport>(&path, MAX_TRACES)?;
+        let imports = archive.recent_reports::<ImportedReport>(&path, MAX_TRACES)?;
         reports.extend(imports.iter().filter_map(convert_to_path_report));
-        let table = trace_table::build_trace_table(host, &reports, &since);
-        if table.traces.is_empty() {
-            return Err(no_route_failure(host, &since, &reports));
+        let found = build_trace_tables(host, &reports, &since);
+        if found.is_empty() {
+            let elsewhere = list_environments(&archive, host)?;
+            return Err(no_route_failure(host, &since, &reports, &elsewhere));
         }
-        tables.push(table);
+        tables.extend(found);
     }
     command_output::print_json_or_document(
         args.json,
@@ -224,16 +277,52 @@ fn show_routes(args: &RoutesArgs) -> Result<(), CommandFailure> {
     )
 }
 
-/// Returns the failure if the period has no trace, with the latest trace as a hint.
-fn no_route_failure(host: &str, since: &str, reports: &[PathReport]) -> CommandFailure {
+/// Returns the tables of a host, one for each of its addresses.
+fn build_trace_tables(host: &str, reports: &[PathReport], since: &str) -> Vec<TraceTable> {
+    let mut paths: BTreeMap<&str, Vec<PathReport>> = BTreeMap::new();
+    for report in reports {
+        let address = report.run.responder.address.as_ref();
+        let address = address.unwrap_or(&report.observation.address);
+        paths.entry(address).or_default().push(report.clone());
+    }
+    let tables = paths.iter().map(|(address, reports)| {
+        let is_only = paths.len() == 1 || host == *address;
+        let title = if is_only { host.to_owned() } else { format!("{host} ({address})") };
+        trace_table::build_trace_table(&title, reports, since)
+    });
+    tables.filter(|table| !table.traces.is_empty()).collect()
+}
+
+/// Returns the environments with path runs to a host.
+fn list_environments(archive: &Archive, host: &str) -> Result<BTreeSet<String>, StoreError> {
+    let runs = archive.runs(&RunFilter {
+        kind: Some(ReportKind::Path),
+        host: Some(host.to_owned()),
+        ..RunFilter::newest(MAX_TRACES)
+    })?;
+    Ok(runs.into_iter().filter_map(|run| run.environment).collect())
+}
+
+/// Returns the failure if the period has no trace, with the latest trace or other environments as a
+/// hint.
+fn no_route_failure(
+    host: &str,
+    since: &str,
+    reports: &[PathReport],
+    environments: &BTreeSet<String>,
+) -> CommandFailure {
     let traced = |report: &&PathReport| report.observation.route.is_some();
     let traced = reports.iter().filter(traced);
     let fail =
         |why: String| CommandFailure::new(ARCHIVE, format!("cannot show routes to {host}: {why}"));
     let Some(latest) = traced.max_by_key(|report| &report.run.started_at) else {
-        return fail("none is archived".to_owned()).hint(Some(
-            "trace one with `longhaul path HOST`, or list all hosts with `longhaul report list`",
-        ));
+        let fail = fail("none is archived".to_owned());
+        return fail.hint(Some(match environments.first() {
+            Some(other) => format!("show those in another network with `--environment {other}`"),
+            None => "trace one with `longhaul path HOST`, or list all hosts with `longhaul report \
+                     list`"
+                .to_owned(),
+        }));
     };
     let at = &latest.run.started_at;
     let day = at.split('T').next().unwrap_or(at);
@@ -357,7 +446,7 @@ const ALL_TIME: TimePeriod = TimePeriod { begin_us: 0, end_us: i64::MAX };
 fn report_site(args: &SiteArgs) -> Result<(), CommandFailure> {
     let archive = open_existing_archive(&args.archive)?;
     let period = args.period.unwrap_or(ALL_TIME);
-    let gathered = RunCollection::read(&archive, &args.hosts, period)?;
+    let gathered = RunCollection::read(&archive, &args.hosts, period, args.environment.filter())?;
     let materials = gathered.materials(&args.hosts);
     let paths: Vec<SitePath> = materials
         .iter()
@@ -390,7 +479,8 @@ fn measured_period(gathered: &RunCollection) -> Option<TimePeriod> {
 fn report_asymmetry(args: &AsymmetryArgs) -> Result<(), CommandFailure> {
     let archive = open_existing_archive(&args.site.archive)?;
     let period = args.site.period.unwrap_or(ALL_TIME);
-    let gathered = RunCollection::read(&archive, &args.site.hosts, period)?;
+    let gathered =
+        RunCollection::read(&archive, &args.site.hosts, period, args.site.environment.filter())?;
     let most_apart_us = args.within.unsigned_abs();
     let materials = gathered.materials(&args.site.hosts);
     // Without hosts, paths measured in one direction only are skipped; with hosts they are shown.

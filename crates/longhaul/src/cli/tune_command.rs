@@ -38,6 +38,7 @@ use longhaul_report::number_format::count_of;
 use longhaul_report::plot;
 use longhaul_report::scan_text::{build_scan_document, render_scan_csv};
 use longhaul_report::throughput_text::build_throughput_document;
+use scan_history::TunedPath;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -124,10 +125,10 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
     let target = option_resolution::peer_target(&args.peer)?;
     let stop = interrupt::install_stop_flag()?;
     let server = identify_tuned_server(args, &target, &stop)?;
-    let idle_rtt = server.idle_rtt;
+    let path = server.path();
     let mut course = ActiveScan::begin(args, plan, server, stop);
     let ended = match course.plan.search {
-        SearchMode::Guided => search_all_directions(&mut course, idle_rtt),
+        SearchMode::Guided => search_all_directions(&mut course, &path),
         SearchMode::Grid => scan_grid(&mut course),
     };
     course.progress.line.clear();
@@ -228,7 +229,7 @@ fn build_scan_report(course: ActiveScan<'_>, stopped_by: &str) -> ScanReport {
 /// Searches each requested direction, and returns the reason for the end of the scan.
 fn search_all_directions(
     course: &mut ActiveScan<'_>,
-    idle_rtt: Duration,
+    path: &TunedPath,
 ) -> Result<&'static str, CommandFailure> {
     let ways: &[bool] = match course.plan.direction {
         RunDirection::Forward => &[true],
@@ -237,7 +238,7 @@ fn search_all_directions(
     };
     let mut stopped = SearchStop::Settled;
     for (place, &forward) in ways.iter().enumerate() {
-        let stop = search_direction(course, forward, ways.len() - place, idle_rtt)?;
+        let stop = search_direction(course, forward, ways.len() - place, path)?;
         // The first reason other than settled is the reason of the whole scan.
         if stopped == SearchStop::Settled {
             stopped = stop;
@@ -251,14 +252,14 @@ fn search_direction(
     course: &mut ActiveScan<'_>,
     forward: bool,
     ways_left: usize,
-    idle_rtt: Duration,
+    path: &TunedPath,
 ) -> Result<SearchStop, CommandFailure> {
     let plan = direction_budget(&course.plan, course.budget_spent(!forward), ways_left);
-    let remembered = scan_history::recall_setting(course.args, forward, idle_rtt);
+    let remembered = scan_history::recall_setting(course.args, forward, path);
     let remembered = remembered.map(|SettingChoice { setting, goodput_bps, .. }| {
         RememberedSetting { setting, goodput_bps }
     });
-    let start = SearchStart { remembered, idle_rtt: Some(idle_rtt) };
+    let start = SearchStart { remembered, idle_rtt: Some(path.idle_rtt) };
     let mut search = SettingSearch::new(&plan, start);
     replay_probes(course, &mut search, forward);
     loop {

@@ -15,6 +15,7 @@ mod time_period;
 use crate::command_failure::CommandFailure;
 use longhaul_copy::FilesRoot;
 use longhaul_import::{FORMATS, ImportFormat, sanitize_text};
+use longhaul_model::report::v1::ReportKind;
 use longhaul_model::report::v1::plan::CoreAffinity;
 use longhaul_model::units::{Bytes, ParseUnitError, Rate, format_duration, parse_duration};
 use longhaul_probe::plan_limits;
@@ -190,6 +191,24 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     let value: Rate = text.parse().map_err(|e| expected_message(&e))?;
     check_range(value.as_bps(), 1_000, plan_limits::MAX_RATE_BPS, |bps| {
         Rate::bits_per_second(*bps).to_string()
+    })
+}
+
+/// Parses the network of runs: one word, or `lab:` and the name of an emulated path.
+pub fn parse_environment(text: &str) -> Result<String, String> {
+    let is_path = text.strip_prefix("lab:").is_some_and(|name| !name.is_empty());
+    if is_path || ["network", "loopback", "lab", "all"].contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err("must be network, loopback, lab, lab:NAME or all".to_owned())
+}
+
+/// Parses a kind of report.
+pub fn parse_report_kind(text: &str) -> Result<ReportKind, String> {
+    let found = ReportKind::ALL.iter().find(|kind| kind.word() == text);
+    found.copied().ok_or_else(|| {
+        let words: Vec<&str> = ReportKind::ALL.iter().map(|kind| kind.word()).collect();
+        format!("must be one of {}", words.join(", "))
     })
 }
 

@@ -27,6 +27,8 @@ impl Story {
         report["run"]["started_at"] = json!(at);
         report["run"]["initiator"]["host"] = json!("slac");
         report["run"]["responder"]["host"] = json!(far);
+        report["run"]["responder"]["address"] = json!("192.0.2.7");
+        report["run"]["environment"] = json!("network");
         let run = IncomingRun::from_json(report.to_string(), 0).expect("a report");
         self.archive.append_runs(&[run]).expect("room for a run");
     }

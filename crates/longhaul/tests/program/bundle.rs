@@ -24,7 +24,7 @@ fn stage(folder: &Folder) -> Vec<String> {
         serde_json::from_str(&fixture("path-sanjose-lulea.json")).expect("a path");
     HOSTILE.clone_into(&mut run.run.initiator.host);
     HOSTILE.clone_into(&mut path.run.initiator.host);
-    path.run.responder.host.clone_from(&run.run.responder.host);
+    path.run.responder.clone_from(&run.run.responder);
     path.run.started_at.clone_from(&run.run.started_at);
     let route = path.observation.route.as_mut().expect("a route");
     route.hops[1].answers[0].name = Some(HOSTILE.to_owned());

@@ -18,6 +18,7 @@ mod fleet;
 mod goldens;
 mod help;
 mod host;
+mod identity;
 mod imported;
 mod iperf3;
 mod iperf3_command;

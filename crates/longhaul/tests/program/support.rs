@@ -27,7 +27,13 @@ pub fn free_port() -> u16 {
 /// The program, with a clean environment of its own.
 pub fn longhaul() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    for name in ["LONGHAUL_TOKEN", "LONGHAUL_ARCHIVE", "LONGHAUL_LAB_TRUTH", "CLICOLOR_FORCE"] {
+    for name in [
+        "LONGHAUL_TOKEN",
+        "LONGHAUL_ARCHIVE",
+        "LONGHAUL_LAB_TRUTH",
+        "LONGHAUL_LAB",
+        "CLICOLOR_FORCE",
+    ] {
         command.env_remove(name);
     }
     // No test reads or writes the archive of whoever runs it.

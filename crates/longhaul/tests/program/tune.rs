@@ -114,7 +114,9 @@ fn parts(archive: &Path) -> Vec<(String, u32)> {
     let Ok(Some(archive)) = Archive::open_existing(archive) else {
         return Vec::new();
     };
-    let runs = archive.recent_reports::<ThroughputReport>(None, 1000).expect("the runs");
+    let runs = archive
+        .recent_reports::<ThroughputReport>(&longhaul_store::PathSelector::default(), 1000)
+        .expect("the runs");
     let parts = runs.into_iter().filter_map(|run| run.run.part_of);
     parts.map(|part| (part.id, part.index)).collect()
 }

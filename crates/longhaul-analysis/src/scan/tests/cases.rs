@@ -109,6 +109,7 @@ pub fn report(forward: bool, sender: &str, receiver: &str, ceiling_bytes: u64) -
             initiator: RunParty::default(),
             responder: RunParty::default(),
             part_of: None,
+            environment: None,
         },
         plan,
         observation,

@@ -1,12 +1,13 @@
 //! The paths that this host is audited for: the one given by options, or those in the archive.
 
-use crate::cli::args::HostArgs;
+use crate::cli::args::{EnvironmentArgs, HostArgs};
 use crate::cli::command_output;
 use crate::command_failure::CommandFailure;
-use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::host::AuditPath;
 use longhaul_model::report::v1::observation::ThroughputObservation;
+use longhaul_model::report::v1::{RunParty, ThroughputReport};
+use longhaul_store::PathSelector;
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
@@ -35,26 +36,40 @@ pub fn load_audit_paths(args: &HostArgs) -> Result<AuditPaths, CommandFailure> {
         return Ok(AuditPaths { paths: vec![path], latest: None });
     }
     // Without an archive there are no paths yet.
+    let environment = EnvironmentArgs { environment: args.environment.clone() }.filter();
+    let all = PathSelector { environment: environment.as_deref(), ..PathSelector::default() };
     match command_output::open_archive(&args.output.archive)? {
-        Some(archive) => Ok(collect_audit_paths(&archive.recent_reports(None, MAX_RUNS)?)),
+        Some(archive) => Ok(collect_audit_paths(&archive.recent_reports(&all, MAX_RUNS)?)),
         None => Ok(AuditPaths::default()),
     }
 }
 
 /// Collects the paths to each peer from the runs, newest first.
 fn collect_audit_paths(runs: &[ThroughputReport]) -> AuditPaths {
-    let mut peers: Vec<&str> = Vec::new();
+    let mut peers: Vec<&RunParty> = Vec::new();
     for run in runs {
-        let name = run.run.responder.host.as_str();
-        if peers.len() < MAX_PEERS && !peers.contains(&name) {
-            peers.push(name);
+        let peer = &run.run.responder;
+        if peers.len() < MAX_PEERS && !peers.iter().any(|it| is_same_server(it, peer)) {
+            peers.push(peer);
         }
     }
+    let is_ambiguous =
+        |peer: &RunParty| peers.iter().filter(|other| other.host == peer.host).count() > 1;
+    let paths = peers.iter().filter_map(|peer| {
+        let name = match &peer.address {
+            Some(address) if is_ambiguous(peer) => format!("{} ({address})", peer.host),
+            _ => peer.host.clone(),
+        };
+        let runs = runs.iter().filter(|run| is_same_server(&run.run.responder, peer));
+        summarize_peer(name, runs)
+    });
     let latest = runs.first().and_then(|run| run.run.responder.address.as_deref());
-    AuditPaths {
-        paths: peers.into_iter().filter_map(|name| summarize_peer(name, runs)).collect(),
-        latest: latest.and_then(|address| address.parse().ok()),
-    }
+    AuditPaths { paths: paths.collect(), latest: latest.and_then(|address| address.parse().ok()) }
+}
+
+/// Returns true if two servers are one by name and address.
+fn is_same_server(one: &RunParty, other: &RunParty) -> bool {
+    one.host == other.host && one.address == other.address
 }
 
 /// One direction of a run, with the id of the run.
@@ -82,8 +97,10 @@ impl MeasuredDirection<'_> {
 }
 
 /// Returns the path to a peer, with the minimum RTT and the maximum goodput of all runs.
-fn summarize_peer(name: &str, runs: &[ThroughputReport]) -> Option<AuditPath> {
-    let runs = runs.iter().filter(|run| run.run.responder.host == name);
+fn summarize_peer<'r>(
+    name: String,
+    runs: impl Iterator<Item = &'r ThroughputReport>,
+) -> Option<AuditPath> {
     let measured: Vec<MeasuredDirection> = runs
         .flat_map(|run| {
             let (seen, found) = (&run.observation, &run.analysis);
@@ -102,7 +119,7 @@ fn summarize_peer(name: &str, runs: &[ThroughputReport]) -> Option<AuditPath> {
     let speed = measured.iter().find_map(MeasuredDirection::interface_bps);
     let beyond = speed.filter(|bps| !was_full && *bps > goodput_bps);
     Some(AuditPath {
-        name: name.to_owned(),
+        name,
         rtt_us,
         rate_bps: beyond.unwrap_or(goodput_bps),
         origin: match beyond {

@@ -1,6 +1,6 @@
 //! `longhaul report case`: compares paths in two periods.
 
-use super::run_collection::RunCollection;
+use super::run_collection::{RunCollection, is_named};
 use super::{find_event, query_events};
 use crate::cli::args::CaseArgs;
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
@@ -30,7 +30,7 @@ pub fn run(args: &CaseArgs) -> Result<(), CommandFailure> {
         begin_us: asked.before.begin_us.min(asked.after.begin_us),
         end_us: asked.before.end_us.max(asked.after.end_us),
     };
-    let gathered = RunCollection::read(&archive, &asked.hosts, span)?;
+    let gathered = RunCollection::read(&archive, &asked.hosts, span, args.environment.filter())?;
     let range = TimeRange { begin_us: span.begin_us, end_us: span.end_us };
     let events = query_events(&archive, range, MAX_EVENTS)?;
     let materials = gathered.materials(&asked.hosts);
@@ -138,7 +138,7 @@ fn is_relevant_path(path: &PathCase, event: Option<&ChangeEvent>) -> bool {
 fn require_measured_hosts(asked: &CasePeriods, paths: &[PathCase]) -> Result<(), CommandFailure> {
     let has = |host: &&String| {
         let mut ends = paths.iter().flat_map(|path| [&path.pair.from, &path.pair.to]);
-        ends.any(|end| end == *host)
+        ends.any(|end| is_named(end, host))
     };
     let missing: Vec<&str> =
         asked.hosts.iter().filter(|host| !has(host)).map(String::as_str).collect();

@@ -2,7 +2,7 @@
 //! compare`: ids, files, hosts, periods.
 //!
 //! Runs of an agent have the host names of its watch file; runs started by a user have the typed
-//! names. Of very many runs, an evenly spread selection is read, with a caveat.
+//! names. If a typed name stands for several addresses, each is a path of its own. Of very many runs, an evenly spread selection is read, with a caveat.
 
 use crate::cli::args::CompareArgs;
 use crate::cli::report_command::{ALL_TIME, sanitize_input};
@@ -14,11 +14,14 @@ use longhaul_history::report_comparison::run_set_comparison::RunSet;
 use longhaul_history::report_comparison::{ArchivedPath, ArchivedRun, reverse_pair};
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, HostPair, QuantitySeries, ReportCaveat, TimePeriod};
+use longhaul_model::report::v1::{
+    AnyReport, HostPair, QuantitySeries, ReportCaveat, ReportKind, TimePeriod,
+};
+use longhaul_report::number_format::count_of;
 use longhaul_store::history_store::{IncomingRun, RunFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The maximum number of listed runs, the newest.
@@ -37,11 +40,13 @@ pub struct RunCollection {
 }
 
 impl RunCollection {
-    /// Reads runs and values of paths from or to these hosts; without hosts, of all paths.
+    /// Reads runs and values of paths from or to these hosts; without hosts, of all paths. Runs of
+    /// an agent are read in all environments, others in the given one only.
     pub fn read(
         archive: &Archive,
         hosts: &[String],
         period: TimePeriod,
+        environment: Option<String>,
     ) -> Result<RunCollection, CommandFailure> {
         let mut gathered = RunCollection::default();
         let range = TimeRange { begin_us: period.begin_us, end_us: period.end_us };
@@ -55,23 +60,25 @@ impl RunCollection {
                 watched.entry(entry.id).or_insert(pair);
             }
         }
-        let mut entries = archive.runs(&run_filter(range, None))?;
+        let filter = RunFilter { environment, ..run_filter(range, None) };
+        let mut entries = archive.runs(&filter)?;
         entries.retain(|entry| {
             let (near, far) = (&entry.initiator_host, &entry.responder_host);
             let address = entry.responder_address.as_ref().unwrap_or(far);
             watched.contains_key(&entry.id)
                 || (near != far && is_of_hosts(hosts, &[near, far, address]))
         });
+        gathered.note_unknown_environments(&entries);
+        let servers = ServerAddresses::collect(&entries);
         for entry in gathered.spread_evenly(&entries) {
             let Some(report) = archive.report(&entry.id)? else {
                 continue;
             };
             let [near, far] = match watched.get(&entry.id) {
-                Some(pair) => order_ends(&report, pair, agent.as_deref()),
+                Some(pair) => order_ends(&report, pair, agent.as_deref()).map(String::clone),
                 // Runs that were not made by an agent have the typed names.
-                None => [&entry.initiator_host, &entry.responder_host],
+                None => [entry.initiator_host.clone(), servers.name(entry)],
             };
-            let (near, far) = (near.clone(), far.clone());
             gathered.runs.extend(prepare_run(report, near, far));
         }
         Ok(gathered)
@@ -109,6 +116,22 @@ impl RunCollection {
         entries.iter().step_by(step)
     }
 
+    /// Adds a caveat about runs of earlier versions, which may have been made in the lab.
+    fn note_unknown_environments(&mut self, entries: &[RunEntry]) {
+        let unknown = entries.iter().filter(|entry| {
+            entry.environment.is_none() && entry.kind != ReportKind::Imported.word()
+        });
+        let count = unknown.count();
+        if count > 0 {
+            let text = format!(
+                "{} of an earlier version may have been measured in the lab, because that version \
+                 did not record it",
+                count_of(count as u64, "run")
+            );
+            self.add_caveat("environment_unknown", &text);
+        }
+    }
+
     fn add_caveat(&mut self, code: &str, text: &str) {
         let caveat = ReportCaveat::new(code, text);
         if !self.caveats.contains(&caveat) {
@@ -130,11 +153,12 @@ impl RunCollection {
         let mut found: Vec<ArchivedPath> = paths
             .into_iter()
             .map(|([first, second], begun)| {
-                let (from, to) = match hosts.iter().find(|h| *h == first || *h == second) {
-                    Some(host) if host == first => (second, first),
-                    None if begun[1] > begun[0] => (second, first),
-                    _ => (first, second),
-                };
+                let (from, to) =
+                    match hosts.iter().find(|h| is_named(first, h) || is_named(second, h)) {
+                        Some(host) if is_named(first, host) => (second, first),
+                        None if begun[1] > begun[0] => (second, first),
+                        _ => (first, second),
+                    };
                 let pair = HostPair { from: from.to_owned(), to: to.to_owned() };
                 let back = reverse_pair(&pair);
                 let ours = self.series.iter().filter(|s| s.pair == pair || s.pair == back);
@@ -142,7 +166,8 @@ impl RunCollection {
                 ArchivedPath::new(pair, &self.runs, &ours)
             })
             .collect();
-        let place = |path: &ArchivedPath| hosts.iter().position(|host| *host == path.pair.to);
+        let place =
+            |path: &ArchivedPath| hosts.iter().position(|host| is_named(&path.pair.to, host));
         found.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.pair.cmp(&b.pair)));
         found
     }
@@ -154,6 +179,35 @@ const BUCKETS_CAVEAT: &str =
 /// Returns true if one of the ends is one of the hosts, or if there are no hosts.
 fn is_of_hosts(hosts: &[String], ends: &[&String]) -> bool {
     hosts.is_empty() || hosts.iter().any(|host| ends.contains(&host))
+}
+
+/// The addresses of each server of runs that were not made by an agent.
+struct ServerAddresses<'e>(BTreeMap<&'e str, BTreeSet<&'e str>>);
+
+impl<'e> ServerAddresses<'e> {
+    fn collect(entries: &'e [RunEntry]) -> ServerAddresses<'e> {
+        let mut servers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for entry in entries {
+            let addresses = servers.entry(&entry.responder_host).or_default();
+            addresses.extend(entry.responder_address.as_deref());
+        }
+        ServerAddresses(servers)
+    }
+
+    /// Returns the name of the server of a run, with its address if the name has several.
+    fn name(&self, entry: &RunEntry) -> String {
+        let host = &entry.responder_host;
+        let is_ambiguous = self.0.get(host.as_str()).is_some_and(|it| it.len() > 1);
+        match &entry.responder_address {
+            Some(address) if is_ambiguous => format!("{host} ({address})"),
+            _ => host.clone(),
+        }
+    }
+}
+
+/// Returns true if an end of a path has this name, whatever its address.
+pub fn is_named(end: &str, host: &str) -> bool {
+    end.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
 }
 
 fn order_pair<'a>(from: &'a str, to: &'a str) -> [&'a str; 2] {
@@ -295,7 +349,8 @@ impl<'a> RunSetReader<'a> {
         period: TimePeriod,
     ) -> Result<Vec<ArchivedRun>, CommandFailure> {
         let hosts = if host.is_empty() { Vec::new() } else { vec![host.to_owned()] };
-        let mut runs = RunCollection::read(self.archive()?, &hosts, period)?.runs;
+        let environment = self.args.environment.filter();
+        let mut runs = RunCollection::read(self.archive()?, &hosts, period, environment)?.runs;
         // Probes of a scan use the scan's settings and are not samples of the path.
         runs.retain(|run| run.report.run().part_of.is_none());
         Ok(runs)

@@ -5,7 +5,8 @@ use crate::cli::command_output;
 use crate::cli::progress_lines::{StatusLine, print_statement, rate_since};
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
-use crate::cli::tune_command::{probe_time_us, sample_interval_us, scan_history};
+use crate::cli::tune_command::scan_history::{self, TunedPath};
+use crate::cli::tune_command::{probe_time_us, sample_interval_us};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::scan::{build_cell, build_probe_plan};
@@ -42,6 +43,12 @@ pub struct TunedServer {
     pub caveats: Vec<ReportCaveat>,
 }
 
+impl TunedServer {
+    pub fn path(&self) -> TunedPath {
+        TunedPath { address: self.target.chosen_ip(), idle_rtt: self.idle_rtt }
+    }
+}
+
 /// A scan in progress.
 pub struct ActiveScan<'a> {
     pub args: &'a TuneArgs,
@@ -73,7 +80,7 @@ impl<'a> ActiveScan<'a> {
         server: TunedServer,
         stop: StopFlag,
     ) -> ActiveScan<'a> {
-        let (history, caveats) = scan_history::begin_or_resume(args, &plan, server.idle_rtt);
+        let (history, caveats) = scan_history::begin_or_resume(args, &plan, &server.path());
         let mut told = ScanProgress::new(args);
         command_output::print_caveats(&caveats);
         told.print_statement(&describe_budget(&plan));
