@@ -487,6 +487,8 @@ describe("the list of runs", () => {
     await expect.poll(() => rows.count()).toBe(2);
     await page.getByLabel("Begin, UTC").fill("2026-09-11T00:00");
     await expect.poll(() => agent.asked.some((it) => it.includes("/runs") && it.includes(`begin_us=${Date.UTC(2026, 8, 11) * 1000}`))).toBe(true);
+    await page.getByLabel("Network").selectOption("lab");
+    await expect.poll(() => agent.asked.some((it) => it.includes("/runs") && it.includes("environment=lab"))).toBe(true);
     expect(complaints).toEqual([]);
     await close();
   });

@@ -75,7 +75,7 @@ const id = (text: string) => encodeURIComponent(text);
 
 export interface EventQuery { range?: Range; pair?: Pair; state?: string }
 export interface PlannedQuery { range: Range; pair?: Pair; state?: PlannedRunState; limit: number }
-export interface RunQuery { pair?: Pair; kind?: string; host?: string; id?: string; after?: string; range?: Range; limit?: number }
+export interface RunQuery { pair?: Pair; kind?: string; host?: string; id?: string; environment?: string; after?: string; range?: Range; limit?: number }
 
 export const api = {
   about: (signal?: AbortSignal) => json<About>("Cannot load the description of the agent", address("about"), signal),
@@ -105,7 +105,7 @@ export const api = {
   measurements: (signal?: AbortSignal) =>
     json<MeasurementState[]>("Cannot load the states of the measurements", address("measurements"), signal),
   runs: (query: RunQuery, signal?: AbortSignal) =>
-    json<RunRow[]>("Cannot load the runs", address("runs", { ...query.pair, ...(query.range && spanOf(query.range)), kind: query.kind, host: query.host, id: query.id, after: query.after, limit: query.limit }), signal),
+    json<RunRow[]>("Cannot load the runs", address("runs", { ...query.pair, ...(query.range && spanOf(query.range)), kind: query.kind, host: query.host, id: query.id, environment: query.environment, after: query.after, limit: query.limit }), signal),
   run: (run: string, signal?: AbortSignal) =>
     json<AnyReport>("Cannot load the report", address(`runs/${id(run)}`), signal),
   planned: ({ range, pair, state, limit }: PlannedQuery, signal?: AbortSignal) =>

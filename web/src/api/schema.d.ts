@@ -874,6 +874,11 @@ export interface components {
         };
         /** @description One run in a list. */
         RunRow: {
+            /**
+             * @description `network`, `loopback`, or `lab:NAME`; absent for imported results and for runs of earlier
+             *     versions.
+             */
+            environment?: string;
             /** Format: int64 */
             goodput_bps?: number;
             id: string;
@@ -2091,6 +2096,8 @@ export interface operations {
                 id?: string;
                 /** @description Only runs that follow the run with this id in the list, for the next page */
                 after?: string;
+                /** @description Besides the runs of the watch file: those in this network, `network` (the default), `loopback`, `lab`, `lab:NAME`, or `all` */
+                environment?: string;
                 /** @description Max number of runs; default 100 */
                 limit?: number;
             };

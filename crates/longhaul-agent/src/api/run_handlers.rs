@@ -18,7 +18,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use longhaul_model::report::v1::ReportKind;
+use longhaul_model::report::v1::{ReportKind, RunEnvironment};
 use longhaul_model::units::Rate;
 use longhaul_store::history_store::{MAX_NAME_BYTES, RunFilter};
 use longhaul_store::{RunEntry, StoreError};
@@ -162,6 +162,7 @@ const MAX_LIMIT: u32 = 5000;
         ("host" = Option<String>, Query, description = "Only runs whose client or server has this in its name, in any case", min_length = 1, max_length = 255),
         ("id" = Option<String>, Query, description = "Only runs whose id begins so", min_length = 1, max_length = 128),
         ("after" = Option<String>, Query, description = "Only runs that follow the run with this id in the list, for the next page", min_length = 1, max_length = 128),
+        ("environment" = Option<String>, Query, description = "Besides the runs of the watch file: those in this network, `network` (the default), `loopback`, `lab`, `lab:NAME`, or `all`", min_length = 1, max_length = 255),
         ("limit" = Option<u32>, Query, description = "Max number of runs; default 100", minimum = 1, maximum = 5000),
     ),
     responses((status = 200, description = "Runs that began in the range", body = Vec<RunEntry>)))]
@@ -178,6 +179,8 @@ pub async fn runs(
         host: params.name("host")?,
         id: params.id("id")?,
         after: params.id("after")?,
+        environment: select_environment(params.name("environment")?),
+        with_parts: true,
         limit: params.limit(DEFAULT_LIMIT, MAX_LIMIT)?,
     };
     params.reject_rest()?;
@@ -185,6 +188,11 @@ pub async fn runs(
     let entries = shared.archive.query(move |archive| archive.runs(&filter)).await?;
     let row = |entry| RunEntry { pair: pair.clone(), ..entry };
     Ok(Json(entries.into_iter().map(row).collect()))
+}
+
+/// Returns the environment to select in the archive; `None` for all.
+fn select_environment(word: Option<String>) -> Option<String> {
+    Some(word.unwrap_or_else(|| RunEnvironment::Network.to_string())).filter(|it| it != "all")
 }
 
 /// The report of a run, in the format of report v1 (docs/report-v1.md).

@@ -1,6 +1,7 @@
 //! Notes of people on events, the case in its formats, and the states of measurements.
 
-use super::scene::{Answer, BEGIN_US, HOUR_US, Scene, TOKEN};
+use super::scene::{self, Answer, BEGIN_US, HOUR_US, Scene, TOKEN};
+use longhaul_model::report::v1::{RunEnvironment, ThroughputReport};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{PlannedOutcome, PlannedRun};
 use serde_json::{Value, json};
@@ -152,4 +153,25 @@ fn runs_are_filtered_by_host_and_id_and_read_page_by_page() {
     assert!(path[0]["values"]["rtt_us"].as_u64().is_some_and(|us| us > 0), "{path}");
     let host = path[0]["responder_host"].as_str().expect("a name").to_uppercase();
     assert_eq!(ids(&format!("kind=path&host={host}")).len(), 1);
+}
+
+#[test]
+fn runs_of_other_networks_that_the_agent_did_not_make_are_listed_on_request() {
+    let scene = Scene::new();
+    let mut archive = Archive::open(&scene.folder.join("archive.sqlite3")).expect("an archive");
+    let mut report: ThroughputReport =
+        serde_json::from_str(&scene::report("slac-daresbury-window.json")).expect("a report");
+    for (id, environment) in [("own-lab", "lab:la-geneva"), ("own-net", "network")] {
+        report.run.id = id.to_owned();
+        report.run.environment = Some(RunEnvironment::from(environment.to_owned()));
+        archive.append(&report).expect("append");
+    }
+    let ids = |query: &str| -> Vec<String> {
+        let rows = scene.json(&format!("/api/v1/runs?id=own-{query}"));
+        let rows = rows.as_array().expect("rows");
+        rows.iter().map(|it| it["id"].as_str().unwrap_or("").to_owned()).collect()
+    };
+    assert_eq!(ids(""), ["own-net"]);
+    assert_eq!(ids("&environment=lab"), ["own-lab"]);
+    assert_eq!(ids("&environment=all").len(), 2);
 }
