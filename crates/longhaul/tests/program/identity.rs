@@ -10,9 +10,9 @@ use std::path::Path;
 fn throughput_run(id: &str, address: &str, environment: &str) -> ThroughputReport {
     let text = fixture("slac-daresbury-window.json");
     let mut report: ThroughputReport = serde_json::from_str(&text).expect("a report");
-    report.run.id = id.to_owned();
-    report.run.initiator.host = "near".to_owned();
-    report.run.responder.host = "far".to_owned();
+    report.run.id = id.into();
+    report.run.initiator.host = "near".into();
+    report.run.responder.host = "far".into();
     report.run.responder.address = Some(address.to_owned());
     report.run.environment =
         Some(environment).filter(|it| !it.is_empty()).map(|it| RunEnvironment::from(it.to_owned()));
@@ -24,9 +24,9 @@ fn path_run(id: &str, address: &str, environment: &str, hops: usize) -> PathRepo
     let text = fixture("path-sanjose-lulea.json");
     let mut report: PathReport = serde_json::from_str(&text).expect("a report");
     report.run = throughput_run(id, address, environment).run;
-    report.observation.address = address.to_owned();
+    report.observation.address = address.into();
     let route = report.observation.route.as_mut().expect("a route");
-    route.to = address.to_owned();
+    route.to = address.into();
     route.hops.truncate(hops);
     report
 }

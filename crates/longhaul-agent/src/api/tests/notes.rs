@@ -162,7 +162,7 @@ fn runs_of_other_networks_that_the_agent_did_not_make_are_listed_on_request() {
     let mut report: ThroughputReport =
         serde_json::from_str(&scene::report("slac-daresbury-window.json")).expect("a report");
     for (id, environment) in [("own-lab", "lab:la-geneva"), ("own-net", "network")] {
-        report.run.id = id.to_owned();
+        report.run.id = id.into();
         report.run.environment = Some(RunEnvironment::from(environment.to_owned()));
         archive.append(&report).expect("append");
     }
