@@ -2,7 +2,9 @@
 
 use crate::legs_file::RecordLegs;
 use crate::record_conclusion::conclude_record;
-use crate::speed_record::{CapturedPayload, RecordObservation, RuleSet, SCHEMA, SpeedRecord};
+use crate::speed_record::{
+    CapturedPayload, FibreLimit, RecordObservation, RuleSet, SCHEMA, SpeedRecord,
+};
 use crate::{RecordError, rule_sets};
 use longhaul_analysis::imported::{CountedTransfer, find_counted_bytes};
 use longhaul_model::report::v1::path::ObservedRoute;
@@ -10,6 +12,7 @@ use longhaul_model::report::v1::plan::{ReceiveMode, RunDirection, RunTransport};
 use longhaul_model::report::v1::{
     ImportedReport, PathReport, ReportCaveat, RunInfo, ThroughputReport,
 };
+use longhaul_model::units::count_of;
 use std::net::{IpAddr, SocketAddr};
 
 /// The runs of a record.
@@ -102,6 +105,8 @@ pub fn assemble_record(
     observation.stops = legs.stops;
     let history = rule_sets::load_mark_history();
     let analysis = conclude_record(&observation, rules, &history);
+    let distance = analysis.light.and_then(|light| check_distance(light, analysis.legs.len()));
+    caveats.splice(0..0, distance);
     Ok(SpeedRecord {
         schema: SCHEMA.to_owned(),
         longhaul: env!("CARGO_PKG_VERSION").to_owned(),
@@ -110,6 +115,34 @@ pub fn assemble_record(
         observation,
         analysis,
         caveats,
+    })
+}
+
+/// A round trip that takes this many times that of light, and this much longer, does not follow
+/// the legs: cables are up to twice as long as the geodesic, and hosts and routers take time too.
+const MAX_STRETCH_RATIO: f64 = 3.0;
+const MIN_DETOUR_MS: f64 = 10.0;
+
+/// Returns a caveat if light contradicts the distance.
+fn check_distance(light: FibreLimit, legs: usize) -> Option<ReportCaveat> {
+    let least_ms = light.least_rtt_ns as f64 / 1e6;
+    let rtt_ms = least_ms * light.stretch_ratio;
+    let legs = count_of(legs as u64, "leg");
+    if !light.possible {
+        let text = format!(
+            "the distance is impossible: light in fibre takes {least_ms:.1} ms over the {legs}, \
+             and the RTT is {rtt_ms:.1} ms"
+        );
+        return Some(ReportCaveat::new("impossible_distance", text));
+    }
+    let is_detour = light.stretch_ratio > MAX_STRETCH_RATIO && rtt_ms - least_ms > MIN_DETOUR_MS;
+    is_detour.then(|| {
+        let text = format!(
+            "the path takes another way than the {legs}: its RTT of {rtt_ms:.1} ms is {:.2} times \
+             that of light in fibre ({least_ms:.1} ms); give the cities that it passes",
+            light.stretch_ratio
+        );
+        ReportCaveat::new("detour", text)
     })
 }
 
@@ -300,4 +333,22 @@ pub fn imported_caveats(run: &ImportedReport) -> Vec<ReportCaveat> {
     let ours = |it: &&ReportCaveat| it.code != "not_counted_by_receiver";
     caveats.extend(run.caveats.iter().filter(ours).cloned());
     caveats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record_conclusion::compare_with_light;
+
+    #[test]
+    fn a_distance_that_light_contradicts_is_a_caveat() {
+        let code = |km: u64, rtt_ms: u64| {
+            let light = compare_with_light(km * 1_000_000, rtt_ms * 1_000_000);
+            check_distance(light, 1).map(|caveat| caveat.code)
+        };
+        assert_eq!(code(8_000, 160), None, "twice the geodesic");
+        assert_eq!(code(50, 5), None, "a short path, with the delay of its hosts");
+        assert_eq!(code(3_000, 160).as_deref(), Some("detour"));
+        assert_eq!(code(12_000, 90).as_deref(), Some("impossible_distance"));
+    }
 }

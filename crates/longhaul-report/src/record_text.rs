@@ -196,11 +196,12 @@ pub fn build_record_page(parts: &RecordPageParts) -> ReportDocument {
     };
     let mut body =
         ReportDocument { title: record_title(record), subtitle: sub, ..ReportDocument::default() };
+    // What limits the score is read before it.
+    body.caveats(&record.caveats);
     write_about(record, &mut body);
     for (label, value) in list_figures(record) {
         body.fact(label, value);
     }
-    body.caveats(&record.caveats);
     body.drawings(parts.drawing.clone());
     write_distance(record, &mut body);
     write_rules(record, &mut body);

@@ -149,6 +149,15 @@ fn the_page_is_self_contained_and_hostile_names_are_text_on_it() {
 }
 
 #[test]
+fn a_path_that_is_longer_than_its_legs_is_reported_above_the_score() {
+    let folder = Folder::new("bundle_detour");
+    let place = made(&folder, &[]);
+    let page = fs::read_to_string(place.join("index.html")).expect("a page");
+    let place_of = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+    assert!(place_of("[detour]") < place_of("<dt>Score</dt>"));
+}
+
+#[test]
 fn one_flipped_byte_in_any_file_is_found_and_named() {
     let folder = Folder::new("bundle_flipped");
     let place = made(&folder, &[]);
