@@ -3,7 +3,7 @@
 use super::figure_colours;
 use super::figure_frame::{self, FOOT, HEAD, MARGIN, describe_ends, shorten_name};
 use super::figure_sheet::{BLACK, FAINT, FigureSheet, TextAnchor};
-use crate::number_format::RateUnit;
+use crate::number_format::{RateUnit, format_micros};
 use crate::scan_text::setting_format::{choice_mark, format_window};
 use longhaul_model::report::v1::ScanReport;
 use longhaul_model::report::v1::scan::{GoodputCurve, ScanConclusion, TransferSetting};
@@ -13,6 +13,9 @@ const CELL: (f64, f64) = (72.0, 40.0);
 /// The size of smaller cells, so that a wide grid fits a page.
 const SMALL_CELL: (f64, f64) = (52.0, 34.0);
 const MANY_COLUMNS: usize = 14;
+/// The average width of a letter of the title, and of the line below it.
+const TITLE_LETTER: f64 = 11.0;
+const UNDER_LETTER: f64 = 7.6;
 /// The width of the window labels and their axis title.
 const LEFT: f64 = 110.0;
 const PANEL_HEAD: f64 = 34.0;
@@ -34,14 +37,16 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
     let across = grid.cell.0 * grid.streams.len() as f64;
     let down = grid.cell.1 * grid.windows.len() as f64;
     let panel_height = PANEL_HEAD + down + PANEL_FOOT;
-    let width = (LEFT + across + 2.0 * MARGIN).max(640.0);
-    let height = HEAD + panel_height * panels.len().max(1) as f64 + FOOT;
-    let title = "Goodput by window and streams";
+    let title = format_title(scan);
     let under = format!(
-        "{}; use: smallest setting within 3 % of the best; empty: not measured",
+        "{}; use: smallest within 3 % of best; ≈: best within noise; empty: not measured",
         grid.unit.name
     );
-    let mut sheet = figure_frame::begin_figure(width, height, title, &under, &scan.run);
+    let text_width = |text: &str, letter: f64| text.chars().count() as f64 * letter;
+    let texts = text_width(&title, TITLE_LETTER).max(text_width(&under, UNDER_LETTER));
+    let width = (LEFT + across).max(texts) + 2.0 * MARGIN;
+    let height = HEAD + panel_height * panels.len().max(1) as f64 + FOOT;
+    let mut sheet = figure_frame::begin_figure(width, height, &title, &under, &scan.run);
     if panels.is_empty() {
         figure_frame::draw_note(&mut sheet, "No probe succeeded.");
     }
@@ -53,6 +58,14 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
         draw_heat_cells(&mut sheet, &grid, panel, corner);
     }
     sheet
+}
+
+/// Returns the hosts, and the minimum RTT of the idle path.
+fn format_title(scan: &ScanReport) -> String {
+    let [near, far] = [&scan.run.initiator, &scan.run.responder].map(|it| shorten_name(&it.host));
+    let idle_us = scan.observation.cells.iter().filter_map(|cell| cell.idle_rtt_us).min();
+    let rtt = idle_us.map_or_else(String::new, |us| format!(", RTT {}", format_micros(us)));
+    format!("Goodput between {near} and {far}{rtt}")
 }
 
 /// Builds the grid. All panels share rows, columns and colours, so that they are comparable.
@@ -113,11 +126,14 @@ fn draw_heat_cells(
             let bps = point.goodput_bps as f64;
             let ground = figure_colours::viridis_colour(bps / grid.most_bps.max(1.0));
             sheet.fill(from, to, ground);
-            let word = cell_label(panel, *bytes, *streams);
+            let word = choice_label(panel, *bytes, *streams);
             let shift = if word.is_some() { 6.0 } else { 0.0 };
             let ink = figure_colours::contrasting_colour(ground);
             let at = (middle.0, middle.1 - shift);
-            sheet.text(at, grid.unit.short(point.goodput_bps), 14.0, ink, TextAnchor::Middle);
+            let like_best = word.is_none() && is_like_best(panel.found, point.goodput_bps);
+            let sign = if like_best { "≈" } else { "" };
+            let text = format!("{sign}{}", grid.unit.short(point.goodput_bps));
+            sheet.text(at, text, 14.0, ink, TextAnchor::Middle);
             if let Some(word) = word {
                 sheet.text((middle.0, middle.1 + 10.0), word, 12.0, ink, TextAnchor::Middle);
                 marked.push((from, to));
@@ -130,7 +146,17 @@ fn draw_heat_cells(
     }
 }
 
-fn cell_label(panel: &ScanPanel, window_bytes: Option<u64>, streams: u32) -> Option<&'static str> {
+/// Returns true if the goodput is within the interval of the best setting.
+fn is_like_best(found: &ScanConclusion, goodput_bps: u64) -> bool {
+    let interval = found.best.as_ref().and_then(|best| best.goodput_interval_bps);
+    interval.is_some_and(|[low, _]| goodput_bps >= low)
+}
+
+fn choice_label(
+    panel: &ScanPanel,
+    window_bytes: Option<u64>,
+    streams: u32,
+) -> Option<&'static str> {
     let congestion_control = panel.control.map(str::to_owned);
     let setting = TransferSetting { window_bytes, streams, congestion_control, pacing_bps: None };
     match choice_mark(&setting, panel.found) {

@@ -31,9 +31,11 @@ pub fn draw_load_chart(load: &LoadReport) -> FigureSheet {
     let height = HEAD + NAMES + 2.0 * PANEL + GAP + TIME_LABELS + FOOT;
     let title =
         format!("Effect of load: {}", figure_frame::describe_ends(&load.run, load.plan.forward));
-    let under = "goodput at the receiver, and RTT of probes (red: lost); loads are shaded";
-    let mut sheet = figure_frame::begin_figure(WIDTH, height, &title, under, &load.run);
     let observation = &load.observation;
+    let lost = observation.probes.iter().any(|probe| probe.echo.rtt_ns.is_none());
+    let probes = if lost { "red: lost" } else { "none was lost" };
+    let under = format!("goodput at the receiver, and RTT of probes ({probes}); loads are shaded");
+    let mut sheet = figure_frame::begin_figure(WIDTH, height, &title, &under, &load.run);
     let phases = observation.phases.iter().map(|p| p.until_us);
     let probes = observation.probes.last().map(|p| p.echo.at_us);
     let until_us = phases.chain(probes).max().unwrap_or(0).max(1);

@@ -36,34 +36,54 @@ pub fn draw_prediction(predict: &PredictionReport) -> FigureSheet {
     if tables.is_empty() {
         figure_frame::draw_note(&mut sheet, "No predictions.");
     }
+    // One scale, so that the panels are comparable.
+    let cells = tables.iter().flat_map(|table| &table.cells);
+    let rates = cells.flat_map(|cell| [Some(cell.goodput_bps), cell.measured_bps]);
+    let most = rates.flatten().max().unwrap_or(0);
+    let capacity = Some(predict.plan.path.capacity_bps).filter(|bps| bps / 2 < most);
+    let up = AxisScale::rates("goodput", most.max(capacity.unwrap_or(0)) as f64);
     for (index, table) in tables.iter().enumerate() {
         let top = HEAD + PANEL * index as f64;
         sheet.heading((MARGIN, top + 14.0), format_heading(&predict.plan, table));
-        draw_panel(&mut sheet, &predict.plan, table, top);
+        let chart = draw_panel(&mut sheet, table, top, &up);
+        if let Some(bps) = capacity {
+            chart.draw_level(&mut sheet, bps as f64, &name_capacity(&predict.plan));
+        }
     }
     sheet
 }
 
-fn draw_panel(sheet: &mut FigureSheet, plan: &PredictionPlan, table: &PredictionSheet, top: f64) {
+/// Returns the capacity with its origin: a scan estimates it by the fastest cells that filled the
+/// path, or knows a lower bound.
+fn name_capacity(plan: &PredictionPlan) -> String {
+    let rate = format_rate(plan.path.capacity_bps);
+    match plan.path.origin.as_str() {
+        origin if origin == "asked" || origin.ends_with("options") => format!("capacity {rate}"),
+        origin if origin.contains("at least") => format!("capacity at least {rate}, by the scan"),
+        _ => format!("capacity estimated by the scan: {rate}"),
+    }
+}
+
+/// Draws the axes and lines of one table, and returns its panel.
+fn draw_panel(
+    sheet: &mut FigureSheet,
+    table: &PredictionSheet,
+    top: f64,
+    up: &AxisScale,
+) -> ChartPanel {
     let mut curves: BTreeMap<Option<u64>, Vec<&PredictionCell>> = BTreeMap::new();
     for cell in &table.cells {
         curves.entry(cell.setting.window_bytes).or_default().push(cell);
     }
     let streams: BTreeSet<u32> = table.cells.iter().map(|cell| cell.setting.streams).collect();
-    let rates = table.cells.iter().flat_map(|cell| [Some(cell.goodput_bps), cell.measured_bps]);
-    let most = rates.flatten().max().unwrap_or(0);
-    let capacity = Some(plan.path.capacity_bps).filter(|bps| bps / 2 < most);
     let right = WIDTH - MARGIN - LEGEND;
     let chart = ChartPanel {
         from: (MARGIN + LEFT, top + 44.0),
         to: (right, top + PANEL - 62.0),
         across: AxisScale::streams(&streams.into_iter().collect::<Vec<_>>()),
-        up: AxisScale::rates("goodput", most.max(capacity.unwrap_or(0)) as f64),
+        up: up.clone(),
     };
     chart.draw(sheet);
-    if let Some(bps) = capacity {
-        chart.draw_level(sheet, bps as f64, &format!("capacity {}", format_rate(bps)));
-    }
     sheet.faint_label((right + 24.0, top + 44.0), "window", TextAnchor::Left);
     let count = curves.len().min(MAX_CURVES);
     // The widest window comes first in the legend, because its line is usually the highest.
@@ -75,6 +95,7 @@ fn draw_panel(sheet: &mut FigureSheet, plan: &PredictionPlan, table: &Prediction
         sheet.line(&[(right + 24.0, y), (right + 48.0, y)], ink, 2.0);
         sheet.label((right + 56.0, y), format_window(window_bytes), TextAnchor::Left);
     }
+    chart
 }
 
 /// Draws the line of one window, from cells that ascend by streams.

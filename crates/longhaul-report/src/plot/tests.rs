@@ -8,7 +8,7 @@ use longhaul_model::report::v1::scan::{
     ScanAnalysis, ScanBudget, ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
 use longhaul_model::report::v1::{
-    PredictionReport, ReportKind, RunInfo, RunParty, SCHEMA, ScanReport, predict,
+    LoadReport, PredictionReport, ReportKind, RunInfo, RunParty, SCHEMA, ScanReport, predict,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -241,10 +241,95 @@ fn a_heat_map_holds_every_cell_and_names_the_best_and_the_recommended() {
     }
     assert!(wanted.len() > 10);
     for value in wanted {
-        assert!(texts.contains(&value), "{value} is missing");
+        let shown = texts.iter().any(|text| text.trim_start_matches('≈') == value);
+        assert!(shown, "{value} is missing");
     }
     assert!(texts.iter().any(|t| t == "use"));
     assert!(texts.iter().any(|t| t.contains("01jd5r3x8k9m2") && t.contains("2026-11-22")));
+}
+
+#[test]
+fn a_heat_map_is_titled_by_its_hosts_and_their_rtt() {
+    let texts = texts(&draw_heat_map(&six_by_six(RunDirection::Forward)).svg());
+    assert_eq!(texts[0], "Goodput between near and far, RTT 160 ms");
+}
+
+#[test]
+fn cells_that_the_scan_cannot_tell_from_the_best_are_marked() {
+    let mut scan = six_by_six(RunDirection::Forward);
+    let best = scan.analysis.directions[0].best.as_mut().expect("a best setting");
+    let unit = crate::number_format::RateUnit::for_max(best.goodput_bps);
+    best.goodput_interval_bps = Some([580_000_000, 640_000_000]);
+    let marked = |scan: &ScanReport| -> Vec<String> {
+        let texts = texts(&draw_heat_map(scan).svg());
+        texts.iter().filter_map(|text| text.strip_prefix('≈')).map(str::to_owned).collect()
+    };
+    let found = &scan.analysis.directions[0];
+    let chosen = [&found.best, &found.recommended].map(|it| it.as_ref().map(|it| &it.setting));
+    let mut wanted = Vec::new();
+    for curve in found.curves.iter().rev() {
+        for point in curve.points.iter().filter(|it| it.goodput_bps >= 580_000_000) {
+            let setting = TransferSetting {
+                window_bytes: curve.window_bytes,
+                streams: point.streams,
+                ..TransferSetting::default()
+            };
+            if !chosen.contains(&Some(&setting)) {
+                wanted.push(unit.short(point.goodput_bps));
+            }
+        }
+    }
+    assert!(wanted.len() > 3);
+    assert_eq!(marked(&scan), wanted);
+    scan.analysis.directions[0].best = None;
+    assert!(marked(&scan).is_empty());
+}
+
+#[test]
+fn the_panels_of_a_prediction_have_one_scale() {
+    let mut predict = prediction();
+    let mut lossy = predict.analysis.cells.clone();
+    for cell in &mut lossy {
+        cell.loss_ratio = 0.01;
+        (cell.goodput_bps, cell.measured_bps) = (cell.goodput_bps / 50, None);
+    }
+    predict.analysis.cells.extend(lossy);
+    let texts = texts(&draw_prediction(&predict).svg());
+    let count = |label: &str| texts.iter().filter(|text| *text == label).count();
+    assert_eq!((count("goodput, Mbit/s"), count("600")), (2, 2), "{texts:?}");
+}
+
+#[test]
+fn the_capacity_of_a_prediction_has_its_origin() {
+    for (origin, name) in [
+        ("asked", "capacity 622 Mbit/s"),
+        ("01jd: capacity where the path was full", "capacity estimated by the scan: 622 Mbit/s"),
+        (
+            "01jd: capacity at least: no cell filled the path",
+            "capacity at least 622 Mbit/s, by the scan",
+        ),
+        ("01jd: capacity where the path was full, and options", "capacity 622 Mbit/s"),
+    ] {
+        let mut predict = prediction();
+        predict.plan.path.origin = origin.to_owned();
+        let texts = texts(&draw_prediction(&predict).svg());
+        assert!(texts.iter().any(|text| text == name), "{origin}: {texts:?}");
+    }
+}
+
+#[test]
+fn a_load_without_loss_has_no_key_to_lost_probes() {
+    let fixture = include_str!("../../../../fixtures/reports/load-narrow.json");
+    let mut load: LoadReport = serde_json::from_str(fixture).expect("a report");
+    let explained = |load: &LoadReport, text: &str| {
+        texts(&load_chart::draw_load_chart(load).svg())[1].contains(text)
+    };
+    for probe in &mut load.observation.probes {
+        probe.echo.rtt_ns = probe.echo.rtt_ns.or(Some(1));
+    }
+    assert!(explained(&load, "none was lost"));
+    load.observation.probes[0].echo.rtt_ns = None;
+    assert!(explained(&load, "red: lost"));
 }
 
 #[test]
