@@ -42,6 +42,13 @@ pub fn format_percent(ratio: f64) -> String {
     }
 }
 
+/// Formats a difference with its sign, which rounded zeros do not have negative.
+pub fn format_difference(value: f64, decimals: usize) -> String {
+    let text = format!("{value:+.decimals$}");
+    let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'+' | b'0' | b'.'));
+    if is_zero { text.replace('-', "+") } else { text }
+}
+
 /// Joins the parts that are there.
 pub fn join_parts<const N: usize>(separator: &str, parts: [Option<String>; N]) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(separator)
@@ -113,6 +120,13 @@ mod tests {
             [(0.0, "0 %"), (0.97, "97 %"), (0.0123, "1.2 %"), (0.000_021, "0.0021 %")]
         {
             assert_eq!(format_percent(ratio), text);
+        }
+    }
+
+    #[test]
+    fn no_zero_is_negative() {
+        for (value, text) in [(-0.0004, "+0.000"), (-0.0, "+0.000"), (-0.0006, "-0.001")] {
+            assert_eq!(format_difference(value, 3), text);
         }
     }
 

@@ -7,8 +7,8 @@ pub mod setting_format;
 
 use crate::document::{DocumentTable, ReportDocument, left, right};
 use crate::number_format::{
-    ABSENT, RateUnit, count_of, format_grouped, format_millis, format_rate, join_parts, non_empty,
-    or_absent,
+    ABSENT, RateUnit, count_of, format_difference, format_grouped, format_millis, format_rate,
+    join_parts, non_empty, or_absent,
 };
 use crate::run_answer;
 use crate::run_comparison::asymmetry_document::build_histogram;
@@ -101,7 +101,7 @@ const MAX_ROWS: usize = 24;
 /// Writes the asymmetry of each setting, its histogram and its cause.
 fn write_asymmetry(page: &mut ReportDocument, asymmetry: &ScanAsymmetry) {
     page.heading(3, "ASYMMETRY: (forward - reverse) / (forward + reverse)");
-    page.fact("median", format!("{:+.3}", asymmetry.median_ratio));
+    page.fact("median", format_difference(asymmetry.median_ratio, 3));
     page.facts("cause", &asymmetry.cause);
     let limits = |cell: &AsymmetryCell| {
         let [one, other] = [cell.forward_limited_by, cell.reverse_limited_by].map(limiter_label);
@@ -112,7 +112,7 @@ fn write_asymmetry(page: &mut ReportDocument, asymmetry: &ScanAsymmetry) {
             .text("streams x window", |cell| setting_format::format_setting(&cell.setting))
             .number("forward", |cell| format_rate(cell.forward_bps))
             .number("reverse", |cell| format_rate(cell.reverse_bps))
-            .number("asymmetry", |cell| format!("{:+.3}", cell.asymmetry_ratio))
+            .number("asymmetry", |cell| format_difference(cell.asymmetry_ratio, 3))
             .text("limited by", limits)
             .finish(),
     );

@@ -14,7 +14,10 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{AsymmetryCell, HistogramBin, ScanAsymmetry, ScanCell};
 use longhaul_model::units::Bytes;
 
-const BINS: u32 = 20;
+/// The numbers of bins from 0 to 1, of which the first one that gives few bins is used.
+const BINS_PER_ONE: [i32; 3] = [100, 50, 20];
+const MIN_BINS_PER_ONE: i32 = 10;
+const MAX_BINS: i32 = 12;
 /// The minimum asymmetry for which a cause is named.
 const MIN_ASYMMETRY: f64 = 0.05;
 
@@ -28,10 +31,7 @@ pub fn analyse_asymmetry(cells: &[&ScanCell], hosts: [DirectionHosts; 2]) -> Opt
     let pairs: Vec<AsymmetryCell> = group_by_setting(cells, true).iter().filter_map(pair).collect();
     let median_ratio = median(pairs.iter().map(|p| p.asymmetry_ratio))?;
     Some(ScanAsymmetry {
-        histogram: build_histogram(
-            pairs.iter().map(|pair| (pair.forward_bps, pair.reverse_bps)),
-            |bin| (bin - f64::from(BINS / 2)) / f64::from(BINS / 2),
-        ),
+        histogram: build_histogram(pairs.iter().map(|pair| (pair.forward_bps, pair.reverse_bps))),
         cause: (median_ratio.abs() >= MIN_ASYMMETRY)
             .then(|| explain_asymmetry(cells, &pairs, hosts, median_ratio)),
         median_ratio,
@@ -51,24 +51,32 @@ fn compare_directions(forward: &SettingGroup, reverse: &SettingGroup) -> Asymmet
     }
 }
 
-/// Counts pairs of forward and reverse rates by (f - r) / (f + r); `border` gives the ratio at the
-/// border of a bin.
-pub fn build_histogram(
-    pairs: impl Iterator<Item = (u64, u64)>,
-    border: impl Fn(f64) -> f64,
-) -> Vec<HistogramBin> {
-    let mut counts = [0u32; BINS as usize];
-    for (forward, reverse) in pairs {
-        let sum = u128::from(forward) + u128::from(reverse);
-        let place = u128::from(BINS) * u128::from(forward) / sum.max(1);
-        counts[usize::try_from(place).unwrap_or(0).min(counts.len() - 1)] += 1;
-    }
-    let bin = |(bin, cells)| HistogramBin {
-        from_ratio: border(f64::from(bin)),
-        to_ratio: border(f64::from(bin + 1)),
-        cells,
+/// Counts pairs of forward and reverse rates by (f - r) / (f + r), in the narrowest bins of which
+/// few span all pairs.
+pub fn build_histogram(pairs: impl Iterator<Item = (u64, u64)>) -> Vec<HistogramBin> {
+    let pairs: Vec<(i128, i128)> = pairs.map(|(f, r)| (i128::from(f), i128::from(r))).collect();
+    let place = |(forward, reverse): &(i128, i128), bins: i32| {
+        let place = ((forward - reverse) * i128::from(bins)).div_euclid((forward + reverse).max(1));
+        i32::try_from(place).unwrap_or(bins).min(bins - 1)
     };
-    (0..BINS).zip(counts).map(bin).collect()
+    let span = |bins: i32| {
+        let places = || pairs.iter().map(|pair| place(pair, bins));
+        Some((places().min()?, places().max()?))
+    };
+    let fits = |bins: &i32| span(*bins).is_none_or(|(first, last)| last - first < MAX_BINS);
+    let bins = BINS_PER_ONE.into_iter().find(fits).unwrap_or(MIN_BINS_PER_ONE);
+    let Some((first, last)) = span(bins) else {
+        return Vec::new();
+    };
+    let border = |place: i32| f64::from(place) / f64::from(bins);
+    let count = |at: i32| pairs.iter().filter(|pair| place(pair, bins) == at).count() as u32;
+    (first..=last)
+        .map(|at| HistogramBin {
+            from_ratio: border(at),
+            to_ratio: border(at + 1),
+            cells: count(at),
+        })
+        .collect()
 }
 
 fn explain_asymmetry(

@@ -2,7 +2,7 @@
 
 use super::change_format;
 use crate::document::{DocumentTable, ReportDocument};
-use crate::number_format::{count_of, format_micros, format_rate};
+use crate::number_format::{count_of, format_difference, format_micros, format_rate};
 use longhaul_model::report::v1::scan::HistogramBin;
 use longhaul_model::report::v1::{AsymmetryReport, AsymmetryVerdict, PathAsymmetry};
 
@@ -82,8 +82,12 @@ pub fn build_histogram(bins: &[HistogramBin]) -> Option<DocumentTable> {
         let long = (u64::from(bin.cells) * BAR).div_ceil(u64::from(most));
         "█".repeat(long as usize)
     };
+    let range = |bin: &HistogramBin| {
+        let [from, to] = [bin.from_ratio, bin.to_ratio].map(|ratio| format_difference(ratio, 2));
+        format!("{from} to {to}")
+    };
     let table = DocumentTable::from_rows(&bins[first..=last])
-        .number("asymmetry", |bin| format!("{:+.1} to {:+.1}", bin.from_ratio, bin.to_ratio))
+        .number("asymmetry", range)
         .number("number", |bin| bin.cells.to_string())
         .text("", bar)
         .finish();

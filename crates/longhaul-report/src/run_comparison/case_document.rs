@@ -11,7 +11,8 @@ use longhaul_history::event::pair_hops;
 use longhaul_model::report::v1::case::{CaseReport, PathCase, RouteCase, SettingCase, TracedRoute};
 use longhaul_model::report::v1::path::{ObservedHop, RouteChangeKind, RouteDifference};
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{QuantityChange, QuantityLevel};
+use longhaul_model::report::v1::{ChangeVerdict, QuantityChange, QuantityLevel};
+use longhaul_model::units::capitalize_first;
 
 /// Builds the document.
 pub fn build_case_document(case: &CaseReport) -> ReportDocument {
@@ -28,6 +29,8 @@ pub fn build_case_document(case: &CaseReport) -> ReportDocument {
     for path in &case.paths {
         add_path(&mut document, case, path);
     }
+    document.heading(2, "Method");
+    document.faint(METHOD_NOTE);
     document
 }
 
@@ -48,16 +51,16 @@ fn add_summary(document: &mut ReportDocument, case: &CaseReport) {
         .number("before", |it| change_format::format_level(it.quantity, it.before.as_ref()))
         .number("after", |it| change_format::format_level(it.quantity, it.after.as_ref()))
         .number("runs", change_format::format_counts)
-        .number("change", change_format::format_change)
+        .number("change", change_format::format_tested_change)
         .text("verdict", verdict)
         .mark_rows(|it| change_format::is_significant(it.verdict))
+        .details(change_format::describe_few_values)
         .finish();
     if table.rows.is_empty() {
         document.paragraph("The archive has no bulk run in either period.");
     } else {
         document.table(table);
     }
-    document.faint(METHOD_NOTE);
 }
 
 fn add_path(document: &mut ReportDocument, case: &CaseReport, path: &PathCase) {
@@ -85,12 +88,7 @@ fn add_path(document: &mut ReportDocument, case: &CaseReport, path: &PathCase) {
 fn add_causes(document: &mut ReportDocument, path: &PathCase) {
     document.heading(3, "Findings");
     if path.findings.is_empty() {
-        let sure = path.changes.iter().any(|c| change_format::is_significant(c.verdict));
-        document.paragraph(if sure {
-            "Significant change; the measurements show no cause."
-        } else {
-            "No significant change; no cause is reported."
-        });
+        document.paragraph(explain_missing_cause(path));
     }
     document.findings(&path.findings);
     if !path.unchanged.is_empty() {
@@ -99,10 +97,24 @@ fn add_causes(document: &mut ReportDocument, path: &PathCase) {
     }
 }
 
+/// Returns why a path has no cause.
+fn explain_missing_cause(path: &PathCase) -> String {
+    let verdicts = || path.changes.iter().map(|change| change.verdict);
+    if verdicts().any(change_format::is_significant) {
+        return String::from("Significant change; the measurements show no cause.");
+    }
+    let tested = verdicts().any(|verdict| verdict == ChangeVerdict::NoChangeSeen);
+    match path.changes.iter().find_map(change_format::describe_few_values) {
+        Some(text) if !tested => format!("{}.", capitalize_first(&text)),
+        _ => String::from("No significant change; no cause is reported."),
+    }
+}
+
 fn build_changes(path: &PathCase, forward: bool) -> DocumentTable {
     let ours = path.changes.iter();
     build_change_table(
         ours.filter(|change| (change.pair == path.pair) == forward && !is_zero_loss(change)),
+        change_format::format_tested_change,
     )
 }
 
@@ -115,7 +127,10 @@ fn is_zero_loss(change: &QuantityChange) -> bool {
 }
 
 /// Returns a table of changes and their tests.
-pub fn build_change_table<'c>(changes: impl Iterator<Item = &'c QuantityChange>) -> DocumentTable {
+pub fn build_change_table<'c>(
+    changes: impl Iterator<Item = &'c QuantityChange>,
+    format_change: fn(&QuantityChange) -> String,
+) -> DocumentTable {
     let quantity =
         |change: &QuantityChange| change_format::quantity_label(change.quantity).to_owned();
     DocumentTable::from_rows(changes)
@@ -123,7 +138,7 @@ pub fn build_change_table<'c>(changes: impl Iterator<Item = &'c QuantityChange>)
         .number("before", |it| change_format::format_level(it.quantity, it.before.as_ref()))
         .number("after", |it| change_format::format_level(it.quantity, it.after.as_ref()))
         .number("values", change_format::format_counts)
-        .number("change", change_format::format_change)
+        .number("change", format_change)
         .number("95 %", change_format::format_change_interval)
         .number("p", |it| change_format::format_probability(it.p_adjusted))
         .mark_rows(|it| change_format::is_significant(it.verdict))

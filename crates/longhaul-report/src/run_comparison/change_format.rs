@@ -54,6 +54,23 @@ pub fn format_change(change: &QuantityChange) -> String {
     }
 }
 
+/// Formats the size of a change between periods, which few values do not show.
+pub fn format_tested_change(change: &QuantityChange) -> String {
+    match change.verdict {
+        ChangeVerdict::CannotTell => ABSENT.to_owned(),
+        _ => format_change(change),
+    }
+}
+
+/// Returns the sizes of samples that are too small for any test, and the sizes that are needed.
+pub fn describe_few_values(change: &QuantityChange) -> Option<String> {
+    let of = |level: Option<&QuantityLevel>| level.map_or(0, |level| level.samples);
+    let [before, after] = [change.before.as_ref(), change.after.as_ref()].map(of);
+    (change.verdict == ChangeVerdict::CannotTell).then(|| {
+        format!("too few runs ({before} and {after}) to tell; at least 4 and 4 are needed")
+    })
+}
+
 /// Formats the interval of a change in the unit of [`format_change`]: `-42 to -38`.
 pub fn format_change_interval(change: &QuantityChange) -> String {
     let by_ratio = change.change_interval_ratio;
@@ -105,7 +122,7 @@ pub const fn verdict_label(verdict: ChangeVerdict) -> &'static str {
         ChangeVerdict::Fell => "fell",
         ChangeVerdict::Rose => "rose",
         ChangeVerdict::NoChangeSeen => "not significant",
-        ChangeVerdict::CannotTell => "too few values",
+        ChangeVerdict::CannotTell => "too few runs",
         ChangeVerdict::NotMeasured => "not measured",
     }
 }
@@ -115,12 +132,11 @@ pub const fn is_significant(verdict: ChangeVerdict) -> bool {
     matches!(verdict, ChangeVerdict::Fell | ChangeVerdict::Rose)
 }
 
-/// Description of the tests, shown below every table with verdicts.
+/// Description of the tests, shown below the results.
 pub const METHOD_NOTE: &str = "Medians. Change: median ratio (for shares and counts: difference) of all \
     pairs of values, with its 95 % interval in the same unit (Hodges-Lehmann; pt: percentage points). \
     Significance: two-sided Mann-Whitney rank-sum test, distribution-free, exact up to 40 values; \
-    p is Holm-adjusted over the paths of a table, and higher if neighbouring values are correlated. \
-    Fewer than 4 and 4 values are usually too few to tell.";
+    p is Holm-adjusted over the paths of a table, and higher if neighbouring values are correlated.";
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,7 @@ pub fn build_comparison_document(comparison: &ComparisonReport) -> ReportDocumen
             document.heading(3, change_format::format_pair(pair));
         }
         let of_pair = comparison.changes.iter().filter(|change| change.pair == **pair);
-        document.table(build_change_table(of_pair));
+        document.table(build_change_table(of_pair, change_format::format_change));
     }
     if pairs.is_empty() {
         document.paragraph("The two sets have no values to compare.");
@@ -64,10 +64,11 @@ fn describe_change(change: &QuantityChange) -> String {
             change_format::format_change(change),
             change_format::format_change_interval(change)
         ),
-        ChangeVerdict::CannotTell => format!(
-            "{what}: {}, but too few values to tell whether it is significant",
-            change_format::format_change(change)
-        ),
+        ChangeVerdict::CannotTell => {
+            let told = change_format::describe_few_values(change);
+            let size = change_format::format_change(change);
+            format!("{what}: {size}, but {}", told.unwrap_or_default())
+        }
         ChangeVerdict::NotMeasured => format!("{what}: not measured in both sets"),
     }
 }

@@ -125,6 +125,20 @@ fn a_period_without_runs_is_absent_and_never_zero() {
 }
 
 #[test]
+fn a_case_of_single_runs_states_how_many_are_needed_and_no_change() {
+    let (_folder, archive) = filled("beside-single", |file| {
+        let mut story = Story::new(file);
+        story.bulk((10, 1), "cesnet", (true, 10_000_000));
+        story.bulk((12, 1), "cesnet", (true, 77_500_000));
+    });
+    let words = ["case", "cesnet", "--before", "2003-06-10", "--after", "2003-06-12"];
+    let text = reported(&archive, &words, 0);
+    let needed = "too few runs (1 and 1) to tell; at least 4 and 4 are needed";
+    assert!(text.contains(needed) && !text.contains("+675 %"), "{text}");
+    assert!(text.contains("Findings\nToo few runs (1 and 1) to tell"), "{text}");
+}
+
+#[test]
 fn names_from_the_net_do_nothing_in_any_form() {
     let (folder, archive) = filled("beside-hostile", |file| {
         let mut story = Story::new(file);
@@ -195,7 +209,7 @@ fn a_comparison_fails_a_build_when_an_expectation_is_missed() {
     let none = folder.file("none.sqlite3");
     let words = ["compare", files[0].to_str().expect("UTF-8"), files[1].to_str().expect("UTF-8")];
     let text = reported(&none, &words, 0);
-    assert!(text.contains("too few values"), "{text}");
+    assert!(text.contains("too few runs (1 and 1) to tell"), "{text}");
     assert!(!none.exists());
 }
 
