@@ -8,6 +8,7 @@
 //! archive fails, the result is still shown.
 //!
 //! - [`archive`]: open, append, list, read
+//! - [`archive_maintenance`]: check, back up, delete runs
 //! - [`scan_archive`]: unfinished scans, their probes, and earlier scans
 //! - [`history_store`]: what an agent stores and queries
 //! - [`sqlite`]: the history of an agent, in the same file
@@ -15,6 +16,7 @@
 //! - [`store_error`]: errors by what the user can do
 
 pub mod archive;
+pub mod archive_maintenance;
 pub mod archived_report;
 pub mod history_store;
 pub mod scan_archive;

@@ -18,6 +18,8 @@ mod planned_table;
 mod retention;
 mod run_ingest;
 
+pub(crate) use history_queries::run_conditions;
+
 /// The id that means "no pair".
 const NO_PAIR: i64 = 0;
 

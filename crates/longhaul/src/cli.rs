@@ -17,11 +17,13 @@
 //! - [`address_data`]: databases that name the network and place of an address
 //! - [`report_archiving`]: turns a finished measurement into a report and archives it
 //! - [`progress_lines`]: progress on stderr
+//! - [`archive_command`]: checks, copies and prunes the archive
 //! - [`manual`]: manual pages and shell completions
 //! - [`interrupt`]: handles Ctrl-C
 //! - [`command_output`]: writes results to stdout
 
 pub mod address_data;
+pub mod archive_command;
 pub mod args;
 pub mod available_command;
 pub mod capture_command;

@@ -57,6 +57,7 @@ fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure>
         CliCommand::Lab(args) => cli::lab_command::run(args.command),
         CliCommand::Report(args) => cli::report_command::run(args.command),
         CliCommand::Record(args) => cli::record_command::run(&args),
+        CliCommand::Archive(args) => cli::archive_command::run(&args.command),
         CliCommand::Capture(args) => cli::capture_command::run(&args),
         CliCommand::Import(args) => cli::import_command::run(&args),
         CliCommand::Demo(args) => cli::demo::run(&args),

@@ -120,7 +120,7 @@ fn read_series(
 
 /// Returns the conditions on a run. Host and id are compared as text, so that `%` has no special
 /// meaning. A watched run was requested by a configuration, whichever environment it is in.
-fn run_conditions() -> String {
+pub(crate) fn run_conditions() -> String {
     format!(
         "(?4 IS NULL OR kind = ?4) \
          AND (?6 IS NULL OR instr(lower(initiator_host), lower(?6)) > 0 \

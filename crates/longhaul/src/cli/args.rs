@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+pub use super::archive_command::ArchiveCommandArgs;
 pub use super::available_command::AvailableArgs;
 pub use super::capture_command::{CaptureArgs, TestCaptureArgs};
 pub use super::copy_command::CopyArgs;
@@ -44,7 +45,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Measure", &["test", "path", "available", "load", "copy", "serve", "iperf3"]),
     ("Tune", &["tune", "host", "predict"]),
     ("Monitor", &["watch"]),
-    ("Archive", &["report", "import", "record", "capture"]),
+    ("Archive", &["report", "archive", "import", "record", "capture"]),
     ("Lab", &["lab", "demo"]),
     ("Other", &["completions", "man"]),
 ];
@@ -122,6 +123,8 @@ pub enum CliCommand {
     Lab(LabArgs),
     /// Show and compare archived runs
     Report(ReportArgs),
+    /// Check, back up and prune the archive
+    Archive(ArchiveCommandArgs),
     /// Measure regularly, detect changes and serve a web page
     Watch(WatchArgs),
     /// Bundle a record with its evidence, verify bundles, check claims
