@@ -149,12 +149,12 @@ fn the_page_is_self_contained_and_hostile_names_are_text_on_it() {
 }
 
 #[test]
-fn a_path_that_is_longer_than_its_legs_is_reported_above_the_score() {
-    let folder = Folder::new("bundle_detour");
+fn the_limits_of_a_record_are_above_its_score() {
+    let folder = Folder::new("bundle_limits");
     let place = made(&folder, &[]);
     let page = fs::read_to_string(place.join("index.html")).expect("a page");
     let place_of = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
-    assert!(place_of("[detour]") < place_of("<dt>Score</dt>"));
+    assert!(place_of("[stream_error]") < place_of("<dt>Score</dt>"));
 }
 
 #[test]
