@@ -412,6 +412,90 @@ describe("states of values", () => {
   });
 });
 
+describe("a screen that nobody operates", () => {
+  it("has no controls, and reads everything again each minute", async () => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    const page = await context.newPage();
+    await page.clock.install({ time: NOW_US / 1000 });
+    await page.goto(`${base}/?kiosk${PAGES.overview}`);
+    const table = page.getByRole("region", { name: "Paths", exact: true });
+    await table.waitFor();
+    expect(await page.locator("button:visible, input:visible, select:visible, nav:visible, footer:visible").count()).toBe(0);
+    const grids = () => agent.asked.filter((it) => it.includes("/grid")).length;
+    const before = grids();
+    await page.clock.runFor(61_000);
+    await expect.poll(grids).toBeGreaterThan(before);
+    if (SHOTS) await page.screenshot({ path: `${SHOTS}/kiosk.png` });
+    await page.keyboard.press("Escape");
+    await page.locator("nav").waitFor();
+    expect(new URL(page.url()).search).toBe("");
+    await context.close();
+  });
+
+  it("is entered and left by the key k, which is also a letter of a search", async () => {
+    const { page, close } = await visit(PAGES.mesh ?? "");
+    const hasNav = () => page.locator("nav").isVisible();
+    await page.getByRole("combobox", { name: "Find a host" }).fill("");
+    await page.keyboard.type("k");
+    expect(await hasNav()).toBe(true);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("k");
+    expect(await hasNav()).toBe(false);
+    await page.keyboard.press("k");
+    expect(await hasNav()).toBe(true);
+    await close();
+  });
+});
+
+it("hides a path in this browser, and shows it again", async () => {
+  agent.mood = "star";
+  const { page, complaints, close } = await visit(PAGES.path ?? "");
+  await page.getByRole("button", { name: "Hide this path" }).click();
+  await page.goto(`${base}/${PAGES.mesh}`);
+  await page.reload();
+  const rows = page.getByRole("region", { name: "Paths" }).locator("tbody tr", { hasText: "cesnet" });
+  const summary = page.getByText("1 hidden path");
+  await summary.click();
+  expect(await rows.count()).toBe(0);
+  await page.goto(`${base}/${PAGES.overview}`);
+  await summary.click();
+  expect(await page.getByRole("region", { name: "Open events" }).textContent()).not.toContain("slac → cesnet");
+  if (SHOTS) await page.screenshot({ path: `${SHOTS}/hidden.png` });
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.goto(`${base}/${PAGES.mesh}`);
+  await expect.poll(() => rows.count()).toBe(1);
+  expect(complaints).toEqual([]);
+  await close();
+});
+
+it("shows the values at a tap on a chart", async () => {
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  const page = await context.newPage();
+  await page.clock.setFixedTime(NOW_US / 1000);
+  await page.goto(`${base}/${PAGES.path}`);
+  const readout = page.locator(".readout");
+  await expect.poll(() => readout.textContent()).toContain("tap: values");
+  const box = await page.locator(".u-over").first().boundingBox();
+  if (!box) throw new Error("no chart");
+  await page.touchscreen.tap(box.x + box.width * 0.4, box.y + 40);
+  await expect.poll(() => readout.textContent()).toMatch(/2026-09-\d\d \d\d:\d\d/);
+  const first = await readout.textContent();
+  await page.touchscreen.tap(box.x + box.width * 0.7, box.y + 40);
+  await expect.poll(() => readout.textContent()).not.toBe(first);
+  if (SHOTS) await page.screenshot({ path: `${SHOTS}/tap.png` });
+  await context.close();
+});
+
+it("reads the events once for the frame and the overview, and counts the open ones in the title", async () => {
+  const { page, close } = await visit(PAGES.overview ?? "");
+  expect(agent.asked.filter((it) => it === "/api/v1/events").length).toBe(1);
+  const title = await page.title();
+  expect(title).toMatch(/^\(\d+\) Overview/);
+  await page.goto(`${base}/${PAGES.hosts}`);
+  await expect.poll(() => page.title()).toBe(title.replace("Overview", "Hosts"));
+  await close();
+});
+
 describe("notes", () => {
   const EVENT = PAGES.event ?? "";
 
@@ -518,8 +602,8 @@ it("names the bound of the receive window once, and puts the server into command
   await close();
 });
 
-it("draws loss as bars and names the configured rate", async () => {
+it("names the declared rate of the path", async () => {
   const { page, close } = await visit(PAGES.path ?? "");
-  expect(await page.locator("main").textContent()).toContain("configured 622 Mbit/s");
+  expect(await page.locator("main").textContent()).toContain("declared rate 622 Mbit/s");
   await close();
 });

@@ -1,0 +1,18 @@
+// The events that the page's frame and its overview show, read once for both.
+
+import { hidden } from "../hidden.svelte.ts";
+import { isOpen } from "../labels.ts";
+import { now } from "../time.ts";
+import { api } from "./fetch.ts";
+import { Loader } from "./loader.svelte.ts";
+import type { Event } from "./types.ts";
+
+class EventList {
+  all = new Loader<Event[]>();
+  /** The open events of the paths that are not hidden. */
+  open = $derived(hidden.without(this.all.value ?? []).filter((it) => isOpen(it, now())));
+
+  read = (): Promise<void> => this.all.load((signal) => api.events({}, signal));
+}
+
+export const eventList = new EventList();
