@@ -345,7 +345,10 @@ impl PointList {
     fn add_path(&mut self, rtt: Option<&PathRtt>, route: Option<&ObservedRoute>, forward: bool) {
         // A host that answers no probe may just not reply to them, so it has no loss either.
         let rtt = rtt.filter(|rtt| rtt.answered > 0);
-        self.add(forward, PathQuantity::RttFloor, rtt.map(|rtt| rtt.min_ns as f64 / 1e3));
+        let as_us = |ns: u64| ns as f64 / 1e3;
+        self.add(forward, PathQuantity::RttFloor, rtt.map(|rtt| as_us(rtt.min_ns)));
+        self.add(forward, PathQuantity::RttMedian, rtt.map(|rtt| as_us(rtt.median_ns)));
+        self.add(forward, PathQuantity::RttP95, rtt.and_then(|rtt| rtt.p95_ns).map(as_us));
         self.add(forward, PathQuantity::Loss, rtt.map(|rtt| rtt.loss_ratio));
         self.add(forward, PathQuantity::Hops, route.and_then(count_hops));
     }

@@ -154,6 +154,8 @@ fn generate_value(quantity: PathQuantity, after: bool, wave: f64) -> f64 {
         (PathQuantity::Available, _) => 240e6 * wave,
         (PathQuantity::Capacity, _) => 311e6 * wave,
         (PathQuantity::RttFloor, _) => 161_800.0 * wave,
+        (PathQuantity::RttMedian, _) => 162_400.0 * wave,
+        (PathQuantity::RttP95, _) => 166_000.0 * wave,
         (PathQuantity::Loss | PathQuantity::Retransmits, _) => 1e-4 * wave,
         (PathQuantity::Hops, true) => 13.0,
         (PathQuantity::Hops, false) => 17.0,

@@ -142,10 +142,10 @@ impl AnalysisThread {
         follows_up: Option<String>,
     ) -> Result<(), StoreError> {
         let file = self.state.file();
-        let followed = file.detect.quantities.as_deref();
+        let followed = file.detect.quantities.as_deref().unwrap_or(&PathQuantity::DETECTED);
         let mut news = Vec::new();
         for (pair, quantity) in &run.updated_series {
-            if followed.is_none_or(|some| some.contains(quantity)) {
+            if followed.contains(quantity) {
                 self.detect_changes(pair, *quantity, &mut news)?;
             }
         }

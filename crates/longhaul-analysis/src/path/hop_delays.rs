@@ -154,6 +154,7 @@ pub fn summarize_rtt(echoes: &RoundTripSeries) -> Option<PathRtt> {
         max_ns: *most as u64,
         stddev_ns: deviation.round() as u64,
         median_ns: quantile(&times, 0.5)?.round() as u64,
+        p95_ns: quantile(&times, 0.95).map(|ns| ns.round() as u64),
         loss_ratio: f64::from(lost) / f64::from(sent),
         loss_interval_ratio: mean_interval::proportion_interval(lost.into(), sent.into()),
         duplicates: echoes.duplicates,

@@ -162,7 +162,7 @@ fn available_bandwidth_counts_where_the_estimate_stands() {
 }
 
 #[test]
-fn a_path_gives_floor_loss_and_hops_as_far_as_it_was_seen() {
+fn a_path_gives_round_trips_loss_and_hops_as_far_as_it_was_seen() {
     let rtt = |answered: u32| PathRtt {
         sent: 10,
         answered,
@@ -171,6 +171,7 @@ fn a_path_gives_floor_loss_and_hops_as_far_as_it_was_seen() {
         max_ns: 180_000_000,
         stddev_ns: 1,
         median_ns: 173_000_000,
+        p95_ns: Some(179_000_000),
         loss_ratio: f64::from(10 - answered) / 10.0,
         loss_interval_ratio: [0.0, 1.0],
         duplicates: 0,
@@ -185,7 +186,13 @@ fn a_path_gives_floor_loss_and_hops_as_far_as_it_was_seen() {
     let mut astray = path_test_builder::build_route(&["192.0.2.2", ""]);
     astray.reached = false;
     path.observation.route_reverse = Some(astray);
-    let expected = ["near>far rtt_floor 172500", "near>far loss 0.1", "near>far hops 3"];
+    let expected = [
+        "near>far rtt_floor 172500",
+        "near>far rtt_median 173000",
+        "near>far rtt_p95 179000",
+        "near>far loss 0.1",
+        "near>far hops 3",
+    ];
     assert_eq!(of(&AnyReport::Path(Box::new(path))), expected);
 }
 

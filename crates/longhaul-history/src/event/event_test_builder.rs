@@ -137,6 +137,7 @@ impl EvidenceBuilder {
             max_ns: ns,
             stddev_ns: 0,
             median_ns: ns,
+            p95_ns: Some(ns),
             loss_ratio: 0.0,
             loss_interval_ratio: [0.0, 0.28],
             duplicates: 0,

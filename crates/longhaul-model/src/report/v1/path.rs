@@ -342,6 +342,7 @@ pub struct PathAnalysis {
 }
 
 /// RTT statistics of the answered probes.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PathRtt {
     pub sent: u32,
@@ -351,6 +352,8 @@ pub struct PathRtt {
     pub max_ns: u64,
     pub stddev_ns: u64,
     pub median_ns: u64,
+    /// 95th percentile; absent in reports of earlier versions.
+    pub p95_ns: Option<u64>,
     pub loss_ratio: f64,
     /// 95 % confidence interval of the loss (Wilson).
     pub loss_interval_ratio: [f64; 2],

@@ -4,7 +4,7 @@ use crate::serde_name;
 use serde::{Deserialize, Serialize};
 
 /// The quantity of a series, with one value per run and direction: `goodput`, `available`,
-/// `capacity` in bit/s; `rtt_floor` in us; `loss`, `retransmits` as ratios; `hops` as a count.
+/// `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95` in us; `loss`, `retransmits` as ratios; `hops` as a count.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Quantity))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -17,6 +17,10 @@ pub enum PathQuantity {
     Capacity,
     /// Minimum RTT of a run, us.
     RttFloor,
+    /// Median RTT of the probes of a path run, us.
+    RttMedian,
+    /// 95th percentile of the RTT of the probes of a path run, us.
+    RttP95,
     /// Loss of probes or packets, 0 to 1.
     Loss,
     /// Share of the segments of a bulk run that were retransmitted, 0 to 1.
@@ -37,7 +41,21 @@ pub enum QuantityScale {
 }
 
 impl PathQuantity {
-    pub const ALL: [PathQuantity; 7] = [
+    pub const ALL: [PathQuantity; 9] = [
+        PathQuantity::Goodput,
+        PathQuantity::Available,
+        PathQuantity::Capacity,
+        PathQuantity::RttFloor,
+        PathQuantity::RttMedian,
+        PathQuantity::RttP95,
+        PathQuantity::Loss,
+        PathQuantity::Retransmits,
+        PathQuantity::Hops,
+    ];
+
+    /// The quantities in which changes are detected unless others are chosen: the median and the
+    /// percentile of the RTT follow the load of the path, and its floor follows the route.
+    pub const DETECTED: [PathQuantity; 7] = [
         PathQuantity::Goodput,
         PathQuantity::Available,
         PathQuantity::Capacity,
@@ -64,6 +82,8 @@ impl PathQuantity {
             PathQuantity::Available => "available bandwidth",
             PathQuantity::Capacity => "capacity",
             PathQuantity::RttFloor => "RTT floor",
+            PathQuantity::RttMedian => "RTT median",
+            PathQuantity::RttP95 => "RTT p95",
             PathQuantity::Loss => "loss",
             PathQuantity::Retransmits => "retransmitted",
             PathQuantity::Hops => "hops",
@@ -74,7 +94,7 @@ impl PathQuantity {
     pub const fn unit(self) -> &'static str {
         match self {
             PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity => "bps",
-            PathQuantity::RttFloor => "us",
+            PathQuantity::RttFloor | PathQuantity::RttMedian | PathQuantity::RttP95 => "us",
             PathQuantity::Loss | PathQuantity::Retransmits => "ratio",
             PathQuantity::Hops => "count",
         }
@@ -92,7 +112,11 @@ impl PathQuantity {
     pub const fn more_is_better(self) -> Option<bool> {
         match self {
             PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity => Some(true),
-            PathQuantity::RttFloor | PathQuantity::Loss | PathQuantity::Retransmits => Some(false),
+            PathQuantity::RttFloor
+            | PathQuantity::RttMedian
+            | PathQuantity::RttP95
+            | PathQuantity::Loss
+            | PathQuantity::Retransmits => Some(false),
             PathQuantity::Hops => None,
         }
     }
@@ -108,5 +132,11 @@ mod tests {
             assert_eq!(PathQuantity::from_word(quantity.word()), Some(quantity));
         }
         assert_eq!(PathQuantity::from_word("speed"), None);
+    }
+
+    #[test]
+    fn changes_are_detected_in_the_floor_of_the_rtt_alone() {
+        let rtt = PathQuantity::DETECTED.into_iter().filter(|it| it.unit() == "us");
+        assert_eq!(rtt.collect::<Vec<_>>(), [PathQuantity::RttFloor]);
     }
 }
