@@ -96,7 +96,7 @@ function seedOf(text: string): number {
   return seed;
 }
 
-const BASES: Record<Quantity, number> = { goodput: 93e6, available: 240e6, capacity: 311e6, rtt_floor: 161_800, loss: 0.0002, retransmits: 0.00002, hops: 17 };
+const BASES: Record<Quantity, number> = { goodput: 93e6, available: 240e6, capacity: 311e6, rtt_floor: 161_800, rtt_median: 162_600, rtt_p95: 166_000, loss: 0.0002, retransmits: 0.00002, hops: 17 };
 
 function value(pair: Pair, quantity: Quantity, atUs: number): number {
   const path = `${pair.from}>${pair.to}`;
@@ -107,12 +107,13 @@ function value(pair: Pair, quantity: Quantity, atUs: number): number {
   const base = BASES[quantity] * (quantity === "hops" ? 1 : scale) * (changed ? (steps[quantity] ?? 1) : 1);
   const wave = noise(Math.round(atUs / 1e6) + seed);
   if (quantity === "hops") return Math.round(base);
+  if (quantity === "loss" && wave > 0.997) return 0.05;
   if (quantity === "loss" || quantity === "retransmits") return wave > 0.6 ? base * wave * 4 : 0;
-  const day = Math.sin((atUs / HOUR_US / 24) * 2 * Math.PI) * (quantity === "rtt_floor" ? 0.0005 : 0.03);
-  return base * (1 + day + wave * (quantity === "rtt_floor" ? 0.002 : quantity === "capacity" ? 0.01 : 0.05));
+  const day = Math.sin((atUs / HOUR_US / 24) * 2 * Math.PI) * (quantity.startsWith("rtt") ? 0.0005 : 0.03);
+  return base * (1 + day + wave * (quantity.startsWith("rtt") ? (quantity === "rtt_p95" ? 0.01 : 0.002) : quantity === "capacity" ? 0.01 : 0.05));
 }
 
-const EVERY_US: Record<Quantity, number> = { goodput: HOUR_US, available: HOUR_US / 4, capacity: HOUR_US / 4, rtt_floor: HOUR_US / 12, loss: HOUR_US / 12, retransmits: HOUR_US, hops: 6 * HOUR_US };
+const EVERY_US: Record<Quantity, number> = { goodput: HOUR_US, available: HOUR_US / 4, capacity: HOUR_US / 4, rtt_floor: HOUR_US / 12, rtt_median: HOUR_US / 12, rtt_p95: HOUR_US / 12, loss: HOUR_US / 12, retransmits: HOUR_US, hops: 6 * HOUR_US };
 const FIRST_US = NOW_US - 400 * 24 * HOUR_US;
 
 export function series(pair: Pair, quantity: Quantity, beginUs: number, endUs: number, points: number): Series {

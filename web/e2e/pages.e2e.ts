@@ -602,6 +602,14 @@ it("names the bound of the receive window once, and puts the server into command
   await close();
 });
 
+it("draws floor, median and p95 of the RTT in one chart, with the loss", async () => {
+  const { page, complaints, close } = await visit(PAGES.path ?? "");
+  const title = page.locator(".series .title", { hasText: "RTT floor" });
+  expect(await title.textContent()).toMatch(/RTT\s.*RTT floor \d.* ms.*RTT median \d.* ms.*RTT p95 \d.* ms.*loss over 1 %/s);
+  expect(complaints).toEqual([]);
+  await close();
+});
+
 it("names the declared rate of the path", async () => {
   const { page, close } = await visit(PAGES.path ?? "");
   expect(await page.locator("main").textContent()).toContain("declared rate 622 Mbit/s");

@@ -16,6 +16,8 @@ export const QUANTITIES: Record<Quantity, QuantityWords> = {
   available: { title: "Available bandwidth", short: "available", unit: "bps", moreIsBetter: true },
   capacity: { title: "Capacity", short: "capacity", unit: "bps", moreIsBetter: true },
   rtt_floor: { title: "RTT floor", short: "RTT floor", unit: "us", moreIsBetter: false },
+  rtt_median: { title: "RTT median", short: "RTT median", unit: "us", moreIsBetter: false },
+  rtt_p95: { title: "RTT p95", short: "RTT p95", unit: "us", moreIsBetter: false },
   loss: { title: "Loss", short: "loss", unit: "ratio", moreIsBetter: false },
   retransmits: { title: "Retransmits", short: "retransmits", unit: "ratio", moreIsBetter: false },
   hops: { title: "Hops", short: "hops", unit: "count" },

@@ -802,10 +802,10 @@ export interface components {
         };
         /**
          * @description The quantity of a series, with one value per run and direction: `goodput`, `available`,
-         *     `capacity` in bit/s; `rtt_floor` in us; `loss`, `retransmits` as ratios; `hops` as a count.
+         *     `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95` in us; `loss`, `retransmits` as ratios; `hops` as a count.
          * @enum {string}
          */
-        Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "loss" | "retransmits" | "hops";
+        Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "rtt_median" | "rtt_p95" | "loss" | "retransmits" | "hops";
         /** @description A report in the format of report v1; docs/report-v1.md describes its fields. */
         Report: {
             [key: string]: unknown;

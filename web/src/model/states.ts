@@ -10,7 +10,7 @@ const QUANTITIES_OF: Record<string, readonly Quantity[]> = {
   tune: ["goodput"],
   scan: ["goodput"],
   available: ["available", "capacity"],
-  path: ["rtt_floor", "loss", "hops"],
+  path: ["rtt_floor", "rtt_median", "rtt_p95", "loss", "hops"],
   load: [],
   host: [],
 };

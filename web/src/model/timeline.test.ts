@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Series } from "../api/types.ts";
-import { columns, panned, ticks, zoomed } from "./timeline.ts";
+import { columns, lossyTimes, panned, ticks, zoomed } from "./timeline.ts";
 
 const pair = { from: "a", to: "b" };
 
@@ -47,4 +47,12 @@ it("labels the axis in UTC", () => {
   expect(ticks([day, day + 21_600], 21_600)).toEqual(["09-11", "06:00"]);
   expect(ticks([day + 86_400, day + 2 * 86_400], 86_400)).toEqual(["2026-09-12", "09-13"]);
   expect(ticks([day + 5], 5)).toEqual(["00:00:05"]);
+});
+
+it("finds the runs that lost much, and the buckets that hold one", () => {
+  const loss = (rest: object) => ({ pair: { from: "a", to: "b" }, quantity: "loss" as const, points: [], ...rest });
+  expect(lossyTimes(loss({ points: [{ at_us: 1e6, value: 0.005 }, { at_us: 2e6, value: 0.01 }] }), 0.01)).toEqual([2]);
+  const bucket = { duration_us: 10e6, samples: 5, min: 0, median: 0 };
+  expect(lossyTimes(loss({ buckets: [{ ...bucket, at_us: 0, max: 0 }, { ...bucket, at_us: 10e6, max: 0.05 }] }), 0.01)).toEqual([15]);
+  expect(lossyTimes(undefined, 0.01)).toEqual([]);
 });

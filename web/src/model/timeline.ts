@@ -53,6 +53,14 @@ function bucketColumns(buckets: NonNullable<Series["buckets"]>, out: Columns): C
   return out;
 }
 
+/** Times in seconds of the values or buckets with this much loss or more. */
+export function lossyTimes(loss: Series | undefined, leastRatio: number): number[] {
+  const times: number[] = [];
+  for (const { at_us, value } of loss?.points ?? []) if (value >= leastRatio) times.push(at_us / 1e6);
+  for (const it of loss?.buckets ?? []) if (it.max >= leastRatio) times.push((it.at_us + it.duration_us / 2) / 1e6);
+  return times;
+}
+
 function put(out: Columns, us: number, most: number | null, least: number | null, middle: number | null): void {
   out[0].push(us / 1e6);
   out[1].push(most);
