@@ -122,7 +122,7 @@ pub const fn verdict_label(verdict: ChangeVerdict) -> &'static str {
         ChangeVerdict::Fell => "fell",
         ChangeVerdict::Rose => "rose",
         ChangeVerdict::NoChangeSeen => "not significant",
-        ChangeVerdict::CannotTell => "too few runs",
+        ChangeVerdict::CannotTell => "cannot tell",
         ChangeVerdict::NotMeasured => "not measured",
     }
 }
