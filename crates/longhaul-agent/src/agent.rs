@@ -9,6 +9,7 @@
 //! - [`export`]: sends results to a collector or database; [`shared_database`]: the shared database
 //! - [`agent_folder`]: files of the agent
 //! - [`clocks`]: clocks; [`agent_log`]: log; [`service_manager`]: systemd notifications
+//! - [`embedded_server`]: the server of `[serve]`
 //! - [`shared_state`]: state shared by agent and API
 
 mod agent_folder;
@@ -16,6 +17,7 @@ mod agent_log;
 mod analysis_worker;
 mod archive_writer;
 mod clocks;
+mod embedded_server;
 mod event_loop;
 pub mod export;
 mod finished_run;
@@ -33,6 +35,7 @@ mod startup;
 
 pub(crate) use agent_folder::{agent_folder_path, open_private_file};
 pub use analysis_worker::build_case;
+pub use embedded_server::HandlerBuilder;
 pub use lifecycle::run;
 pub use process_runner::build_run_command;
 pub use startup::AgentOptions;

@@ -1,6 +1,6 @@
 //! The cost of a watch file as text and JSON.
 
-use crate::watch::watch_file::{CatchUpPolicy, WatchFile};
+use crate::watch::watch_file::{CatchUpPolicy, ServeSection, WatchFile};
 use crate::watch::watch_forecast::{MeasureForecast, MeshForecast, ResourceShare, WatchForecast};
 use longhaul_config::config_values::format_long_duration;
 use longhaul_model::units::Bytes;
@@ -39,6 +39,9 @@ pub fn build_watch_cost_document(file: &WatchFile, costs: &WatchForecast) -> Rep
     }
     page.fact("after a gap", describe_catch_up(file.agent.catch_up));
     page.fact("page and API", file.agent.listen.to_string());
+    if let Some(serve) = &file.serve {
+        page.fact("server", describe_server(serve));
+    }
     page.gap();
     write_measures(&mut page, &costs.measures);
     for warning in &costs.warnings {
@@ -66,6 +69,15 @@ fn describe_mesh(turns: &MeshForecast) -> String {
         format_grouped(u64::from(turns.min_rounds)),
         format_span(turns.cycle_us)
     )
+}
+
+fn describe_server(serve: &ServeSection) -> String {
+    let clients = match (&serve.token_file, serve.token_only) {
+        (None, _) => "no token, all clients have the anonymous limits",
+        (_, true) => "clients with the token only",
+        (_, false) => "clients without the token have the anonymous limits",
+    };
+    format!("{}, TCP and UDP; {clients}", serve.listen)
 }
 
 const fn describe_catch_up(rule: CatchUpPolicy) -> &'static str {
@@ -118,6 +130,7 @@ pub fn watch_cost_to_json(path: &str, file: &WatchFile, costs: &WatchForecast) -
     json["file"] = json!(path);
     json["problems"] = json!([]);
     json["agent"] = json!(file.agent.name);
+    json["serve"] = json!(file.serve.as_ref().map(|it| json!({ "listen": it.listen })));
     json["budget_bytes_per_day"] = json!(file.agent.bytes_per_day);
     json
 }

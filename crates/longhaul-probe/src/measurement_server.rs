@@ -14,12 +14,14 @@
 //! which is no longer than the hello. Other datagrams are offered to the handlers.
 
 mod accept;
+mod heavy_run_lock;
 mod serve_event;
 mod server_hooks;
 mod stream_registry;
 
 pub use crate::wire::AnonymousLimits;
 pub use accept::{NewConnection, read_until};
+pub use heavy_run_lock::{HeavyRunLock, HeavyRunUsers, ServedRun};
 pub use serve_event::ServeEvent;
 pub use server_hooks::describe_plan;
 pub use stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
@@ -69,6 +71,8 @@ pub struct ServeOptions {
     pub handlers: Vec<Arc<dyn ProtocolHandler>>,
     /// The command line of this program without secrets; sent to every peer of a run.
     pub command: Option<String>,
+    /// Refuses bulk runs while this host measures by itself.
+    pub heavy_runs: Option<HeavyRunLock>,
 }
 
 impl Default for ServeOptions {
@@ -85,6 +89,7 @@ impl Default for ServeOptions {
             captures: true,
             handlers: Vec::new(),
             command: None,
+            heavy_runs: None,
         }
     }
 }
@@ -186,7 +191,10 @@ impl MeasurementServer {
             pending: PendingConnections::default(),
             registry: StreamRegistry::default(),
             arrivals: AtomicU64::new(0),
-            slots: SessionSlots::new(self.options.max_sessions),
+            slots: SessionSlots {
+                heavy_runs: self.options.heavy_runs.clone(),
+                ..SessionSlots::new(self.options.max_sessions)
+            },
             probe_slots: SessionSlots::new(self.options.max_sessions),
         };
         if self.token.as_ref().is_some_and(AuthToken::is_guessable) {
@@ -322,6 +330,7 @@ pub trait RequestHandler {
 struct SessionSlots {
     most: u32,
     taken: Mutex<TakenSlots>,
+    heavy_runs: Option<HeavyRunLock>,
 }
 
 #[derive(Debug, Default)]
@@ -335,11 +344,12 @@ struct TakenSlots {
 pub struct SessionSlot<'a> {
     slots: &'a SessionSlots,
     anonymous: bool,
+    _served: Option<ServedRun>,
 }
 
 impl SessionSlots {
     pub fn new(most: u32) -> SessionSlots {
-        SessionSlots { most, taken: Mutex::default() }
+        SessionSlots { most, taken: Mutex::default(), heavy_runs: None }
     }
 
     /// Takes a slot; `anonymous` is the limit for a client without the token. The error names the
@@ -349,16 +359,15 @@ impl SessionSlots {
         if taken.all >= self.most {
             return Err(format!("{} sessions are already running; try again later", self.most));
         }
-        if let Some(most) = strangers {
-            if taken.anonymous >= most {
-                return Err(format!(
-                    "without a token, at most {most} runs at the same time; try again later"
-                ));
-            }
-            taken.anonymous += 1;
+        if let Some(most) = strangers.filter(|most| taken.anonymous >= *most) {
+            return Err(format!(
+                "without a token, at most {most} runs at the same time; try again later"
+            ));
         }
+        let served = self.heavy_runs.as_ref().map(HeavyRunLock::serve_run).transpose()?;
+        taken.anonymous += u32::from(strangers.is_some());
         taken.all += 1;
-        Ok(SessionSlot { slots: self, anonymous: strangers.is_some() })
+        Ok(SessionSlot { slots: self, anonymous: strangers.is_some(), _served: served })
     }
 }
 

@@ -7,6 +7,7 @@ use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::MissedReason;
 use jiff::Timestamp;
 use longhaul_model::report::v1::{AnyReport, ChangeEvent};
+use longhaul_probe::measurement_server::ServeEvent;
 use longhaul_report::number_format::count_of;
 use longhaul_report::summary_lines;
 use longhaul_store::history_store::TimeRange;
@@ -87,6 +88,16 @@ impl AgentLog {
     /// Logs something that needs attention.
     pub fn warn(self, text: &str) {
         self.write_line(LogLevel::Warn, text, json!({"event": "trouble", "text": text}));
+    }
+
+    /// Logs an event of the server of `[serve]`.
+    pub fn server_event(self, event: &ServeEvent) {
+        let level = if event.is_warning() { LogLevel::Warn } else { LogLevel::Info };
+        let value = match event {
+            ServeEvent::Listening(address) => json!({ "event": "serving", "address": address }),
+            event => json!(event),
+        };
+        self.write_line(level, &event.to_string(), value);
     }
 
     /// Logs the startup message; on a terminal `text` has several lines.

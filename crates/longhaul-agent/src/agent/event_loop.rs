@@ -64,7 +64,13 @@ pub struct LoopChannels {
 impl EventLoop {
     /// Starts due runs and records the decisions of the schedule.
     pub fn start_due_runs(&mut self) {
-        let starts = self.schedule.start_due(read_clock_times());
+        let starts = {
+            let mut users = self.state.heavy_runs.users();
+            self.schedule.set_host_in_use(users.served > 0);
+            let starts = self.schedule.start_due(read_clock_times());
+            users.own = self.schedule.has_heavy_run();
+            starts
+        };
         self.record_decisions();
         let file = self.state.file();
         for start in starts {
@@ -106,6 +112,7 @@ impl EventLoop {
     pub async fn handle_next_event(&mut self, channels: &mut LoopChannels) {
         tokio::select! {
             () = sleep_until(self.next_wakeup()) => {}
+            () = self.state.served_run_ended.notified() => {}
             ran = channels.finished_runs.recv() => {
                 if let Some(ran) = ran {
                     self.handle_finished_run(&ran);

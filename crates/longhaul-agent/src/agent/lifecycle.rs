@@ -45,7 +45,7 @@ async fn run_event_loop(origin: &AgentOptions, mut running: RunningAgent) {
             biased;
             _ = stop.recv() => break,
             _ = interrupt.recv() => break,
-            _ = reload.recv() => super::startup::reload_watch_file(origin, &mut running.event_loop),
+            _ = reload.recv() => super::startup::reload_watch_file(origin, &mut running),
             () = running.event_loop.handle_next_event(&mut running.channels) => {}
         }
         if looked_at.elapsed() >= INCLUDED_INTERVAL {
@@ -55,7 +55,7 @@ async fn run_event_loop(origin: &AgentOptions, mut running: RunningAgent) {
             // An invalid file is not tried again until it changes.
             if versions != included {
                 included = versions;
-                super::startup::reload_watch_file(origin, &mut running.event_loop);
+                super::startup::reload_watch_file(origin, &mut running);
             }
         }
         running.event_loop.start_due_runs();
@@ -65,6 +65,7 @@ async fn run_event_loop(origin: &AgentOptions, mut running: RunningAgent) {
 
 /// Shuts down: starts no new runs, and waits for running ones up to a limit or a second signal.
 async fn shut_down(mut running: RunningAgent) {
+    running.server.stop();
     let agent = &mut running.event_loop;
     ServiceManager::stopping("waiting for runs in progress");
     agent.schedule.stop(read_clock_times());

@@ -11,6 +11,7 @@ use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
 use crate::watch::watch_file::WatchFile;
 use longhaul_model::report::v1::ChangeEvent;
+use longhaul_probe::measurement_server::HeavyRunLock;
 use longhaul_store::history_store::{PlannedRun, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use parking_lot::RwLock;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 
 /// The maximum number of updates that a slow reader may lag behind.
 pub const MAX_QUEUED_UPDATES: usize = 256;
@@ -68,6 +69,10 @@ pub struct AgentCounters {
     pub disk_is_full: bool,
     /// Runs, planned runs and events that wait to be sent; absent without collector or database.
     pub to_send: Option<u64>,
+    /// Whether the server of `[serve]` listens; absent without that section.
+    pub server_is_up: Option<bool>,
+    /// Sessions of clients of that server.
+    pub served_sessions: u64,
     /// Items that the collector or database rejected; they stay in this archive.
     pub set_aside: Option<u64>,
     pub notified: u64,
@@ -88,6 +93,10 @@ pub struct SharedState {
     /// Durations of finished runs by measurement.
     pub durations: Family<MetricLabels, Histogram, fn() -> Histogram>,
     pub updates: broadcast::Sender<LiveUpdate>,
+    /// Held by heavy runs of the agent, and by runs that its server answers.
+    pub heavy_runs: HeavyRunLock,
+    /// Notified when a run that the server answers has ended.
+    pub served_run_ended: Arc<Notify>,
     pub requests: mpsc::Sender<JobRequest>,
 }
 
@@ -102,6 +111,8 @@ impl SharedState {
     ) -> (Arc<SharedState>, mpsc::Receiver<JobRequest>) {
         let (orders, taken) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let (news, _) = broadcast::channel(MAX_QUEUED_UPDATES);
+        let served_run_ended = Arc::new(Notify::new());
+        let ended = Arc::clone(&served_run_ended);
         let state = SharedState {
             open_archive: open,
             started_us,
@@ -111,6 +122,8 @@ impl SharedState {
             counters: RwLock::new(AgentCounters::default()),
             durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_S)),
             updates: news,
+            heavy_runs: HeavyRunLock::new(move || ended.notify_one()),
+            served_run_ended,
             requests: orders,
         };
         (Arc::new(state), taken)

@@ -5,6 +5,7 @@ use super::agent_log::{AgentLog, format_moment};
 use super::analysis_worker::AnalysisWorker;
 use super::archive_writer::{self, ArchiveWriter};
 use super::clocks::{read_clock_times, read_wall_us};
+use super::embedded_server::{EmbeddedServer, HandlerBuilder};
 use super::event_loop::{EventLoop, LoopChannels};
 use super::export::{self, format_error_chain};
 use super::finished_run;
@@ -55,6 +56,8 @@ pub struct AgentOptions {
     pub agent: Option<String>,
     pub archive: PathBuf,
     pub log_format: LogFormat,
+    /// Builds the protocols of the server of `[serve]`, beside that of measurements.
+    pub build_handlers: HandlerBuilder,
 }
 
 /// A started agent.
@@ -63,6 +66,7 @@ pub struct RunningAgent {
     pub channels: LoopChannels,
     /// Recovers the runs of an earlier process.
     pub recovery: JoinHandle<()>,
+    pub server: EmbeddedServer,
     pub page: JoinHandle<io::Result<()>>,
     pub stop_page: watch::Sender<bool>,
     /// True: terminate running runs now.
@@ -130,6 +134,8 @@ pub async fn start_agent(
     if export::has_export_destination(&state.file()) {
         export::spawn_export(Arc::clone(&state), log, stopped.clone());
     }
+    let mut server = EmbeddedServer::new(origin.build_handlers, Arc::clone(&state), log);
+    server.apply_watch_file();
     let page = tokio::spawn(crate::api::serve_api(state, listener, stopped));
     agent.start_due_runs();
     notify_pending_events(&agent)?;
@@ -137,6 +143,7 @@ pub async fn start_agent(
         event_loop: agent,
         channels,
         recovery: left,
+        server,
         page,
         stop_page: stop,
         end_runs: end,
@@ -332,11 +339,15 @@ impl StartupMessage<'_> {
 }
 
 /// Reads the file again. An invalid file changes nothing.
-pub fn reload_watch_file(origin: &AgentOptions, agent: &mut EventLoop) {
+pub fn reload_watch_file(origin: &AgentOptions, running: &mut RunningAgent) {
+    let agent = &mut running.event_loop;
     ServiceManager::reloading();
     let name = origin.agent.as_deref();
     match read_watch_file(&origin.path, name) {
-        Ok(Ok(file)) => apply_watch_file(agent, file),
+        Ok(Ok(file)) => {
+            apply_watch_file(agent, file);
+            running.server.apply_watch_file();
+        }
         Ok(Err(problems)) => reject_watch_file(agent, &problems.to_string()),
         Err(error) => reject_watch_file(agent, &format_error_chain(&error)),
     }

@@ -314,6 +314,10 @@ pub struct RunSchedule {
     /// An earlier process planned all runs up to this time.
     planned_until_us: Option<i64>,
     stopping: bool,
+    /// The agent's host answers heavy runs of others.
+    host_is_in_use: bool,
+    /// A heavy run waits for that only.
+    waits_for_host: bool,
 }
 
 impl RunSchedule {
@@ -347,6 +351,8 @@ impl RunSchedule {
             started_us: 0,
             planned_until_us: None,
             stopping: false,
+            host_is_in_use: false,
+            waits_for_host: false,
         }
     }
 
@@ -375,6 +381,17 @@ impl RunSchedule {
         self.advance_clock(now);
         self.expire_lost_runs(now);
         self.start_ready_runs(now)
+    }
+
+    /// Sets whether the agent's host answers heavy runs of others. No run on a path starts then.
+    pub fn set_host_in_use(&mut self, in_use: bool) {
+        self.host_is_in_use = in_use;
+    }
+
+    /// Returns whether a heavy run is in progress, or waits only for runs of others on the agent's
+    /// host, which therefore takes no more of them.
+    pub fn has_heavy_run(&self) -> bool {
+        self.waits_for_host || self.running.values().any(|it| it.run.planned.job.heavy)
     }
 
     /// Returns the plans and outcomes since the last call in order, all of which go to the archive.

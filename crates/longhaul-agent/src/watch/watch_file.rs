@@ -3,13 +3,14 @@
 //! The tables are read with serde (docs/decisions/0038) and then checked; each problem names the
 //! line, the key, what is wrong and what would be right. Documented in docs/watch-file.md.
 //!
-//! - [`host_tables`], [`measure_tables`], [`agent_sections`], [`service_sections`]: the tables of
-//!   the file
+//! - [`host_tables`], [`measure_tables`], [`agent_sections`], [`serve_section`],
+//!   [`service_sections`]: the tables of the file
 //! - [`watch_file_checks`]: checks across tables
 
 pub mod agent_sections;
 pub mod host_tables;
 pub mod measure_tables;
+pub mod serve_section;
 pub mod service_sections;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub mod watch_file_checks;
 pub use agent_sections::{AgentSection, CatchUpPolicy, DetectSection, RetainSection};
 pub use host_tables::{HostSet, HostSetKind, SharedLink, WatchHost};
 pub use measure_tables::{MeasureConfig, MeasureDirections, MeasureKind};
+pub use serve_section::ServeSection;
 pub use service_sections::{
     ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,
     SenderConfig, WebhookConfig,
@@ -86,6 +88,8 @@ pub struct WatchFile {
     pub measures: Vec<MeasureConfig>,
     #[serde(default)]
     pub detect: DetectSection,
+    /// The server of the agent; absent: it answers no runs of others.
+    pub serve: Option<ServeSection>,
     #[serde(default)]
     pub notify: NotifySection,
     pub collector: Option<CollectorSection>,
@@ -205,6 +209,7 @@ impl WatchFileReader<'_, '_> {
         if !has_agent {
             return None;
         }
+        self.complete_serve(&mut file);
         let WatchFile { measures, sets, agent, .. } = &mut file;
         measure_tables::complete_measures(measures, sets, agent, self.document);
         watch_file_checks::check_watch_file(&file, self.document);

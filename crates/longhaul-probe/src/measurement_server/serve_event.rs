@@ -71,6 +71,21 @@ fn serialize_micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::
     serializer.serialize_u64(time.as_micros() as u64)
 }
 
+impl ServeEvent {
+    /// Returns whether an operator should look at the event.
+    pub fn is_warning(&self) -> bool {
+        use ServeEvent::{Dismissed, ProtocolRefused, StreamRefused, TokenGuessable, Trouble};
+        matches!(
+            self,
+            TokenGuessable
+                | ProtocolRefused { .. }
+                | Dismissed { .. }
+                | StreamRefused { .. }
+                | Trouble { .. }
+        )
+    }
+}
+
 impl fmt::Display for ServeEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -11,12 +11,13 @@ use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_agent::event_log::{self, LogFormat, LogLevel};
+use longhaul_agent::watch::watch_file::ServeSection;
 use longhaul_copy::{FilesHandler, FilesRoot};
 use longhaul_iperf3::users::DEFAULT_SKEW;
 use longhaul_iperf3::{AuthorizedUsers, Iperf3Handler, Iperf3Options};
 use longhaul_model::units::Bytes;
 use longhaul_probe::measurement_server::{
-    AnonymousLimits, MeasurementServer, ServeEvent, ServeOptions,
+    AnonymousLimits, MeasurementServer, ProtocolHandler, ServeEvent, ServeOptions,
 };
 use longhaul_probe::secure::AuthToken;
 use longhaul_report::number_format::{count_of, format_rate};
@@ -125,6 +126,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
             Arc::new(Iperf3Handler::new(iperf3_options(args)?)),
         ],
         command: Some(invocation::redacted_command_line()),
+        heavy_runs: None,
     })?;
     let addresses = responder.addresses();
     let shown = match &token {
@@ -148,7 +150,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
             if let ServeEvent::Listening(_) = event {
                 return;
             }
-            let level = if is_warning(&event) { LogLevel::Warn } else { LogLevel::Info };
+            let level = if event.is_warning() { LogLevel::Warn } else { LogLevel::Info };
             write_log(
                 log_format,
                 level,
@@ -162,6 +164,21 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         &stop,
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the handlers of an agent's server; relative folders refer to `folder`.
+///
+/// # Errors
+/// A served folder does not exist, or two have the same name.
+pub fn build_section_handlers(
+    section: &ServeSection,
+    folder: &Path,
+) -> Result<Vec<Arc<dyn ProtocolHandler>>, String> {
+    let in_folder = |text: &String| parse_served_folder(&folder.join(text).to_string_lossy());
+    let roots = section.files.iter().map(in_folder).collect::<Result<Vec<_>, _>>()?;
+    let roots = check_served_folders(&roots).map_err(|failure| failure.message)?;
+    let iperf3 = section.iperf3.then_some(Iperf3Options { users: None });
+    Ok(vec![Arc::new(FilesHandler::new(roots)), Arc::new(Iperf3Handler::new(iperf3))])
 }
 
 /// Checks that the folders exist and have distinct names.
@@ -351,19 +368,6 @@ fn write_log(
     };
     // If stderr is closed, the log is lost and the server continues.
     let _ = writeln!(anstream::stderr().lock(), "{line}");
-}
-
-/// Returns whether an operator should look at the event.
-fn is_warning(event: &ServeEvent) -> bool {
-    use ServeEvent::{Dismissed, ProtocolRefused, StreamRefused, TokenGuessable, Trouble};
-    matches!(
-        event,
-        TokenGuessable
-            | ProtocolRefused { .. }
-            | Dismissed { .. }
-            | StreamRefused { .. }
-            | Trouble { .. }
-    )
 }
 
 fn format_event_line(event: &ServeEvent) -> String {

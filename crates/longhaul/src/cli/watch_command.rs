@@ -4,7 +4,7 @@
 mod token_command;
 
 use crate::cli::args::{ArchiveArgs, LogArgs};
-use crate::cli::command_output;
+use crate::cli::{command_output, serve_command};
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::{Args, Subcommand};
 use etcetera::BaseStrategy;
@@ -63,7 +63,13 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
         return token_command::run(token);
     }
     let path = args.file.clone().map_or_else(find_default_file, Ok)?;
-    match read_watch_file(&path, args.agent.as_deref())? {
+    let parsed = read_watch_file(&path, args.agent.as_deref())?;
+    if let Ok(WatchFile { serve: Some(serve), .. }) = &parsed {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        serve_command::build_section_handlers(serve, folder)
+            .map_err(|why| CommandFailure::new(USAGE, format!("[serve]: {why}")))?;
+    }
+    match parsed {
         Ok(file) if !args.check => run_agent(args, path, file),
         Ok(file) => {
             let costs = build_forecast(&file);
@@ -88,7 +94,9 @@ fn run_agent(args: &WatchArgs, path: PathBuf, file: WatchFile) -> Result<ExitCod
     let archive = command_output::archive_path(&ArchiveArgs { archive: named })?;
     let agent = args.agent.clone();
     let log_format = args.log.format(args.json, std::io::stdout().is_terminal());
-    agent::run(&AgentOptions { path, folder, agent, archive, log_format }, file)?;
+    let build_handlers = serve_command::build_section_handlers;
+    let options = AgentOptions { path, folder, agent, archive, log_format, build_handlers };
+    agent::run(&options, file)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,7 @@
 //! The program as its users meet it: help, bad input, reports, and a run over loopback.
 
 mod addresses;
+mod agent_server;
 mod archive;
 mod available;
 mod bad_input;

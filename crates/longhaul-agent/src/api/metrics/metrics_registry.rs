@@ -37,6 +37,7 @@ impl MetricsPage {
         page.add_jobs(&figures.jobs);
         let help = "Duration of finished runs by measurement, since the agent started";
         page.registry.register("run_duration_seconds", help, state.durations.clone());
+        page.add_server(figures);
         page.add_sending(figures);
         page.add_gauge(
             "archive_up",
@@ -102,6 +103,15 @@ impl MetricsPage {
         self.add_gauge("disk_full", help, f64::from(u8::from(figures.disk_is_full)));
         let help = "Bytes sent and reserved since midnight UTC";
         self.add_gauge("today_bytes", help, figures.bytes_today as f64);
+    }
+
+    fn add_server(&mut self, figures: &AgentCounters) {
+        if let Some(is_up) = figures.server_is_up {
+            let help = "1 if the server of [serve] listens, otherwise 0";
+            self.add_gauge("serve_up", help, f64::from(u8::from(is_up)));
+            let help = "Sessions of clients of the server of [serve], since the agent started";
+            self.add_counter("serve_sessions", help, figures.served_sessions);
+        }
     }
 
     fn add_sending(&mut self, figures: &AgentCounters) {

@@ -261,6 +261,8 @@ async fn take(mut orders: mpsc::Receiver<JobRequest>) {
 
 fn figures() -> AgentCounters {
     AgentCounters {
+        server_is_up: Some(true),
+        served_sessions: 3,
         runs: ScheduleCounts { planned: 10, done: 6, failed: 1, missed: 2, waiting: 0, running: 1 },
         missed: [("locked", 2)].into(),
         off_time: None,

@@ -105,6 +105,7 @@ impl RunSchedule {
         let mut started = Vec::new();
         // The resources that are reserved for older heavy runs.
         let mut kept = ResourceLocks::default();
+        self.waits_for_host = false;
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.sort_by_key(|run| (!run.planned.job.heavy, run.since_us));
         for mut run in waiting {
@@ -149,6 +150,13 @@ impl RunSchedule {
         if full || !self.locks.are_free(job) || !kept.are_free(job) {
             if job.heavy {
                 kept.reserve(job);
+            }
+            return StartDecision::Wait(MissedReason::Locked);
+        }
+        if self.host_is_in_use && job.target.is_some() {
+            if job.heavy {
+                kept.reserve(job);
+                self.waits_for_host = true;
             }
             return StartDecision::Wait(MissedReason::Locked);
         }

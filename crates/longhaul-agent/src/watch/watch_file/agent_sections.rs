@@ -26,9 +26,12 @@ pub(super) fn interface_rate<'de, D: Deserializer<'de>>(from: D) -> Result<Optio
     config_values::rate::<_, _, 1000, MAX_RATE_BPS>(from)
 }
 
-fn listen_address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+/// Reads an address with or without a port, which is `PORT` by default.
+pub(super) fn listen_address<'de, D: Deserializer<'de>, const PORT: u16>(
+    from: D,
+) -> Result<SocketAddr, D::Error> {
     let text: String = config_values::line(from)?;
-    let of_ip = |ip: IpAddr| SocketAddr::from((ip, DEFAULT_PAGE_PORT));
+    let of_ip = |ip: IpAddr| SocketAddr::from((ip, PORT));
     text.parse().or_else(|_| text.parse().map(of_ip)).map_err(|_| {
         D::Error::custom("is invalid; write an address and a port, such as \"127.0.0.1:5280\"")
     })
@@ -54,7 +57,7 @@ pub struct AgentSection {
     pub host: usize,
     pub archive: Option<PathBuf>,
     /// Listen address of page and API.
-    #[serde(deserialize_with = "listen_address")]
+    #[serde(deserialize_with = "listen_address::<_, DEFAULT_PAGE_PORT>")]
     pub listen: SocketAddr,
     #[serde(deserialize_with = "config_values::name")]
     interface: Option<String>,

@@ -348,3 +348,21 @@ fn what_was_sent_before_a_restart_counts_and_of_yesterday_does_not() {
         assert_eq!(schedule.start_due(at(1)).len(), usize::from(fits), "{day}");
     }
 }
+
+#[test]
+fn a_heavy_run_waits_for_runs_of_others_on_its_host_which_then_takes_no_more() {
+    let mut schedule = schedule(1, "", "kind = \"throughput\"\nevery = \"1 h\"");
+    let due = at(schedule.next_at().expect("a run") - BEGIN_US);
+    schedule.set_host_in_use(true);
+    assert!(schedule.start_due(due).is_empty());
+    assert!(schedule.has_heavy_run(), "it waits");
+    schedule.set_host_in_use(false);
+    let started = schedule.start_due(due);
+    assert_eq!(started.len(), 1);
+    assert!(schedule.has_heavy_run(), "it is in progress");
+    for start in started {
+        schedule.finish_run(&start.id, done(&start), due);
+    }
+    schedule.set_host_in_use(true);
+    assert!(schedule.start_due(due).is_empty() && schedule.has_heavy_run(), "the other direction");
+}
