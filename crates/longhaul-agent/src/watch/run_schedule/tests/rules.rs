@@ -363,6 +363,5 @@ fn a_heavy_run_waits_for_runs_of_others_on_its_host_which_then_takes_no_more() {
     for start in started {
         schedule.finish_run(&start.id, done(&start), due);
     }
-    schedule.set_host_in_use(true);
-    assert!(schedule.start_due(due).is_empty() && schedule.has_heavy_run(), "the other direction");
+    assert!(!schedule.has_heavy_run(), "it has ended");
 }
