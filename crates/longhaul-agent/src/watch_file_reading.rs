@@ -34,7 +34,12 @@ pub fn read_watch_file(
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let included = match included_files::read_included_files(&shown, &text, &folder) {
         Ok(included) => included,
-        Err(problems) => return Ok(Err(problems)),
+        Err(problems) => {
+            return Ok(Err(match watch_file::list_value_problems(&shown, &text) {
+                Some(more) => problems.merge(more),
+                None => problems,
+            }));
+        }
     };
     let look = |secret: &Path| check_secret_file(&folder.join(secret));
     let here = WatchFileContext { agent, check_secret: &look };

@@ -39,6 +39,8 @@ pub struct ConfigDocument<'t> {
     /// The document without the refused values.
     rest: Spanned<DeValue<'t>>,
     problems: RefCell<Vec<ConfigProblem>>,
+    /// Parts of the text were not understood: keys may be missing, or in the wrong table.
+    is_partial: bool,
 }
 
 /// An origin of values other than the file itself.
@@ -104,6 +106,25 @@ impl<'t> ConfigDocument<'t> {
     /// # Errors
     /// The syntax errors of the text.
     pub fn parse(file: &'t str, text: &'t str, rules: ConfigRules) -> Result<Self, ConfigProblems> {
+        let (document, errors) = ConfigDocument::parse_recoverable(file, text, rules);
+        for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
+            document.push_syntax_error(0, error);
+        }
+        document.into_result(Some(())).map(|((), document)| document)
+    }
+
+    /// Parses what can be understood of a text whose syntax errors are known. Only wrong values are
+    /// then problems, neither missing nor unknown keys.
+    pub fn parse_partial(file: &'t str, text: &'t str, rules: ConfigRules) -> Self {
+        let (document, _) = ConfigDocument::parse_recoverable(file, text, rules);
+        ConfigDocument { is_partial: true, ..document }
+    }
+
+    fn parse_recoverable(
+        file: &'t str,
+        text: &'t str,
+        rules: ConfigRules,
+    ) -> (Self, Vec<toml::de::Error>) {
         let (table, errors) = DeTable::parse_recoverable(text);
         let document = ConfigDocument {
             file,
@@ -113,11 +134,9 @@ impl<'t> ConfigDocument<'t> {
             written: DeValue::Boolean(false),
             rest: Spanned::new(0..0, DeValue::Table(table.into_inner())),
             problems: RefCell::default(),
+            is_partial: false,
         };
-        for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
-            document.push_syntax_error(0, error);
-        }
-        document.into_result(Some(())).map(|((), document)| document)
+        (document, errors)
     }
 
     /// Changes the document before it is read. Problems of values that the origin marks show `edit`.
@@ -225,7 +244,7 @@ impl<'t> ConfigDocument<'t> {
         let at = name.map_or(field.to_owned(), |name| format!("{name}.{field}"));
         let position = self.find(&[table, &[field.to_owned()]].concat());
         // A value that is there was refused before.
-        if position.value.is_none() {
+        if position.value.is_none() && !self.is_partial {
             let advice = self.rules.required.iter().find(|(key, _)| *key == at);
             let advice = advice.map_or("", |(_, advice)| advice);
             self.push(position.offset, position.key, "missing", advice);
@@ -245,6 +264,7 @@ impl<'t> ConfigDocument<'t> {
             table.remove(name.as_str());
         }
         let table = self.find(path).key;
+        let unknown = unknown.into_iter().filter(|_| !self.is_partial);
         for (offset, name) in unknown {
             let name = quote_value(&name);
             let name = name.trim_matches('`');

@@ -44,6 +44,15 @@ impl ConfigProblems {
         ConfigProblems { file: file.to_owned(), list, left_out }
     }
 
+    /// Returns these problems and those of another look at the same file.
+    #[must_use]
+    pub fn merge(mut self, more: ConfigProblems) -> Self {
+        let left_out = self.left_out + more.left_out;
+        self.list.extend(more.list);
+        let merged = ConfigProblems::new(&self.file, self.list);
+        ConfigProblems { left_out: merged.left_out + left_out, ..merged }
+    }
+
     /// Returns the one problem of an edit that cannot be applied.
     pub fn of_edit(file: &str, edit: &str, what: impl Into<String>) -> Self {
         let mut problems = ConfigProblems::of_file(file, what, "");

@@ -42,7 +42,6 @@ const INCLUDED_TABLES: [&str; 6] = ["host", "link", "group", "mesh", "target", "
 const RULES: ConfigRules = ConfigRules {
     labels: &["name", "host"],
     required: &[
-        ("agent", "write [agent] and name = \"this-host\""),
         ("link.name", "give every link a name"),
         ("host.name", "give every host a name"),
         ("group.name", "give every group and mesh a name"),
@@ -63,6 +62,7 @@ const RULES: ConfigRules = ConfigRules {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchFile {
+    #[serde(default)]
     pub agent: AgentSection,
     /// Names of files with more tables. The last part of a name may have a `*`.
     #[serde(default, deserialize_with = "config_values::texts")]
@@ -171,6 +171,19 @@ pub fn parse_included_files(
     document.into_result(file).map(|(file, _)| file)
 }
 
+/// Returns the wrong values of a file of which a part cannot be read, such as intervals that are
+/// too short. Checks across tables need all of it.
+pub fn list_value_problems(file: &str, text: &str) -> Option<ConfigProblems> {
+    let mut document = ConfigDocument::parse_partial(file, text, RULES);
+    if let Some(mut file) = document.read::<WatchFile>() {
+        for (index, measure) in file.measures.iter_mut().enumerate() {
+            measure.at = format!("measure.{index}");
+            watch_file_checks::check_interval(measure, &document);
+        }
+    }
+    document.into_result(Some(())).err()
+}
+
 impl WatchFileReader<'_, '_> {
     /// Completes the file, even if there are problems, to find more of them.
     fn complete_file(&self, mut file: WatchFile, named: Option<&str>) -> Option<WatchFile> {
@@ -193,21 +206,18 @@ impl WatchFileReader<'_, '_> {
         host_tables::refuse_repeated_names(self.document, "link", "link", links);
         self.complete_hosts(&mut file.hosts, &file.links);
         let declared = file.hosts.len();
-        let has_agent = self.complete_agent(&mut file, named);
+        self.complete_agent(&mut file, named);
         let (groups, meshes) = (mem::take(&mut file.group), mem::take(&mut file.mesh));
         let targets = mem::take(&mut file.target);
         file.sets = self.build_host_sets(groups, meshes, targets, &file.hosts);
         self.join_named_groups(&file.hosts[..declared], &mut file.sets);
-        self.check_api(&file.api, has_agent.then_some(file.agent.listen));
+        self.check_api(&file.api, file.agent.listen);
         self.check_notify(&file.notify);
         file.collector.iter().for_each(|it| self.check_collector(it));
         file.database.iter().for_each(|it| self.check_database(it));
         if file.retain.hourly.is_some_and(|hourly| hourly < file.retain.runs) {
             let advice = "keep hourly values at least as long as runs";
             self.document.reject("retain.hourly", "is shorter than runs", advice);
-        }
-        if !has_agent {
-            return None;
         }
         self.complete_serve(&mut file);
         let WatchFile { measures, sets, agent, .. } = &mut file;

@@ -165,3 +165,34 @@ fn tokens_of_a_running_agent_are_created_listed_and_revoked() {
     assert_eq!(request(port, "GET", "/api/v1/about", &reader).0, 401);
     token(&["revoke", "nobody"], 2);
 }
+
+#[test]
+fn a_check_tells_all_errors_of_a_file_in_one_pass() {
+    let folder = Folder::new("fleet_one_pass");
+    let file = folder.file("watch.toml");
+    let check = |first: &str, text: &str, problems: &[&str]| {
+        fs::write(&file, format!("{first}\n{text}")).expect("written");
+        let assert = longhaul().args(["watch", "--check"]).arg(&file).assert().code(2);
+        let told = String::from_utf8(assert.get_output().stderr.clone()).expect("UTF-8");
+        for problem in problems {
+            assert!(told.contains(problem), "{problem} in {told}");
+        }
+        let count = format!("{} problems in", problems.len());
+        assert!(told.contains(&count), "{count}: {told}");
+    };
+    let measure = "[[measure]]\nname = \"m\"\nkind = \"throughput\"\n";
+    let short = "watch.toml:9: measure.m.every: 1 s is shorter than its runs";
+    let text = format!(
+        "[agent]\nlisten = \"0.0.0.0:5280\"\n[[target]]\nhost = \"b\"\n{measure}every = \"1 s\"\n"
+    );
+    // Without a name of the agent, and with a host that is not declared.
+    let missing = "watch.toml:2: agent.name: missing";
+    let open = "watch.toml:3: agent.listen: `0.0.0.0:5280` can be reached from other hosts";
+    let unknown = "watch.toml:5: target.b.host: unknown host `b`";
+    check("", &text, &[missing, open, unknown, short]);
+    // With an error of syntax, and with a file that is not there.
+    let text = text.replace("0.0.0.0:5280", "nowhere");
+    let wrong = "watch.toml:3: agent.listen: `nowhere` is invalid";
+    check("x = [1,, 2]", &text, &["watch.toml:1: ", wrong, short]);
+    check("include = \"gone.toml\"", &text, &["watch.toml:1: include: cannot read", wrong, short]);
+}

@@ -140,8 +140,8 @@ impl Default for RetainSection {
 
 impl WatchFileReader<'_, '_> {
     /// Completes `[agent]`; adds its host if the file does not declare it. `named` overrides the
-    /// name of the file. Returns false if the agent has no name.
-    pub(super) fn complete_agent(&self, file: &mut WatchFile, named: Option<&str>) -> bool {
+    /// name of the file.
+    pub(super) fn complete_agent(&self, file: &mut WatchFile, named: Option<&str>) {
         let WatchFile { agent, hosts, links, .. } = file;
         if let Some(name) = named {
             name.clone_into(&mut agent.name);
@@ -150,14 +150,14 @@ impl WatchFileReader<'_, '_> {
                 let known = hosts.iter().map(|host| host.name.as_str());
                 self.document.add("agent", what, suggest_known(name, known));
             }
-        } else if agent.name.is_empty() {
+        } else if !self.document.has("agent") {
+            self.document.add("agent", "missing", "write [agent] and name = \"this-host\"");
+        } else if agent.name.is_empty() && !self.document.has("agent.name") {
             let advice =
                 "name this host here, or use --agent NAME if several agents share the file";
             self.document.add("agent.name", "missing", advice);
-            return false;
         }
         agent.host = self.resolve_own_host(agent, hosts, links);
-        true
     }
 
     /// Returns the index of the agent's host, and applies the keys of `[agent]` to it.

@@ -213,10 +213,8 @@ impl WatchFileReader<'_, '_> {
         self.check_secret("database.password_file", section.password_file.as_deref());
     }
 
-    pub(super) fn check_api(&self, section: &ApiSection, listen: Option<SocketAddr>) {
-        if let Some(listen) = listen.filter(|it| !it.ip().is_loopback())
-            && !self.document.has("api.token_file")
-        {
+    pub(super) fn check_api(&self, section: &ApiSection, listen: SocketAddr) {
+        if !listen.ip().is_loopback() && !self.document.has("api.token_file") {
             let what = format!("`{listen}` can be reached from other hosts");
             let advice = "set token_file in [api], or listen on 127.0.0.1";
             self.document.add("agent.listen", what, advice);

@@ -67,7 +67,7 @@ fn check_targets(
     document.add(&format!("{}.groups", measure.at), "there is no host to measure", advice);
 }
 
-fn check_interval(measure: &MeasureConfig, document: &ConfigDocument<'_>) {
+pub(super) fn check_interval(measure: &MeasureConfig, document: &ConfigDocument<'_>) {
     let runs = count_runs_per_path(measure);
     let needs = measure.min_duration() * runs;
     if needs <= measure.every {
