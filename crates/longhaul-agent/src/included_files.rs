@@ -1,7 +1,10 @@
 //! The files that a watch file includes: TOML with more tables, and lists of hosts in the JSON format
 //! of Prometheus's `file_sd_configs`.
 
-use crate::watch::watch_file::{FILE_BYTES_MAX, IncludedFile, IncludedVersions};
+use crate::watch::watch_file::{
+    FILE_BYTES_MAX, IncludedFile, IncludedVersions, SecretFileState, WatchFile, WatchFileContext,
+    parse_included_files,
+};
 use longhaul_config::{ConfigDocument, ConfigProblems, ConfigRules, config_values};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -61,7 +64,7 @@ pub fn read_included_files(
             let name = path.display().to_string();
             match crate::watch_file_reading::read_limited_text(&path, FILE_BYTES_MAX) {
                 Ok(text) if path.extension().is_some_and(|it| it == "json") => {
-                    let text = convert_host_list(&name, &text)?;
+                    let text = format_host_tables(&read_target_groups(&name, &text)?, &text);
                     included.push(IncludedFile { name, text });
                 }
                 Ok(text) => included.push(IncludedFile { name, text }),
@@ -73,6 +76,35 @@ pub fn read_included_files(
         }
     }
     document.into_result(Some(included)).map(|(files, _)| IncludedFiles { files, versions })
+}
+
+/// Parses the text of a watch file with one list of hosts, as the agent of its first host. `complete`
+/// adds labels to the list; secret files are not looked at. Problems name the lines of the list.
+///
+/// # Errors
+/// All problems of the list and the text; a list has at least two hosts.
+pub fn parse_host_list(
+    name: &str,
+    list: &str,
+    complete: &dyn Fn(serde_json::Value) -> serde_json::Value,
+    text: &str,
+) -> Result<WatchFile, ConfigProblems> {
+    let groups = read_target_groups(name, list)?;
+    let targets = groups.iter().flat_map(|it| it.targets.iter().map(move |target| (target, it)));
+    let names: Vec<&str> = targets.map(|(target, group)| group.host_name(target)).collect();
+    let [first, _, ..] = names[..] else {
+        let advice = "list the hosts, one per line: NAME ADDRESS";
+        return Err(ConfigProblems::of_file(name, "fewer than two hosts", advice));
+    };
+    let complete = |group: TargetGroup| {
+        let labels = complete(serde_json::json!([{ "labels": group.labels }]));
+        let labels = serde_json::from_value(labels[0]["labels"].clone()).unwrap_or_default();
+        TargetGroup { labels, ..group }
+    };
+    let groups: Vec<TargetGroup> = groups.iter().cloned().map(complete).collect();
+    let included = IncludedFile { name: name.to_owned(), text: format_host_tables(&groups, list) };
+    let here = WatchFileContext { agent: Some(first), check_secret: &|_| SecretFileState::Private };
+    parse_included_files("watch.toml", text, &[included], &here)
 }
 
 /// Returns the versions of the included files.
@@ -108,7 +140,7 @@ fn expand_pattern(folder: &Path, pattern: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 /// A group of targets, as in Prometheus's `file_sd_configs`.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TargetGroup {
     /// `host` or `host:port`.
@@ -117,17 +149,27 @@ struct TargetGroup {
     labels: BTreeMap<String, String>,
 }
 
-/// Converts a list of hosts into TOML. Each host is in the line of its target, so that problems
-/// name the right line.
-fn convert_host_list(name: &str, text: &str) -> Result<String, ConfigProblems> {
-    let groups: Vec<TargetGroup> = serde_json::from_str(text).map_err(|error| {
+impl TargetGroup {
+    /// Returns the label `name`, or else the host of the target.
+    fn host_name<'a>(&'a self, target: &'a str) -> &'a str {
+        self.labels.get("name").map_or(split_target(target).0, String::as_str)
+    }
+}
+
+fn read_target_groups(name: &str, text: &str) -> Result<Vec<TargetGroup>, ConfigProblems> {
+    serde_json::from_str(text).map_err(|error| {
         let advice = "write [{\"targets\": [\"host:port\"], \"labels\": {\"groups\": \"name\"}}]";
         let mut problems = ConfigProblems::of_file(name, error.to_string(), advice);
         problems.list[0].line = error.line();
         problems
-    })?;
+    })
+}
+
+/// Converts a list of hosts into TOML. Each host is in the line of its target, so that problems
+/// name the right line.
+fn format_host_tables(groups: &[TargetGroup], text: &str) -> String {
     let (mut toml, mut offset, mut line) = ("host = [".to_owned(), 0, 0);
-    for TargetGroup { targets, labels } in &groups {
+    for TargetGroup { targets, labels } in groups {
         for target in targets {
             let quoted = serde_json::Value::from(target.as_str()).to_string();
             offset = text[offset..].find(&quoted).map_or(offset, |at| offset + at);
@@ -138,7 +180,7 @@ fn convert_host_list(name: &str, text: &str) -> Result<String, ConfigProblems> {
             offset = (offset + quoted.len()).min(text.len());
         }
     }
-    Ok(toml + "]\n")
+    toml + "]\n"
 }
 
 /// Returns the table of a host. Labels with the names of keys of a host are its keys; others belong to
@@ -188,9 +230,6 @@ fn split_target(target: &str) -> (&str, Option<u16>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::watch_file::{
-        SecretFileState, WatchFile, WatchFileContext, parse_included_files,
-    };
 
     /// A folder of the test with a watch file and what it includes.
     struct IncludeFolder(PathBuf);

@@ -6,7 +6,7 @@
 //!
 //! - [`watch`]: the content of `watch.toml`, and the schedule of its runs
 //! - [`watch_file_reading`]: reads `watch.toml` and looks at its secret files
-//! - `included_files`: the files that it includes
+//! - [`included_files`]: the files that it includes
 //! - [`watch_cost`]: the cost of a watch file
 //! - [`token_store`]: named tokens of an agent
 //! - [`agent`]: the agent; `api`: its web page; `secret_file`: secrets in files
@@ -18,7 +18,7 @@ pub mod agent;
 pub mod agent_error;
 mod api;
 pub mod event_log;
-mod included_files;
+pub mod included_files;
 mod path_traces;
 mod secret_file;
 pub mod token_store;

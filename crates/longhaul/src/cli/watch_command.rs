@@ -1,6 +1,7 @@
 //! `longhaul watch [FILE]`: runs the agent. With `--check`, prints the forecast of a watch file, or
 //! all its errors.
 
+mod init_command;
 mod token_command;
 
 use crate::cli::args::{ArchiveArgs, LogArgs};
@@ -8,6 +9,7 @@ use crate::cli::{command_output, serve_command};
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::{Args, Subcommand};
 use etcetera::BaseStrategy;
+use init_command::InitArgs;
 use longhaul_agent::agent::{self, AgentOptions};
 use longhaul_agent::watch::watch_file::WatchFile;
 use longhaul_agent::watch::watch_forecast::build_forecast;
@@ -51,6 +53,8 @@ pub struct WatchArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum WatchCommand {
+    /// Write the files of a fleet from a list of its hosts
+    Init(InitArgs),
     /// Create, list and revoke named tokens of the agent
     Token(TokenCommandArgs),
 }
@@ -59,8 +63,10 @@ pub enum WatchCommand {
 const MACHINE_FILE: &str = "/etc/longhaul/watch.toml";
 
 pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
-    if let Some(WatchCommand::Token(token)) = &args.command {
-        return token_command::run(token);
+    match &args.command {
+        Some(WatchCommand::Init(init)) => return init_command::run(init),
+        Some(WatchCommand::Token(token)) => return token_command::run(token),
+        None => {}
     }
     let path = args.file.clone().map_or_else(find_default_file, Ok)?;
     let parsed = read_watch_file(&path, args.agent.as_deref())?;

@@ -196,3 +196,75 @@ fn a_check_tells_all_errors_of_a_file_in_one_pass() {
     check("x = [1,, 2]", &text, &["watch.toml:1: ", wrong, short]);
     check("include = \"gone.toml\"", &text, &["watch.toml:1: include: cannot read", wrong, short]);
 }
+
+/// Runs `watch init` with a list; returns what it says.
+fn init(folder: &Folder, list: &str, options: &[&str], code: i32) -> String {
+    let mut command = longhaul();
+    command.args(["watch", "init", "--hosts"]).arg(folder.file(list));
+    let assert = command.arg("--out").arg(folder.file("fleet")).args(options).assert().code(code);
+    let output = assert.get_output();
+    let text = [output.stdout.clone(), output.stderr.clone()].concat();
+    String::from_utf8(text).expect("UTF-8")
+}
+
+#[test]
+fn one_command_writes_a_valid_file_for_two_hundred_hosts() {
+    let folder = Folder::new("fleet_init");
+    let hosts = (0..200).map(|n| format!("h{n} 192.0.2.{}:5201\n", n % 250));
+    fs::write(folder.file("list.txt"), hosts.collect::<String>()).expect("written");
+    let told = init(&folder, "list.txt", &["--collector", "https://c.example.net:5280"], 0);
+    assert!(told.contains("longhaul watch --check") && told.contains("--agent h0"), "{told}");
+    for agent in ["h0", "h7", "h199"] {
+        let mut command = longhaul();
+        command.args(["watch", "--check", "--agent", agent]).arg(folder.file("fleet/watch.toml"));
+        let assert = command.assert().code(0);
+        let shown = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        assert!(shown.contains("server") && shown.contains("200 agents in turn"), "{shown}");
+    }
+    for name in ["serve.token", "enrol.token"] {
+        let file = folder.file(&format!("fleet/{name}"));
+        assert_eq!(file.metadata().expect("a token").permissions().mode() & 0o777, 0o600);
+    }
+    let token = fs::read(folder.file("fleet/serve.token")).expect("a token");
+    let told = init(&folder, "list.txt", &[], 2);
+    assert!(told.contains("exists already") && told.contains("--force"), "{told}");
+    init(&folder, "list.txt", &["--force"], 0);
+    assert_eq!(fs::read(folder.file("fleet/serve.token")).expect("a token"), token);
+}
+
+#[test]
+fn errors_of_a_list_of_hosts_name_its_lines_and_write_nothing() {
+    let folder = Folder::new("fleet_init_errors");
+    for (list, text, problem) in [
+        (
+            "twice.txt",
+            "a 192.0.2.1\n# b\na 192.0.2.2\n",
+            "twice.txt:3: host.a.name: `a` is already",
+        ),
+        ("address.txt", "a 192.0.2.1\nb 192.0.2.2:x\n", "address.txt:2: host.b.address: "),
+        ("words.txt", "a 192.0.2.1 x\n", "words.txt:1: more than NAME and ADDRESS"),
+        ("empty.txt", "# nothing\n", "empty.txt: fewer than two hosts"),
+        ("broken.json", "[\n{\"targets\": 1}]", "broken.json:2: "),
+    ] {
+        fs::write(folder.file(list), text).expect("written");
+        let told = init(&folder, list, &[], 2);
+        assert!(told.contains(problem), "{problem} in {told}");
+    }
+    let told = init(&folder, "absent.txt", &[], 2);
+    assert!(told.contains("cannot read the list of hosts"), "{told}");
+    assert!(!folder.file("fleet").exists());
+}
+
+#[test]
+fn a_list_of_prometheus_keeps_its_labels() {
+    let folder = Folder::new("fleet_init_json");
+    let list = "[{\"targets\": [\"192.0.2.1:5201\"], \"labels\": {\"name\": \"a\", \"city\": \"Prague\"}},\n\
+                {\"targets\": [\"b.example.net\"]}]\n";
+    fs::write(folder.file("list.json"), list).expect("written");
+    init(&folder, "list.json", &[], 0);
+    let written = fs::read_to_string(folder.file("fleet/hosts.json")).expect("a list");
+    assert!(written.contains("Prague") && written.contains("serve.token"), "{written}");
+    let mut command = longhaul();
+    command.args(["watch", "--check", "--agent", "b.example.net"]);
+    command.arg(folder.file("fleet/watch.toml")).assert().code(0);
+}
