@@ -1,6 +1,7 @@
 //! Notes of people on events, the case in its formats, and the states of measurements.
 
 use super::scene::{self, Answer, BEGIN_US, HOUR_US, Scene, TOKEN};
+use crate::token_store::TokenRight;
 use longhaul_model::report::v1::{RunEnvironment, ThroughputReport};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{PlannedOutcome, PlannedRun};
@@ -68,6 +69,23 @@ fn another_site_and_a_client_without_the_token_add_no_note() {
     assert_eq!(add(&closed, NOTES, &comment, &[]).status, 401);
     let right = format!("authorization: Bearer {TOKEN}");
     assert_eq!(add(&closed, NOTES, &comment, &[&right]).status, 201);
+}
+
+#[test]
+fn a_token_that_may_only_read_adds_no_note_and_one_of_an_operator_does() {
+    let scene = Scene::closed();
+    let note = json!({ "action": "acknowledge" });
+    let add_as = |name: &str, right| {
+        let token = scene.desk.tokens.create(name, right).expect("created");
+        let header = format!("authorization: Bearer {}", token.as_str());
+        (add(&scene, NOTES, &note, &[&header]), header)
+    };
+    let (refused, reader) = add_as("wall-display", TokenRight::Read);
+    assert_eq!((refused.status, refused.code().as_str()), (403, "read_only"));
+    let notes = scene.ask("GET", NOTES, &[&reader], "");
+    assert_eq!((notes.status, notes.json()), (200, json!([])));
+    let (added, _) = add_as("alice", TokenRight::Operate);
+    assert_eq!((added.status, &added.json()["who"]), (201, &json!("alice")));
 }
 
 #[test]
