@@ -185,3 +185,33 @@ fn a_check_shows_the_address_of_the_server_and_finds_its_errors() {
     let told = check(&format_section(5300, "files = [\"nowhere\"]\n"), 2);
     assert!(told.contains("cannot serve the files of") && told.contains("nowhere"), "{told}");
 }
+
+#[test]
+fn the_server_refuses_runs_as_busy_while_the_agent_makes_a_heavy_one() {
+    let folder = Folder::new("agent_server_busy");
+    let [page, port, far_port] = [free_port(), free_port(), free_port()];
+    let measure = format!(
+        "[[host]]\nname = \"far\"\naddress = \"127.0.0.1:{far_port}\"\n[[target]]\nhost = \"far\"\n\
+         [[measure]]\nname = \"bulk\"\nkind = \"throughput\"\ndirections = \"forward\"\n\
+         time = \"10 s\"\nevery = \"15 s\"\nrate = \"10 Mbit/s\"\njitter = \"0 s\"\n"
+    );
+    write_watch_file(&folder, page, &format_section(port, &measure));
+    let mut far = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["serve", "-B", "127.0.0.1", "--anonymous", "--json", "-p", &far_port.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let mut events = BufReader::new(far.stderr.take().expect("a pipe")).lines();
+    let mut wait_for = |word: &str| events.find(|it| it.as_ref().is_ok_and(|it| it.contains(word)));
+    let is_serving = wait_for("serving").is_some();
+    let mut agent = ServingAgent::start(&folder);
+    agent.wait_for("event=serving");
+    let has_begun = wait_for("session_opened").is_some();
+    let told = run_test(&folder, port, true, 3);
+    agent.wait_for("event=run");
+    far.kill().expect("it runs");
+    far.wait().expect("it ends");
+    assert!(is_serving && has_begun);
+    assert!(told.contains("this host measures by itself; try again later"), "{told}");
+}
