@@ -12,10 +12,10 @@
 //! Wrong when: two stages are equally slow (then the verdict is that it cannot tell), or the page
 //! cache takes all writes and the disk follows later (then the end of the copy shows it).
 
-use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::copy::{
     CopyAnalysis, CopyEndCounts, CopyLimiter, CopyObservation, CopyPoint, CopyStage, CopyTimeSplit,
 };
+use longhaul_model::report::v1::{ReportFinding, SERVER_PLACEHOLDER};
 use longhaul_model::units::Rate;
 use std::time::Duration;
 
@@ -233,7 +233,7 @@ fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option
         CopyLimiter::Network => (
             "the network",
             "path",
-            "run `longhaul tune` to find window and streams for this path; later copies use the result",
+            "find window and streams for this path; later copies use the result",
         ),
         CopyLimiter::CannotTell => return None,
     };
@@ -248,7 +248,10 @@ fn build_copy_finding(seen: &CopyObservation, analysis: &CopyAnalysis) -> Option
     let mut found = ReportFinding::new(analysis.limited_by.word(), confidence, summary);
     found.supports.clone_from(&analysis.evidence);
     if seen.bytes > 0 {
-        found.advise(place, text);
+        let advice = found.advise(place, text);
+        if analysis.limited_by == CopyLimiter::Network {
+            advice.command = Some(format!("longhaul tune {SERVER_PLACEHOLDER}"));
+        }
     }
     Some(found)
 }

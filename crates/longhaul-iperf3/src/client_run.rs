@@ -238,6 +238,11 @@ fn conclude_test(
     let known = JoinContext { plan, host, idle_rtt, same_host };
     let observation = joined_results::join_ends(&known, collected, &results)
         .map_err(|what| failed(ClientTestEnd::Violation { step: ClientStep::Exchanging, what }))?;
+    // A server that sends may count what it sent in its own way; our count is the goodput then.
+    if observation.forward {
+        let checked = observation.check_direction();
+        checked.map_err(|what| ProbeError::Contradiction { address, what })?;
+    }
     caveats.extend(throughput::early_end_caveats(plan, &observation, stopped, None));
     Ok((observation, caveats))
 }

@@ -7,6 +7,7 @@ use crate::plan_limits::LimitError;
 use crate::session::SessionState;
 use crate::throughput::{AddressFailure, IpFamily, TargetHost};
 use crate::wire::ProtocolVersions;
+use longhaul_model::report::v1::observation::CountContradiction;
 use std::borrow::Cow;
 use std::error::Error;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -60,6 +61,9 @@ pub enum ProbeError {
     /// The connection ended, or the peer violated the protocol, at this step.
     #[error("lost {address} while {}: {what}", step.describe())]
     PeerLost { address: SocketAddr, step: SessionState, what: String },
+    /// The counts of the server contradict those of this host.
+    #[error("the counts of {address} contradict those of this host: {what}")]
+    Contradiction { address: SocketAddr, what: CountContradiction },
     /// No answer arrived in time at this step.
     #[error("{address} did not answer in time while {}: {what}", step.describe())]
     Timeout { address: SocketAddr, step: SessionState, what: String },
@@ -222,6 +226,9 @@ impl ProbeError {
             ProbeError::Version { .. } => "install the same release on both hosts",
             ProbeError::Refused { .. } => {
                 "request less, or pass the token that `longhaul serve` printed: `--token TOKEN`"
+            }
+            ProbeError::Contradiction { .. } => {
+                "do not trust results of this server; nothing was archived"
             }
             ProbeError::PeerLost { .. } => "check the log of `longhaul serve` on the server",
             ProbeError::Timeout { .. } => {

@@ -297,6 +297,7 @@ fn conclude_session(
                 ProbeError::PeerLost { address, step: SessionState::Exchanging, what }
             }
         })?;
+        observation.check_counts().map_err(|what| ProbeError::Contradiction { address, what })?;
         caveats.extend(early_end_caveats(plan, &observation, stopped, None));
         return Ok((observation, capture, caveats));
     }

@@ -70,7 +70,13 @@ fn parse_run_counts(name: &str, run: &[u8]) -> Result<RunCounts, String> {
         (run.schema, counts)
     } else {
         let run: ThroughputReport = serde_json::from_slice(run).map_err(no_run)?;
-        let received = run.observation.streams.iter();
+        let seen = &run.observation;
+        // A server of another program may count what it sent in another way.
+        let is_own = seen.forward || run.run.responder.longhaul.is_some();
+        let checked = if is_own { seen.check_direction() } else { Ok(()) };
+        checked
+            .map_err(|why| format!("the counts of the two ends contradict each other: {why}"))?;
+        let received = seen.streams.iter();
         let counts = RunCounts {
             received_bytes: received.fold(0, |sum, it| sum.saturating_add(it.receiver.bytes)),
             elapsed_us: run.observation.elapsed_us,

@@ -36,7 +36,7 @@ impl FakePeer {
         FakePeer::over(socket, TlsHandshake::Client(config))
     }
 
-    fn over(socket: TcpStream, handshake: TlsHandshake<'_>) -> FakePeer {
+    pub fn over(socket: TcpStream, handshake: TlsHandshake<'_>) -> FakePeer {
         let deadline = Instant::now() + PATIENCE;
         FakePeer {
             channel: ControlChannel::open(socket, handshake, deadline).expect("a TLS handshake"),
@@ -66,6 +66,16 @@ impl FakePeer {
                 }
             }
         }
+    }
+
+    /// Returns the messages that arrive within this time.
+    pub fn hear_for(&mut self, time: Duration) -> Vec<ControlMessage> {
+        self.turn(Instant::now() + time);
+        self.heard.drain(..).collect()
+    }
+
+    pub fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// Hears messages until one is wanted, and returns that.

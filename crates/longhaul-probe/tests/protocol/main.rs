@@ -3,6 +3,7 @@
 
 mod fake;
 mod far_end;
+mod liar;
 mod probes;
 mod runs;
 mod trouble;

@@ -4,6 +4,10 @@
 //! [`ThroughputObservation::clock_error_us`] bounds the error of the responder's times. Counters are
 //! cumulative unless a field says "during the run".
 
+mod count_check;
+
+pub use count_check::CountContradiction;
+
 use super::capture::CaptureResult;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
