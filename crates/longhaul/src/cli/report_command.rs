@@ -104,7 +104,7 @@ fn describe_result(entry: &RunEntry) -> Option<String> {
     let values = entry.values.unwrap_or_default();
     let count = |number: u32, what: &str| count_of(number.into(), what);
     let path = [
-        values.rtt_us.map(|us| format!("{} RTT", format_millis(us))),
+        values.rtt_us.map(|us| format!("{} ms RTT", format_millis(us))),
         values.hops.map(|hops| count(hops, "hop")),
         values
             .loss_ratio
