@@ -9,6 +9,8 @@ use blake3::Hasher;
 use blake3::hazmat::{
     HasherExt, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root,
 };
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 pub(crate) type BlockDigest = [u8; 32];
 
@@ -61,43 +63,40 @@ pub(crate) fn hash_block(index: u64, bytes: &[u8]) -> BlockSum {
     summing.sum()
 }
 
-/// The hashes of a file's blocks, added in any order.
+/// The hashes of a file's blocks, added in any order. Memory grows with the blocks that were added,
+/// whatever their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct FileHasher {
-    inner: Vec<Option<BlockDigest>>,
+    inner: BTreeMap<u64, BlockDigest>,
     first: Option<BlockDigest>,
-    known: u64,
 }
 
 impl FileHasher {
     /// Adds the hash of a block; returns false if it was already known.
     pub fn add_block(&mut self, index: u64, sum: BlockSum) -> bool {
-        let place = index as usize;
-        if self.inner.len() <= place {
-            self.inner.resize(place + 1, None);
-        }
-        if self.inner[place].is_some() {
+        let Entry::Vacant(vacant) = self.inner.entry(index) else {
             return false;
-        }
-        self.inner[place] = Some(sum.inner);
+        };
+        vacant.insert(sum.inner);
         self.first = self.first.or(sum.whole);
-        self.known += 1;
         true
     }
 
     /// Returns the hash of the file; `None` if a block is missing, or there are too many.
     pub fn finish(&self, size_bytes: u64) -> Option<BlockDigest> {
         if size_bytes == 0 {
-            return (self.known == 0).then(|| *blake3::hash(b"").as_bytes());
+            return self.inner.is_empty().then(|| *blake3::hash(b"").as_bytes());
         }
         let blocks = size_bytes.div_ceil(BLOCK_BYTES);
-        if self.known != blocks || self.inner.len() as u64 != blocks {
+        // As many blocks as the file has, of which the last is its last, are all its blocks.
+        let last = self.inner.last_key_value().map(|(index, _)| *index);
+        if self.inner.len() as u64 != blocks || last != Some(blocks - 1) {
             return None;
         }
         if blocks == 1 {
             return self.first;
         }
-        let sums = self.inner.iter().copied().collect::<Option<Vec<BlockDigest>>>()?;
+        let sums: Vec<BlockDigest> = self.inner.values().copied().collect();
         let (left, right) = sums.split_at((left_subtree_len(size_bytes) / BLOCK_BYTES) as usize);
         let (left, right) = (merge_subtree(left), merge_subtree(right));
         Some(*merge_subtrees_root(&left, &right, Mode::Hash).as_bytes())
@@ -147,5 +146,14 @@ mod tests {
             prop_assert_eq!(file.finish(length as u64), Some(*blake3::hash(&bytes).as_bytes()));
             prop_assert_eq!(file.finish(length as u64 + BLOCK_BYTES), None);
         }
+    }
+
+    #[test]
+    fn a_block_far_beyond_the_others_needs_no_memory_between_them() {
+        let mut file = FileHasher::default();
+        let sum = hash_block(0, b"x");
+        assert!(file.add_block(1 << 43, sum));
+        assert!(file.add_block(0, sum));
+        assert_eq!(file.finish(2 * BLOCK_BYTES), None);
     }
 }

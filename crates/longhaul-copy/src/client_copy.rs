@@ -116,7 +116,9 @@ pub fn copy_files(
     let (started_at, begun) = (SystemTime::now(), Instant::now());
     // Report local errors before connecting.
     let near = match (request.plan.forward, &request.local) {
-        (true, LocalLocation::Path(path)) => Some(open_local_source(path, request.plan.direct)?),
+        (true, LocalLocation::Path(path)) => {
+            Some(open_local_source(path, request.plan.direct, stop)?)
+        }
         (true, LocalLocation::Stream) => Some(CopySource::stream()),
         (false, _) => None,
     };
@@ -212,14 +214,18 @@ impl ClientCopy<'_> {
     }
 }
 
-fn open_local_source(path: &Path, direct: bool) -> Result<CopySource, CopyError> {
+fn open_local_source(
+    path: &Path,
+    direct: bool,
+    cancelled: &AtomicBool,
+) -> Result<CopySource, CopyError> {
     let failed =
         |error: io::Error| CopyError::Local(format!("cannot read {}: {error}", path.display()));
     // A symbolic link named by the user stands for its target.
     let path = path.canonicalize().map_err(failed)?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let (folder, inner) = split_path(&path).map_err(CopyError::Local)?;
-    CopySource::list(folder, &inner, name.to_owned(), direct).map_err(CopyError::Local)
+    CopySource::list(folder, &inner, name.to_owned(), direct, cancelled).map_err(CopyError::Local)
 }
 
 /// Opens the folder of a local path; returns it with the rest of the path.

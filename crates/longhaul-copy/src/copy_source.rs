@@ -5,9 +5,10 @@ use longhaul_probe::wire::{FileEntry, MAX_ENTRIES};
 use longhaul_sys::confined_dir::{ConfinedDir, FileKind, FileState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The maximum number of files and folders of one copy.
-const MAX_LISTED: usize = 1_000_000;
+pub(super) const MAX_COPIED_FILES: usize = 1_000_000;
 const MAX_DEPTH: usize = 200;
 /// JSON size of an entry without its path: field names and the longest numbers.
 const FIELDS_BYTES: usize = 130;
@@ -29,16 +30,17 @@ pub(crate) struct CopySource {
 }
 
 impl CopySource {
-    /// Lists the files below `open_subfolder`. The error says what was tried.
+    /// Lists the files below `path`, until `cancelled` is set. The error says what was tried.
     pub fn list(
         folder: ConfinedDir,
         path: &Path,
         name: String,
         direct: bool,
+        cancelled: &AtomicBool,
     ) -> Result<CopySource, String> {
         let name = (!name.is_empty()).then_some(name);
         let mut source = CopySource { direct, name, ..CopySource::default() };
-        source.add_tree(&folder, path, "", 0)?;
+        source.add_tree(&folder, path, "", 0, cancelled)?;
         if source.entries.is_empty() {
             return Err(format!("{} is neither a file nor a folder", path.display()));
         }
@@ -70,13 +72,17 @@ impl CopySource {
         base: &Path,
         path: &str,
         depth: usize,
+        cancelled: &AtomicBool,
     ) -> Result<(), String> {
         let whole = join_paths(base, Path::new(path));
         let failed =
             |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", whole.display());
         let seen = folder.stat(&whole).map_err(|error| failed(&error))?;
         let seen = seen.ok_or_else(|| failed(&"no such file"))?;
-        if self.entries.len() >= MAX_LISTED || depth > MAX_DEPTH {
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(failed(&"the copy was cancelled"));
+        }
+        if self.entries.len() >= MAX_COPIED_FILES || depth > MAX_DEPTH {
             return Err(failed(&"the folder has more entries than a copy supports"));
         }
         match seen.kind {
@@ -91,7 +97,8 @@ impl CopySource {
                     })?;
                     if !is_hidden(name) {
                         let inner = join_paths(Path::new(path), Path::new(name));
-                        self.add_tree(folder, base, &inner.to_string_lossy(), depth + 1)?;
+                        let inner = inner.to_string_lossy();
+                        self.add_tree(folder, base, &inner, depth + 1, cancelled)?;
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! The target of a copy: its file names, and the files that exist already.
 
 use super::block_digest::BlockSum;
+use super::copy_source::MAX_COPIED_FILES;
 use super::partial_file::PartialFile;
 use super::relative_names::{self, join_paths};
 use longhaul_probe::wire::{ExistingEntries, FileEntry, TargetRequest};
@@ -67,6 +68,9 @@ impl CopyTarget {
 
     /// Adds the next entries: creates folders, and checks for existing files.
     pub fn add_entries(&mut self, entries: Vec<FileEntry>) -> Result<ExistingEntries, String> {
+        if self.entries.len() + entries.len() > MAX_COPIED_FILES {
+            return Err(format!("more than {MAX_COPIED_FILES} files in one copy"));
+        }
         let mut entered = ExistingEntries::default();
         for entry in entries {
             let index = self.entries.len() as u32;

@@ -2,7 +2,7 @@
 //! requests, so that long file operations do not stop the session's heartbeats.
 
 use crate::block_header::BlockKey;
-use crate::server_files::NOTHING_SERVED;
+use crate::server_files::{NOTHING_SERVED, TOKEN_REQUIRED};
 use crate::{FilesRoot, ServerFiles, connection_plan};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_probe::engine::{self, TransferRole as Flow};
@@ -177,6 +177,9 @@ impl FilesSession<'_> {
         let plan = connection_plan(ask);
         check_plan(&plan, self.service.options.max_streams).map_err(|error| error.to_string())?;
         if let Some(limits) = &self.anonymous {
+            if !self.roots.iter().any(|root| root.anonymous) {
+                return Err(TOKEN_REQUIRED.to_owned());
+            }
             if limits.rate_bps.is_some() || limits.bytes.is_some() {
                 return Err("copying files requires the token".to_owned());
             }

@@ -6,6 +6,7 @@ use super::copy_source::{CopySource, take_entry_batch};
 use super::copy_target::CopyTarget;
 use super::copy_threads::RunningCopy;
 use super::relative_names::{self, join_paths};
+use crate::BLOCK_BYTES;
 use crate::block_header::BlockKey;
 use longhaul_probe::wire::{
     Base64Bytes, FileEntry, FilesReply, FilesRequest, MAX_ENTRIES, MAX_SUMS, SourceListing,
@@ -25,6 +26,8 @@ pub struct FilesRoot {
     pub path: PathBuf,
     /// Peers with the token may write.
     pub writable: bool,
+    /// Peers without the token may read.
+    pub anonymous: bool,
 }
 
 /// Limit of the JSON size of one answer's entries, well within a frame.
@@ -78,6 +81,10 @@ impl ServerFiles {
             FilesRequest::List { from } => Ok(FilesReply::Entries(self.entries_from(from)?)),
             FilesRequest::Hold { file, sums } => self.add_target_blocks(file, &sums),
             FilesRequest::Skip { files } => {
+                let source = self.source.as_ref().ok_or(OUT_OF_ORDER)?;
+                if files.iter().any(|file| source.entries().get(*file as usize).is_none()) {
+                    return Err(UNLISTED.to_owned());
+                }
                 self.target_blocks.skipped.extend(files);
                 Ok(FilesReply::Done)
             }
@@ -114,7 +121,8 @@ impl ServerFiles {
         let folder = open_root(root)?;
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.unwrap_or(&root.name).to_owned();
-        let mut source = CopySource::list(folder, &path, name.clone(), ask.direct)?;
+        let over = &self.session_over;
+        let mut source = CopySource::list(folder, &path, name.clone(), ask.direct, over)?;
         source.in_order = ask.in_order;
         let listed = SourceListing {
             entries: source.entries().len() as u64,
@@ -134,11 +142,13 @@ impl ServerFiles {
 
     fn add_target_blocks(&mut self, file: u32, sums: &Base64Bytes) -> Result<FilesReply, String> {
         let source = self.source.as_ref().ok_or(OUT_OF_ORDER)?;
-        if source.entries().get(file as usize).is_none() {
-            return Err("a file that was not listed".to_owned());
+        let entry = source.entries().get(file as usize).ok_or(UNLISTED)?;
+        let blocks = entry.size_bytes.unwrap_or(0).div_ceil(BLOCK_BYTES);
+        let sums = unpack_sums(sums)?;
+        if sums.iter().any(|(index, _)| *index >= blocks) {
+            return Err("a block beyond the end of its file".to_owned());
         }
-        let held = self.target_blocks.held.entry(file).or_default();
-        held.extend(unpack_sums(sums)?);
+        self.target_blocks.held.entry(file).or_default().extend(sums);
         Ok(FilesReply::Done)
     }
 
@@ -176,6 +186,11 @@ impl ServerFiles {
 
     /// Returns the served folder that a peer's path refers to, and the path below it.
     fn resolve_root(&self, text: &str) -> Result<(&FilesRoot, PathBuf), String> {
+        let (root, path) = self.find_root(text)?;
+        if self.trusted || root.anonymous { Ok((root, path)) } else { Err(TOKEN_REQUIRED.into()) }
+    }
+
+    fn find_root(&self, text: &str) -> Result<(&FilesRoot, PathBuf), String> {
         let path = relative_names::parse_relative_path(text)?;
         if let [root] = self.roots.as_slice() {
             return Ok((root, path));
@@ -187,13 +202,21 @@ impl ServerFiles {
             Some(root) => Ok((root, join_paths(Path::new(""), parts.as_path()))),
             None if self.roots.is_empty() => Err(NOTHING_SERVED.to_owned()),
             None => {
-                let names: Vec<&str> = self.roots.iter().map(|root| root.name.as_str()).collect();
+                let readable = |root: &&FilesRoot| self.trusted || root.anonymous;
+                let roots = self.roots.iter().filter(readable);
+                let names: Vec<&str> = roots.map(|root| root.name.as_str()).collect();
+                if names.is_empty() {
+                    return Err(TOKEN_REQUIRED.to_owned());
+                }
                 Err(format!("names must begin with one of: {}", names.join(", ")))
             }
         }
     }
 }
 
+const UNLISTED: &str = "a file that was not listed";
+pub(crate) const TOKEN_REQUIRED: &str =
+    "copying files requires the token; `longhaul serve --files DIR:anonymous` lets everybody read";
 const OUT_OF_ORDER: &str = "this request is not possible now";
 pub(crate) const NOTHING_SERVED: &str =
     "the server serves no files; serve a folder with `longhaul serve --files DIR`";

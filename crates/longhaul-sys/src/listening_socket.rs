@@ -1,9 +1,10 @@
 //! Listening sockets: TCP listeners, and UDP sockets that share one port.
 
+use nix::sys::socket::{MsgFlags, recv};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// Accept backlog: all streams of a run connect at once.
@@ -51,6 +52,13 @@ pub fn bind_shared_udp(place: &ListenSocketConfig<'_>) -> io::Result<UdpSocket> 
     socket.set_reuse_port(true)?;
     socket.bind(&place.address.into())?;
     Ok(socket.into())
+}
+
+/// Waits until `bytes` can be filled with the next bytes of a connection, and leaves them there.
+/// Returns fewer at the end of the connection, after a shutdown, and after the read timeout.
+pub fn peek_bytes(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_WAITALL;
+    Ok(recv(socket.as_fd().as_raw_fd(), bytes, flags)?)
 }
 
 /// Detects a dead peer: sends keep-alive probes after `after`, and waits no longer than `after` for

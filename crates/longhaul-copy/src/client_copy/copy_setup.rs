@@ -4,11 +4,11 @@ use super::{ClientCopy, CopyError, LocalLocation, open_local_folder};
 use crate::block_digest::BlockDigest;
 use crate::block_header::BlockKey;
 use crate::copy_sender::{self, TargetBlocks};
-use crate::copy_source::{CopySource, take_entry_batch};
+use crate::copy_source::{CopySource, MAX_COPIED_FILES, take_entry_batch};
 use crate::copy_target::CopyTarget;
 use crate::copy_threads::RunningCopy;
 use crate::server_files::{pack_sums, unpack_sums};
-use crate::{connection_plan, copy_receiver, into_tcp_streams};
+use crate::{BLOCK_BYTES, connection_plan, copy_receiver, into_tcp_streams};
 use longhaul_probe::throughput::{self, TargetHost as Peer};
 use longhaul_probe::wire::{
     FilesReply, FilesRequest, MAX_SUMS, OpenStreamsReply, OpenStreamsRequest, SourceListing,
@@ -90,6 +90,8 @@ impl ClientCopy<'_> {
 
     /// Fetches the hashes of the blocks that the server already has of a file.
     fn fetch_target_blocks(&mut self, file: u32) -> Result<HashMap<u64, BlockDigest>, CopyError> {
+        let size = self.entries.get(file as usize).and_then(|entry| entry.size_bytes);
+        let blocks = size.unwrap_or(0).div_ceil(BLOCK_BYTES);
         let (mut held, mut from) = (HashMap::new(), 0);
         loop {
             let FilesReply::Held(sums) = self.request(FilesRequest::Held { file, from })? else {
@@ -99,7 +101,7 @@ impl ClientCopy<'_> {
             let Some(last) = sums.iter().map(|(index, _)| *index).max() else {
                 return Ok(held);
             };
-            if last < from {
+            if last < from || last >= blocks {
                 return self.unexpected_answer();
             }
             from = last.saturating_add(1);
@@ -123,6 +125,9 @@ impl ClientCopy<'_> {
         };
         let mut target = self.local_target(&listed)?;
         self.left_out = listed.left_out;
+        if listed.entries > MAX_COPIED_FILES as u64 {
+            return self.unexpected_answer();
+        }
         while (self.entries.len() as u64) < listed.entries {
             let from = self.entries.len() as u64;
             let FilesReply::Entries(entries) = self.request(FilesRequest::List { from })? else {

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 const TLS_HANDSHAKE: u8 = 0x16;
 /// The pause after an error of `accept_connection`: usually descriptors have run out, and some will be closed.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
-/// The interval at which the first bytes are checked again.
-const PEEK_INTERVAL: Duration = Duration::from_millis(2);
+/// A timeout of zero would mean none.
+const MIN_READ_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// A new connection of unknown protocol.
 pub struct NewConnection<'a> {
@@ -122,10 +122,10 @@ fn dispatch_connection<'a>(service: &'a ServerContext<'a>, arrival: NewConnectio
     let NewConnection { peer, deadline, .. } = arrival;
     let dismissed = |why: String| (service.log)(ServeEvent::Dismissed { peer, why });
     let mut bytes = [0; DATA_STREAM.len()];
-    let seen = match peek_first_bytes(&arrival.stream, &mut bytes, deadline) {
-        Ok(count) => &bytes[..count],
-        Err(error) => return dismissed(format!("its first bytes did not arrive: {error}")),
-    };
+    if let Err(error) = peek_first_bytes(&arrival.stream, &mut bytes, deadline) {
+        return dismissed(format!("its first bytes did not arrive: {error}"));
+    }
+    let seen = bytes.as_slice();
     if seen[0] == TLS_HANDSHAKE {
         if let Err(why) = handle_control(service, arrival) {
             dismissed(why);
@@ -143,27 +143,18 @@ fn dispatch_connection<'a>(service: &'a ServerContext<'a>, arrival: NewConnectio
     }
 }
 
-/// Peeks at the first bytes and leaves them in the socket; returns their number, which is not zero.
+/// Peeks at the first bytes and leaves them in the socket. Waits in the kernel for all of them.
 fn peek_first_bytes(
     stream: &TcpStream,
     bytes: &mut [u8; DATA_STREAM.len()],
     deadline: Instant,
-) -> io::Result<usize> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let count = stream.peek(bytes)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if count == DATA_STREAM.len() || !DATA_STREAM.starts_with(&bytes[..count]) {
-            return Ok(count);
-        }
-        // There are fewer bytes than the magic number, and peeking does not wait for more.
-        thread::sleep(PEEK_INTERVAL);
+) -> io::Result<()> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    stream.set_read_timeout(Some(left.max(MIN_READ_TIMEOUT)))?;
+    match listening_socket::peek_bytes(stream, bytes)? {
+        count if count == bytes.len() => Ok(()),
+        _ if Instant::now() < deadline => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 

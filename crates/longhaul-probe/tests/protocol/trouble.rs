@@ -47,6 +47,32 @@ fn hosts_ports_and_families_that_are_not_there() {
 }
 
 #[test]
+fn a_connection_of_one_byte_is_over_when_its_peer_is_gone() {
+    let far = FarEnd::start(options());
+    let mut knock = far.connect();
+    knock.write_all(&DATA_STREAM[..1]).expect("the far end reads");
+    knock.shutdown(std::net::Shutdown::Write).expect("a connection");
+    let why = far.dismissed();
+    assert!(why.contains("unexpected end of file"), "{why}");
+    still_serves(&far);
+}
+
+#[test]
+fn a_preamble_in_single_bytes_is_waited_for() {
+    let far = FarEnd::start(options());
+    let mut slow = far.connect();
+    let preamble = StreamPreamble { nonce: SessionNonce([7; 16]), index: 0, forward: true };
+    for byte in preamble.encode(DATA_STREAM) {
+        slow.write_all(&[byte]).expect("the far end reads");
+    }
+    let why = far.event(|event| match event {
+        ServeEvent::StreamRefused { why, .. } => Some((*why).to_owned()),
+        _ => None,
+    });
+    assert!(!why.contains("in time"), "{why}");
+}
+
+#[test]
 fn tokens_missing_wrong_and_unproven() {
     let closed =
         FarEnd::start(ServeOptions { token: Some(TOKEN.to_owned()), anonymous: None, ..options() });

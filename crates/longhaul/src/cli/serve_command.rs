@@ -60,8 +60,9 @@ pub struct ServeArgs {
     /// Refuse requests for packet captures
     #[arg(long)]
     pub no_capture: bool,
-    /// Let clients copy files from below DIR; with DIR:rw, clients with the token may also write
-    /// there. May be repeated: then remote names begin with the last part of DIR
+    /// Let clients with the token copy files from below DIR, and with DIR:rw also to there;
+    /// DIR:anonymous lets everybody read. May be repeated: then remote names begin with the last
+    /// part of DIR
     #[arg(long, value_name = "DIR", value_parser = parse_served_folder)]
     pub files: Vec<FilesRoot>,
     /// Refuse iperf3 clients
@@ -318,8 +319,12 @@ fn notice_json(
     token_file: Option<&Path>,
     anonymous: Option<&AnonymousLimits>,
 ) -> Value {
-    let folder =
-        |root: &FilesRoot| json!({"path": root.path.to_string_lossy(), "writable": root.writable});
+    let folder = |root: &FilesRoot| {
+        json!({
+            "path": root.path.to_string_lossy(), "writable": root.writable,
+            "anonymous": root.anonymous,
+        })
+    };
     json!({
         "event": "serving",
         "longhaul": env!("CARGO_PKG_VERSION"),

@@ -329,17 +329,18 @@ pub fn parse_host_name(text: &str) -> Result<String, String> {
 }
 
 pub fn parse_served_folder(text: &str) -> Result<FilesRoot, String> {
-    let (path, writable) = match text.rsplit_once(':') {
-        Some((path, "rw")) => (path, true),
-        Some((path, "ro")) => (path, false),
-        _ => (text, false),
+    let (path, mode) = match text.rsplit_once(':') {
+        Some((path, mode @ ("rw" | "ro" | "anonymous"))) => (path, mode),
+        _ => (text, "ro"),
     };
-    let absolute = std::path::absolute(path).map_err(|_| "expected DIR, DIR:ro or DIR:rw")?;
+    let absolute =
+        std::path::absolute(path).map_err(|_| "expected DIR, DIR:ro, DIR:rw or DIR:anonymous")?;
     let last = absolute.file_name().and_then(|name| name.to_str());
     Ok(FilesRoot {
         name: last.unwrap_or("files").to_owned(),
         path: PathBuf::from(&absolute),
-        writable,
+        writable: mode == "rw",
+        anonymous: mode == "anonymous",
     })
 }
 

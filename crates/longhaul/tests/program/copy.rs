@@ -152,6 +152,13 @@ fn what_may_not_be_reached_or_replaced_is_not() {
     let mut stranger = served.copy(text(&file), "127.0.0.1:other");
     stranger.env_remove("LONGHAUL_TOKEN");
     assert!(refused(stranger, 3).contains("token"));
+    let got = text(&scene.file("got")).to_owned();
+    for (mode, code) in [("rw", 3), ("ro", 3), ("anonymous", 0)] {
+        let served = Served::new(&scene, mode);
+        let mut stranger = served.copy("127.0.0.1:file", &got);
+        stranger.env_remove("LONGHAUL_TOKEN").assert().code(code);
+        assert_eq!(scene.file("got").exists(), code == 0, "{mode}");
+    }
     let closed = FarEnd::start(&[]);
     let mut stranger = served.copy_by(&closed.port, "127.0.0.1:x", "y");
     stranger.env_remove("LONGHAUL_TOKEN");
