@@ -163,7 +163,8 @@ fn a_folder_that_cannot_hold_the_file_is_named() {
 fn put(database: &rusqlite::Connection, id: &str, kind: &str, text: &str) {
     database
         .execute(
-            "INSERT INTO run VALUES (?1, '', ?2, '', '', NULL, NULL, NULL, NULL, 1, ?3, NULL, NULL, 0, NULL)",
+            "INSERT INTO run (id, started_at, kind, initiator_host, responder_host, \
+             analysis_version, report) VALUES (?1, '', ?2, '', '', 1, ?3)",
             rusqlite::params![id, kind, text],
         )
         .unwrap();
