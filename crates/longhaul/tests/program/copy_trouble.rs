@@ -177,7 +177,7 @@ fn a_bit_that_changes_on_the_way_ends_the_copy() {
 #[test]
 fn a_target_without_room_says_so_and_the_copy_goes_on_later() {
     let scene = Folder::new("copy-full");
-    let served = Served::new(&scene, "ro");
+    let served = Served::new(&scene, "anonymous");
     fs::write(served.folder.join("file"), noise(12 * MIB)).expect("a file");
     let target = scene.file("got");
     // The limit on the length of files stands in for a full disk: both end a write in the middle.
