@@ -3,9 +3,8 @@
 use crate::archive::Archive;
 use crate::archived_report;
 use crate::history_store::RunFilter;
-use crate::sqlite::run_conditions;
+use crate::sqlite::{STARTED_IN_RANGE, filter_values, run_conditions, started_range};
 use crate::store_error::StoreError;
-use longhaul_model::report::v1::ReportKind;
 use longhaul_model::sanitize::sanitize_line;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, ToSql, Transaction, params_from_iter};
@@ -175,31 +174,13 @@ fn check_reports(from: &Transaction<'_>, problems: &mut Vec<String>) -> rusqlite
 
 /// Returns the query for the ids of runs of a filter that no agent made.
 fn choose_runs() -> String {
-    format!(
-        "SELECT id FROM run WHERE NOT watched \
-         AND started_at >= strftime('%Y-%m-%dT%H:%M:%S', ?1 / 1e6, 'unixepoch') \
-         AND started_at < strftime('%Y-%m-%dT%H:%M:%S', ?2 / 1e6, 'unixepoch') \
-         AND {} LIMIT ?5",
-        run_conditions()
-    )
+    let conditions = run_conditions();
+    format!("SELECT id FROM run WHERE NOT watched AND {STARTED_IN_RANGE} AND {conditions} LIMIT ?5")
 }
 
-/// Returns the parameters of [`choose_runs`].
+/// Returns the parameters of [`choose_runs`] for at most `limit` runs.
 fn prune_values(filter: &RunFilter, limit: u32) -> Vec<Value> {
-    let text = |it: Option<&str>| it.map_or(Value::Null, |it| Value::Text(it.to_owned()));
-    let range = filter.range;
-    vec![
-        range.begin_us.clamp(0, crate::history_store::TIME_END_US).into(),
-        range.end_us.clamp(0, crate::history_store::TIME_END_US).into(),
-        Value::Null,
-        text(filter.kind.map(ReportKind::word)),
-        limit.into(),
-        text(filter.host.as_deref()),
-        text(filter.id.as_deref()),
-        Value::Null,
-        text(filter.environment.as_deref()),
-        filter.with_parts.into(),
-    ]
+    filter_values(started_range(filter.range), &RunFilter { limit, ..filter.clone() })
 }
 
 /// Deletes up to [`STEP_RUNS`] runs and their probes.

@@ -18,7 +18,7 @@ mod planned_table;
 mod retention;
 mod run_ingest;
 
-pub(crate) use history_queries::run_conditions;
+pub(crate) use history_queries::{STARTED_IN_RANGE, filter_values, run_conditions, started_range};
 
 /// The id that means "no pair".
 const NO_PAIR: i64 = 0;

@@ -69,7 +69,7 @@ pub struct AgentCounters {
     pub disk_is_full: bool,
     /// Runs, planned runs and events that wait to be sent; absent without collector or database.
     pub to_send: Option<u64>,
-    /// Whether the server of `[serve]` listens; absent without that section.
+    /// True while the server of `[serve]` listens; absent without that section.
     pub server_is_up: Option<bool>,
     /// Sessions of clients of that server.
     pub served_sessions: u64,

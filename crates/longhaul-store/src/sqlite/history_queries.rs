@@ -8,7 +8,8 @@ use crate::scan_archive::environment_condition;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{HostPair, QuantitySeries, ReportKind};
-use rusqlite::{Transaction, params};
+use rusqlite::types::Value;
+use rusqlite::{Transaction, params_from_iter};
 
 impl Archive {
     /// Returns the values of one quantity of one pair, in time order; nothing for an unknown pair.
@@ -131,68 +132,57 @@ pub(crate) fn run_conditions() -> String {
     )
 }
 
+/// The condition that a run started in the range of [`started_range`].
+pub(crate) const STARTED_IN_RANGE: &str = "started_at >= strftime('%Y-%m-%dT%H:%M:%S', ?1, 'unixepoch') \
+     AND started_at < strftime('%Y-%m-%dT%H:%M:%S', ?2, 'unixepoch')";
+
+/// Returns the first parameters of a query by start time.
+pub(crate) fn started_range(range: TimeRange) -> [Value; 3] {
+    let begin_s = range.begin_us.max(0).div_euclid(1_000_000);
+    // Rounded up, so that a run that started within the last second is included.
+    let end_s = range.end_us.clamp(0, TIME_END_US).saturating_add(999_999).div_euclid(1_000_000);
+    [begin_s.into(), end_s.into(), Value::Null]
+}
+
+/// Returns the parameters of [`run_conditions`], after the `first` three of the query.
+pub(crate) fn filter_values(first: [Value; 3], filter: &RunFilter) -> Vec<Value> {
+    let text = |it: Option<&str>| it.map_or(Value::Null, |it| Value::Text(it.to_owned()));
+    let others = [
+        text(filter.kind.map(ReportKind::word)),
+        filter.limit.into(),
+        text(filter.host.as_deref()),
+        text(filter.id.as_deref()),
+        text(filter.after.as_deref()),
+        text(filter.environment.as_deref()),
+        filter.with_parts.into(),
+    ];
+    first.into_iter().chain(others).collect()
+}
+
 fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<RunEntry>> {
-    let RunFilter { host, id, after, limit, environment, with_parts, .. } = filter;
-    let kind = filter.kind.map(ReportKind::word);
     let conditions = run_conditions();
-    if let Some(pair) = &filter.pair {
+    let (query, first) = if let Some(pair) = &filter.pair {
         let Some(pair) = super::find_pair(from, pair)? else {
             return Ok(Vec::new());
         };
         let query = format!(
             "SELECT {RUN_COLUMNS} FROM watched_run JOIN run ON run.id = watched_run.run \
-             WHERE pair = ?1 AND at_us >= ?2 AND at_us < ?3 AND {conditions} AND (?8 IS NULL OR (at_us, run) < (SELECT at_us, run \
+             WHERE pair = ?1 AND at_us >= ?2 AND at_us < ?3 AND {conditions} \
+             AND (?8 IS NULL OR (at_us, run) < (SELECT at_us, run \
                  FROM watched_run after WHERE after.pair = ?1 AND after.run = ?8)) \
              ORDER BY at_us DESC, run.id DESC LIMIT ?5"
         );
-        let TimeRange { begin_us, end_us } = filter.range;
-        return from
-            .prepare_cached(&query)?
-            .query_map(
-                params![
-                    pair,
-                    begin_us,
-                    end_us,
-                    kind,
-                    limit,
-                    host,
-                    id,
-                    after,
-                    environment,
-                    with_parts
-                ],
-                archive::read_run_entry,
-            )?
-            .collect();
-    }
-    let query = format!(
-        "SELECT {RUN_COLUMNS} FROM run \
-         WHERE started_at >= strftime('%Y-%m-%dT%H:%M:%S', ?1, 'unixepoch') \
-         AND started_at < strftime('%Y-%m-%dT%H:%M:%S', ?2, 'unixepoch') \
-         AND {conditions} \
-         AND (?8 IS NULL OR (started_at, id) < (SELECT started_at, id FROM run after \
-             WHERE after.id = ?8)) \
-         ORDER BY started_at DESC, id DESC LIMIT ?5"
-    );
-    let begin_s = filter.range.begin_us.max(0).div_euclid(1_000_000);
-    let end_s = filter.range.end_us.clamp(0, TIME_END_US);
-    // Rounded up, so that a run that started within the last second is included.
-    let end_s = end_s.saturating_add(999_999).div_euclid(1_000_000);
+        (query, [pair.into(), filter.range.begin_us.into(), filter.range.end_us.into()])
+    } else {
+        let query = format!(
+            "SELECT {RUN_COLUMNS} FROM run WHERE {STARTED_IN_RANGE} AND {conditions} \
+             AND (?8 IS NULL OR (started_at, id) < (SELECT started_at, id FROM run after \
+                 WHERE after.id = ?8)) \
+             ORDER BY started_at DESC, id DESC LIMIT ?5"
+        );
+        (query, started_range(filter.range))
+    };
     from.prepare_cached(&query)?
-        .query_map(
-            params![
-                begin_s,
-                end_s,
-                None::<i64>,
-                kind,
-                limit,
-                host,
-                id,
-                after,
-                environment,
-                with_parts
-            ],
-            archive::read_run_entry,
-        )?
+        .query_map(params_from_iter(filter_values(first, filter)), archive::read_run_entry)?
         .collect()
 }
