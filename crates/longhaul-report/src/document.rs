@@ -310,6 +310,11 @@ impl ReportDocument {
         self.push(DocumentPart::Command(command.into()));
     }
 
+    /// Adds a command to paste beside a label.
+    pub fn action(&mut self, label: impl Into<String>, command: impl Into<String>) {
+        self.push(DocumentPart::Action { label: label.into(), command: command.into() });
+    }
+
     pub fn table(&mut self, table: DocumentTable) {
         self.push(DocumentPart::Table(table));
     }

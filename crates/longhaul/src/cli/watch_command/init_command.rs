@@ -152,11 +152,13 @@ fn describe_next_steps(args: &InitArgs, file: &WatchFile) -> ReportDocument {
     let name = &file.agent.name;
     page.fact("hosts", file.hosts.len().to_string());
     page.fact("written", format!("{folder}: watch.toml, hosts.json, serve.token, enrol.token"));
-    page.fact("check", format!("longhaul watch --check {folder}/watch.toml --agent {name}"));
+    page.action("check", format!("longhaul watch --check {folder}/watch.toml --agent {name}"));
     page.fact(
         "install",
-        format!("copy {folder} to every host as /etc/longhaul, readable by its agent"),
+        format!(
+            "copy {folder} to every host as /etc/longhaul, readable by its agent; then run there"
+        ),
     );
-    page.fact("run", "longhaul watch /etc/longhaul/watch.toml --agent NAME   (on each host)");
+    page.action("", "longhaul watch /etc/longhaul/watch.toml --agent NAME");
     page
 }
