@@ -14,6 +14,7 @@ crate::virtual_tests!(
     a_capture_holds_every_delivered_byte,
     readers_and_writers_keep_to_the_rates_that_were_requested,
     datagrams_go_at_the_requested_rate_and_none_is_lost,
+    datagrams_over_the_mtu_are_not_fragmented_on_request,
     samples_and_intervals_come_as_often_as_requested,
     a_requested_window_is_kept_on_the_wire_of_iperf3,
     the_connection_of_the_audit_reaches_the_window_it_requests,
@@ -147,6 +148,22 @@ fn datagrams_go_at_the_requested_rate_and_none_is_lost() {
         let sent = number(&totals["sender_bytes"]);
         assert_near("sent, bit/s", sent * 8.0 / 2.0, rate_bps, 0.01);
         assert_eq!(totals["receiver_bytes"].as_f64(), Some(sent));
+    }
+}
+
+fn datagrams_over_the_mtu_are_not_fragmented_on_request() {
+    let lab = with_responder();
+    for direction in [&[][..], &["-R"]] {
+        let words = ["test", "far", "-u", "-l", "4000", "-t", "1", "--json", "--no-save"];
+        let words = [&words[..], direction].concat();
+        let fragmented = near(&lab, &words);
+        assert!(number(&fragmented["analysis"]["totals"]["receiver_bytes"]) > 0.0);
+        let report = near(&lab, &[&words[..], &["--dont-fragment"]].concat());
+        assert_eq!(number(&report["analysis"]["totals"]["receiver_bytes"]), 0.0);
+        assert_eq!(report["analysis"]["limited_by"], "unknown");
+        let why = "a datagram of 4000 bytes is larger than the MTU of the interface";
+        let caveats = report["caveats"].to_string();
+        assert!(caveats.contains(why), "{caveats}");
     }
 }
 

@@ -71,6 +71,7 @@ fn list_test_options(plan: &ThroughputPlan) -> Vec<(&'static str, String)> {
         ("-M", plan.mss_bytes.map(|it| it.to_string())),
         ("--dscp", plan.dscp.map(|it| it.to_string())),
         ("--scavenger", switch(plan.scavenger)),
+        ("--dont-fragment", switch(plan.dont_fragment)),
         ("-N", switch(plan.no_delay)),
         ("--wire", switch(plan.mode == ReceiveMode::Wire)),
         ("-Z", switch(plan.zero_copy)),

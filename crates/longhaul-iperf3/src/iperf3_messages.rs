@@ -322,6 +322,9 @@ pub struct TestParameters {
     /// Microseconds.
     #[serde(deserialize_with = "whole_if")]
     pub pacing_timer: Option<i64>,
+    /// Datagrams over IPv4 are sent with the DF bit; since 3.10.
+    #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
+    pub dont_fragment: bool,
     /// Blocks sent at once under `bandwidth`.
     #[serde(deserialize_with = "whole_if")]
     pub burst: Option<i64>,

@@ -104,6 +104,9 @@ pub fn check_plan(plan: &ThroughputPlan, most_streams: u32) -> Result<(), LimitE
     if plan.scavenger && plan.transport != RunTransport::Tcp {
         return Err(limit_error("scavenger", "with UDP", "TCP only"));
     }
+    if plan.dont_fragment && plan.transport == RunTransport::Tcp {
+        return Err(limit_error("dont_fragment", "with TCP", "UDP only"));
+    }
     check_name(plan.congestion_control.as_deref())
 }
 

@@ -68,6 +68,7 @@ pub fn describe_plan(plan: &ThroughputPlan) -> String {
         plan.mss_bytes.map(|n| format!("MSS {n} B")),
         plan.dscp.map(|n| format!("DSCP {n}")),
         plan.scavenger.then(|| "scavenger".to_owned()),
+        plan.dont_fragment.then(|| "not fragmented".to_owned()),
         plan.no_delay.then(|| "no delay".to_owned()),
         plan.zero_copy.then(|| "zero-copy writes".to_owned()),
         plan.warm_up_us.map(|us| format!("first {} omitted", format_micros(us))),

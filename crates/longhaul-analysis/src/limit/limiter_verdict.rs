@@ -115,7 +115,9 @@ fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerd
     let asked = rate_bps as f64;
     let sent = totals.sender_bytes as f64 * 8.0 / seconds;
     let came = totals.receiver_bytes as f64 * 8.0 / seconds;
-    let (limiter, confidence_ratio) = if came >= VerdictTuning::UDP_DELIVERED_RATIO * asked {
+    let (limiter, confidence_ratio) = if totals.sender_bytes == 0 {
+        (Limiter::Unknown, 0.0)
+    } else if came >= VerdictTuning::UDP_DELIVERED_RATIO * asked {
         (Limiter::Application, 1.0)
     } else if totals.loss_ratio.is_some_and(|ratio| ratio > VerdictTuning::UDP_LOSS_RATIO) {
         (Limiter::Loss, 0.8)

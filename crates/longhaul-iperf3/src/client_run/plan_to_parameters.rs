@@ -83,6 +83,7 @@ pub(super) fn build_parameters(plan: &ThroughputPlan, datagram_bytes: u64) -> Te
         bandwidth: udp_rate_bps.or(plan.write_rate_bps).map(each),
         fqrate: plan.pacing_bps.map(to_i64),
         pacing_timer: Some(PACING_TIMER_US),
+        dont_fragment: plan.dont_fragment,
         tos: plan.dscp.map(|dscp| i64::from(dscp) << 2),
         congestion: plan.congestion_control.clone(),
         udp_counters_64bit: udp_rate_bps.is_some(),

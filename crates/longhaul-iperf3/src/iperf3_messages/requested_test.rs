@@ -75,6 +75,7 @@ impl RequestedTest {
             mss_bytes: mss.map(|bytes| bytes as u32),
             // The lower two bits belong to the network (ECN).
             dscp: Some(tos >> 2).filter(|dscp| *dscp > 0),
+            dont_fragment: asked.dont_fragment && udp,
             no_delay: asked.nodelay,
             mode: if asked.skip_rx_copy { ReceiveMode::Wire } else { ReceiveMode::Delivered },
             zero_copy: asked.zerocopy && !udp,

@@ -13,9 +13,10 @@
 use super::{EngineContext, EngineError, TransferRole};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::units::Rate;
+use longhaul_sys::probe_socket::IpFamily;
 use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
-use longhaul_sys::{host, sockopt};
+use longhaul_sys::{host, sockopt, udp_batch};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -119,7 +120,7 @@ pub fn open_udp_socket(
     Ok(socket)
 }
 
-/// Sets the buffers and the DSCP of a UDP socket. Without a requested size, the receive buffer is
+/// Sets the buffers, the DSCP and the DF bit of a UDP socket. Without a requested size, the receive buffer is
 /// made large enough for what arrives while the reader has no core or sleeps; if the kernel grants
 /// less (`net.core.rmem_max`), the granted size is used.
 ///
@@ -133,6 +134,10 @@ pub fn prepare_udp_socket(
     request_buffers(socket, plan)?;
     if plan.receive_buffer_bytes.is_none() {
         let _ = SockRef::from(socket).set_recv_buffer_size(UDP_BUFFER_BYTES);
+    }
+    if plan.dont_fragment {
+        udp_batch::forbid_fragmentation(socket, IpFamily::of_address(peer.ip().to_canonical()))
+            .during("forbid fragmentation")?;
     }
     set_dscp(socket, plan, peer)
 }
@@ -246,6 +251,13 @@ fn set_dscp(
 pub fn is_socket_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+/// Returns whether a datagram that must not be fragmented is larger than the interface's MTU.
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    /// "Message too long" on Linux (errno.h), for which std has no kind.
+    const EMSGSIZE: i32 = 90;
+    error.raw_os_error() == Some(EMSGSIZE)
 }
 
 /// Returns whether this host's send queue is full.

@@ -165,6 +165,13 @@ impl<'a> DatagramSender<'a> {
                 self.shared.stop.give_back(claimed);
                 Ok(())
             }
+            Err(error) if sockets::is_too_long(&error) => {
+                let text = format!(
+                    "a datagram of {} bytes is larger than the MTU of the interface",
+                    self.datagram_bytes
+                );
+                Err(io::Error::new(error.kind(), text))
+            }
             Err(error) => Err(error),
         }
     }

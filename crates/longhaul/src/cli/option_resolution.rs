@@ -47,6 +47,7 @@ pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure
         mss_bytes: args.mss,
         dscp: args.stream.code_point(),
         scavenger: args.scavenger,
+        dont_fragment: args.dont_fragment,
         no_delay: args.no_delay,
         mode: if args.wire { ReceiveMode::Wire } else { ReceiveMode::Delivered },
         zero_copy: args.stream.zerocopy,

@@ -121,6 +121,9 @@ pub struct TestArgs {
     /// Yield to other traffic: keep queueing delay low, mark packets as lower effort (LE)
     #[arg(long, help_heading = "TCP and sockets", conflicts_with = "udp", hide_short_help = true)]
     pub scavenger: bool,
+    /// Never fragment datagrams: those over the path MTU are lost
+    #[arg(long, help_heading = "TCP and sockets", requires = "udp", hide_short_help = true)]
+    pub dont_fragment: bool,
     /// Disable Nagle's algorithm (TCP_NODELAY)
     #[arg(short = 'N', long, help_heading = "TCP and sockets", hide_short_help = true)]
     pub no_delay: bool,

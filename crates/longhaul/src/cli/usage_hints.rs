@@ -31,7 +31,7 @@ const fn hint(commands: &'static str, options: &'static str, hint: &'static str)
     OptionHint { commands, options, hint }
 }
 
-const OPTION_HINTS: [OptionHint; 19] = [
+const OPTION_HINTS: [OptionHint; 18] = [
     hint(
         "iperf3 test serve",
         "-D --daemon -I --pidfile --idle-timeout",
@@ -50,11 +50,6 @@ const OPTION_HINTS: [OptionHint; 19] = [
     ),
     hint("iperf3 test", "-F --file", "copy a file with `longhaul copy FILE HOST:`"),
     hint("iperf3 test", "--sctp -X --xbind --nstreams -m --mptcp", "use TCP, or UDP with -u"),
-    hint(
-        "iperf3 test",
-        "--dont-fragment",
-        "give datagrams that fit with -u -l; `longhaul path HOST` measures the path MTU",
-    ),
     hint(
         "iperf3 test",
         "-L --flowlabel --repeating-payload --pacing-timer --udp-counters-64bit --gsro --cntl-ka \

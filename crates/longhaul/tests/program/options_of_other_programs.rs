@@ -244,7 +244,7 @@ refused! {
     a_flow_label: "test far -L 7" => "unexpected argument '-L'", "nothing here corresponds to it";
     a_file_as_payload: "test far -F x" => "longhaul copy FILE far:";
     multipath: "test far -m" => "use TCP";
-    dont_fragment: "test far -u --dont-fragment" => "longhaul path far";
+    dont_fragment_without_udp: "test far --dont-fragment" => "required arguments were not provided:\n  --udp";
     a_daemon: "iperf3 -s -D" => "service manager";
     an_unknown_option: "test far --nosuch" => "unexpected argument '--nosuch' found\n";
     a_similar_option: "test far --strems 4" => "unexpected argument '--strems' found";

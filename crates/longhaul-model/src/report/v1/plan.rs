@@ -45,6 +45,10 @@ pub struct ThroughputPlan {
     /// without this field understand every other plan.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub scavenger: bool,
+    /// Datagrams of a UDP run are never fragmented (the DF bit of IPv4); those over the path MTU
+    /// are lost. Omitted when false, so that peers without this field understand every other plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dont_fragment: bool,
     pub no_delay: bool,
     pub mode: ReceiveMode,
     /// The sender passes references to pages instead of copying (vmsplice).
@@ -136,6 +140,7 @@ impl Default for ThroughputPlan {
             mss_bytes: None,
             dscp: None,
             scavenger: false,
+            dont_fragment: false,
             no_delay: false,
             mode: ReceiveMode::Delivered,
             zero_copy: false,
