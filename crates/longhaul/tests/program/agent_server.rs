@@ -1,62 +1,16 @@
 //! The server of an agent: `[serve]` in the watch file.
 
 use crate::support::{Folder, free_port, longhaul};
-use longhaul_sys::signal::{Signal, send_signal};
+use crate::watch_agent::WatchAgent;
+use longhaul_sys::signal::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const TOKEN: &str = "a-token-that-no-log-may-have";
-
-/// An agent with `[serve]`, whose log is read line by line.
-struct ServingAgent {
-    child: Child,
-    log: BufReader<ChildStdout>,
-    read: String,
-}
-
-impl ServingAgent {
-    fn start(folder: &Folder) -> ServingAgent {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .arg("watch")
-            .arg(folder.file("watch.toml"))
-            .env_remove("LONGHAUL_TOKEN")
-            .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the agent starts");
-        let log = BufReader::new(child.stdout.take().expect("a pipe"));
-        ServingAgent { child, log, read: String::new() }
-    }
-
-    /// Reads the log up to a line with these words.
-    fn wait_for(&mut self, words: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let bytes = self.log.read_line(&mut line).expect("a line");
-            assert!(bytes > 0, "the agent ended before {words:?}: {}", self.read);
-            self.read.push_str(&line);
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        send_signal(self.child.id(), signal).expect("it runs");
-    }
-}
-
-impl Drop for ServingAgent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Writes the file of a collector, which measures nothing, and the token.
 fn write_watch_file(folder: &Folder, page: u16, serve: &str) {
@@ -102,7 +56,7 @@ fn an_agent_with_serve_answers_clients_with_the_token_and_refuses_others() {
     let folder = Folder::new("agent_server");
     let (page, port) = (free_port(), free_port());
     write_watch_file(&folder, page, &format_section(port, "token_only = true\n"));
-    let mut agent = ServingAgent::start(&folder);
+    let mut agent = WatchAgent::start(&folder, &[]);
     let line = agent.wait_for("event=serving");
     assert!(line.contains(&format!("address=127.0.0.1:{port}")), "{line}");
     run_test(&folder, port, true, 0);
@@ -127,7 +81,7 @@ fn a_reload_starts_moves_and_stops_the_server() {
     let folder = Folder::new("agent_server_reload");
     let [page, first, second] = [free_port(), free_port(), free_port()];
     write_watch_file(&folder, page, "");
-    let mut agent = ServingAgent::start(&folder);
+    let mut agent = WatchAgent::start(&folder, &[]);
     agent.wait_for("event=watching");
     for port in [first, second] {
         write_watch_file(&folder, page, &format_section(port, ""));
@@ -150,7 +104,7 @@ fn a_port_in_use_is_told_with_a_remedy_until_it_is_free() {
     let port = other.local_addr().expect("an address").port();
     let page = free_port();
     write_watch_file(&folder, page, &format_section(port, ""));
-    let mut agent = ServingAgent::start(&folder);
+    let mut agent = WatchAgent::start(&folder, &[]);
     let line = agent.wait_for("the server does not run");
     assert!(line.contains("level=warn") && line.contains("`listen` in [serve]"), "{line}");
     assert!(read_metrics(page).contains("longhaul_serve_up 0"));
@@ -205,7 +159,7 @@ fn the_server_refuses_runs_as_busy_while_the_agent_makes_a_heavy_one() {
     let mut events = BufReader::new(far.stderr.take().expect("a pipe")).lines();
     let mut wait_for = |word: &str| events.find(|it| it.as_ref().is_ok_and(|it| it.contains(word)));
     let is_serving = wait_for("serving").is_some();
-    let mut agent = ServingAgent::start(&folder);
+    let mut agent = WatchAgent::start(&folder, &[]);
     agent.wait_for("event=serving");
     let has_begun = wait_for("session_opened").is_some();
     let told = run_test(&folder, port, true, 3);

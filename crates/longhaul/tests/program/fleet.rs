@@ -1,12 +1,12 @@
 //! Many agents: one file with included lists of hosts, and named tokens.
 
 use crate::support::{Folder, free_port, longhaul};
+use crate::watch_agent::WatchAgent;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// A list of hosts as Prometheus reads it.
 fn write_host_list(folder: &Folder, hosts: usize) {
@@ -41,47 +41,6 @@ fn check(folder: &Folder, agent: &str, code: i32) -> String {
     let output = assert.get_output();
     let text = if code == 0 { &output.stdout } else { &output.stderr };
     String::from_utf8(text.clone()).expect("UTF-8")
-}
-
-struct WatchAgent {
-    child: Child,
-    log: BufReader<ChildStdout>,
-}
-
-impl WatchAgent {
-    fn start(folder: &Folder, agent: &str) -> WatchAgent {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .args(["watch", "--agent", agent])
-            .arg(folder.file("watch.toml"))
-            .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the agent starts");
-        let log = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut agent = WatchAgent { child, log };
-        agent.wait_for("event=watching");
-        agent
-    }
-
-    /// Reads the log up to a line with these words.
-    fn wait_for(&mut self, words: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let bytes = self.log.read_line(&mut line).expect("a line");
-            assert!(bytes > 0, "the agent ended before {words:?}");
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-}
-
-impl Drop for WatchAgent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Status and body of a request with a token.
@@ -122,7 +81,8 @@ fn an_agent_reads_a_list_of_hosts_again_when_it_changes() {
     let audit = "[[measure]]\nname = \"audit\"\nkind = \"host\"\nevery = \"1 s\"\n";
     write_watch_file(&folder, &format!("listen = \"127.0.0.1:{}\"\n{audit}", free_port()));
     write_host_list(&folder, 2);
-    let mut agent = WatchAgent::start(&folder, "h0");
+    let mut agent = WatchAgent::start(&folder, &["--agent", "h0"]);
+    agent.wait_for("event=watching");
     write_host_list(&folder, 20);
     let line = agent.wait_for("watch file reloaded");
     assert!(line.contains("jobs"), "{line}");
@@ -142,7 +102,8 @@ fn tokens_of_a_running_agent_are_created_listed_and_revoked() {
     let operator = folder.file("operator.token");
     fs::write(&operator, "of-the-operator\n").expect("written");
     fs::set_permissions(&operator, fs::Permissions::from_mode(0o600)).expect("permissions");
-    let _agent = WatchAgent::start(&folder, "h0");
+    let mut agent = WatchAgent::start(&folder, &["--agent", "h0"]);
+    agent.wait_for("event=watching");
     let token = |words: &[&str], code: i32| {
         let mut command = longhaul();
         command.args(["watch", "token"]).args(words).args(["--agent", "h0", "--file"]);

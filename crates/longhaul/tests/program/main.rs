@@ -39,3 +39,4 @@ mod support;
 mod tune;
 mod units;
 mod watch;
+mod watch_agent;
