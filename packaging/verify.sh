@@ -126,6 +126,8 @@ is_old_enough() {
 is_small_enough() { [ "$(stat -c %s "$1/usr/bin/longhaul")" -le 25000000 ]; }
 units_are_right() { SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --root="$1" --man=no \
 	longhaul-serve.service longhaul-watch.service; }
+units_are_confined() { systemd-analyze security --offline=true --threshold=20 --root="$1" --no-pager \
+	longhaul-serve.service longhaul-watch.service; }
 makes_a_token() { # as the unit does
 	command=$(sed -n "s/^ExecStartPre=.*'\(.*\)'\$/\1/p" "$1/usr/lib/systemd/system/longhaul-serve.service")
 	(cd "$work" && sh -c "umask 077; $command" && [ "$(stat -c %a:%s serve.token)" = 600:32 ])
@@ -146,6 +148,7 @@ for suite in bullseye bookworm; do
 	check "$suite: program measures, serves its page" runs "$root" /usr/bin/longhaul
 	check "$suite: services are not enabled" is_not_enabled "$root"
 	check "$suite: units, by systemd-analyze verify" units_are_right "$root"
+	check "$suite: units, by systemd-analyze security" units_are_confined "$root"
 	check "$suite: services run under systemd" services_run "$root"
 	check "$suite: needs no symbol newer than GLIBC_2.28" is_old_enough "$root"
 	check "$suite: program has at most 25 MB" is_small_enough "$root"

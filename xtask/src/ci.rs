@@ -81,6 +81,7 @@ pub fn run_all_tests() -> TaskResult {
     let slow = programs.into_iter().filter_map(|it| it.select(&SLOW_TESTS, true));
     times.run_tests("slow tests", slow.collect())?;
     times.run("hostile requests to the API", page_checks::run)?;
+    times.run("dependencies", || run_script("deny.sh", &[]))?;
     times.run("lints", || run_cargo(LINTS))?;
     times.run("documentation", build_docs)?;
     times.run("fuzzing", || run_script("fuzz.sh", &[]))?;
