@@ -19,6 +19,7 @@ use crate::testbed::TestNamespace;
 use crate::{BenchOutcome, TOKEN};
 use longhaul_analysis::stats::sign_test::median_interval;
 use longhaul_analysis::stats::{quantile, sort_finite};
+use longhaul_sys::file_user::is_machine_root;
 use serde_json::Value;
 use std::fmt::{self, Debug};
 use std::io::{BufRead, BufReader};
@@ -227,6 +228,7 @@ impl CopyTestbed {
         command
             .args(["serve", "-p", PORT, "--json", "--files"])
             .arg(format!("{}:rw", folder.display()))
+            .args(if is_machine_root() { &["--files-user", "root"][..] } else { &[] })
             .env("LONGHAUL_TOKEN", TOKEN);
         let mut child = program_runner::spawn_captured(&mut command)?;
         let mut log = BufReader::new(child.stderr.take().ok_or("it has no log")?);

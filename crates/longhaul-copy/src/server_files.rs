@@ -13,6 +13,7 @@ use longhaul_probe::wire::{
     SourceRequest, TargetRequest,
 };
 use longhaul_sys::confined_dir::ConfinedDir;
+use longhaul_sys::file_user::{self, FileUser};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,39 @@ pub struct FilesRoot {
     pub writable: bool,
     /// Peers without the token may read.
     pub anonymous: bool,
+    /// The user whose rights copies have; absent: those of this process.
+    pub user: Option<FileUser>,
+}
+
+impl FilesRoot {
+    /// Chooses the user whose rights copies have. Root takes those of `name`, or of the folder's
+    /// owner, who must not be root; other users have only their own.
+    ///
+    /// # Errors
+    /// The user is unknown, the folder belongs to root, or this process is not root; with the option
+    /// that helps.
+    pub fn with_user(self, name: Option<&str>) -> Result<FilesRoot, String> {
+        if !file_user::is_machine_root() {
+            return match name {
+                Some(_) => Err("only root can serve files with the rights of others".to_owned()),
+                None => Ok(self),
+            };
+        }
+        if let Some(name) = name {
+            let user = FileUser::from_name(name).map_err(|_| format!("unknown user `{name}`"))?;
+            return Ok(FilesRoot { user: Some(user), ..self });
+        }
+        let shown = self.path.display();
+        let owner = FileUser::owner_of(&self.path)
+            .map_err(|error| format!("cannot find the owner of {shown}: {error}"))?;
+        if owner.is_root() {
+            return Err(format!(
+                "{shown} belongs to root; name the user whose rights clients have there: \
+                 --files-user USER (root for all rights)"
+            ));
+        }
+        Ok(FilesRoot { user: Some(owner), ..self })
+    }
 }
 
 /// Limit of the JSON size of one answer's entries, well within a frame.
@@ -45,6 +79,8 @@ pub(crate) struct ServerFiles {
     target: Option<CopyTarget>,
     key: BlockKey,
     run: Option<RunningCopy>,
+    /// The user of the folder that the copy is about.
+    user: Option<FileUser>,
     /// Set when the session is over.
     session_over: Arc<AtomicBool>,
 }
@@ -65,17 +101,19 @@ impl ServerFiles {
             target: None,
             key,
             run: None,
+            user: None,
             session_over: gone,
         }
     }
 
-    /// Executes a request; `streams` come with [`FilesRequest::Begin`]. The error explains the failure
+    /// Executes a request on a thread of its own, which gets the rights of the folder's user; `streams` come with [`FilesRequest::Begin`]. The error explains the failure
     /// to the peer without disclosing anything outside the served folders.
     pub fn handle_request(
         &mut self,
         ask: FilesRequest,
         streams: Vec<TcpStream>,
     ) -> Result<FilesReply, String> {
+        self.use_rights()?;
         match ask {
             FilesRequest::Source(ask) => self.list_source(&ask),
             FilesRequest::List { from } => Ok(FilesReply::Entries(self.entries_from(from)?)),
@@ -110,15 +148,31 @@ impl ServerFiles {
         }
     }
 
-    /// Ends the copy, which may take some seconds, and releases its files.
+    /// Ends the copy, which may take some seconds, and releases its files; like
+    /// [`Self::handle_request`] on a thread of its own.
     pub fn end_copy(&mut self) {
+        // Without them, partial files may stay.
+        let _ = self.use_rights();
         self.run = None;
         self.target = None;
     }
 
+    /// Gives this thread, and the threads of the copy that it starts, the rights of the user.
+    fn use_rights(&self) -> Result<(), String> {
+        let Some(user) = &self.user else { return Ok(()) };
+        user.use_rights().map_err(|error| format!("cannot take the rights of the folder: {error}"))
+    }
+
+    fn open_root(&mut self, root: &FilesRoot) -> Result<ConfinedDir, String> {
+        self.user.clone_from(&root.user);
+        self.use_rights()?;
+        ConfinedDir::open(&root.path)
+            .map_err(|error| format!("cannot open the served folder {}: {error}", root.name))
+    }
+
     fn list_source(&mut self, ask: &SourceRequest) -> Result<FilesReply, String> {
         let (root, path) = self.resolve_root(&ask.path)?;
-        let folder = open_root(root)?;
+        let folder = self.open_root(&root)?;
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.unwrap_or(&root.name).to_owned();
         let over = &self.session_over;
@@ -164,7 +218,8 @@ impl ServerFiles {
             return Err("writing requires the token".to_owned());
         }
         let session_over = Arc::clone(&self.session_over);
-        self.target = Some(CopyTarget::resolve(open_root(root)?, &path, ask, session_over)?);
+        let folder = self.open_root(&root)?;
+        self.target = Some(CopyTarget::resolve(folder, &path, ask, session_over)?);
         Ok(FilesReply::Done)
     }
 
@@ -185,9 +240,10 @@ impl ServerFiles {
     }
 
     /// Returns the served folder that a peer's path refers to, and the path below it.
-    fn resolve_root(&self, text: &str) -> Result<(&FilesRoot, PathBuf), String> {
+    fn resolve_root(&self, text: &str) -> Result<(FilesRoot, PathBuf), String> {
         let (root, path) = self.find_root(text)?;
-        if self.trusted || root.anonymous { Ok((root, path)) } else { Err(TOKEN_REQUIRED.into()) }
+        let allowed = self.trusted || root.anonymous;
+        if allowed { Ok((root.clone(), path)) } else { Err(TOKEN_REQUIRED.into()) }
     }
 
     fn find_root(&self, text: &str) -> Result<(&FilesRoot, PathBuf), String> {
@@ -220,11 +276,6 @@ pub(crate) const TOKEN_REQUIRED: &str =
 const OUT_OF_ORDER: &str = "this request is not possible now";
 pub(crate) const NOTHING_SERVED: &str =
     "the server serves no files; serve a folder with `longhaul serve --files DIR`";
-
-fn open_root(root: &FilesRoot) -> Result<ConfinedDir, String> {
-    ConfinedDir::open(&root.path)
-        .map_err(|error| format!("cannot open the served folder {}: {error}", root.name))
-}
 
 pub(super) fn pack_sums(sums: &[(u64, [u8; 32])]) -> Base64Bytes {
     let mut bytes = Vec::with_capacity(sums.len() * SUM_BYTES);

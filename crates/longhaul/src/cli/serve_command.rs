@@ -65,6 +65,9 @@ pub struct ServeArgs {
     /// part of DIR
     #[arg(long, value_name = "DIR", value_parser = parse_served_folder)]
     pub files: Vec<FilesRoot>,
+    /// User whose rights clients have on the files if this is root [default: the owner of DIR]
+    #[arg(long, value_name = "USER", requires = "files", hide_short_help = true)]
+    pub files_user: Option<String>,
     /// Refuse iperf3 clients
     #[arg(long)]
     pub no_iperf3: bool,
@@ -123,7 +126,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         max_streams: args.max_streams,
         captures: !args.no_capture,
         handlers: vec![
-            Arc::new(FilesHandler::new(check_served_folders(&args.files)?)),
+            Arc::new(FilesHandler::new(check_served_folders(
+                &args.files,
+                args.files_user.as_deref(),
+            )?)),
             Arc::new(Iperf3Handler::new(iperf3_options(args)?)),
         ],
         command: Some(invocation::redacted_command_line()),
@@ -177,13 +183,19 @@ pub fn build_section_handlers(
 ) -> Result<Vec<Arc<dyn ProtocolHandler>>, String> {
     let in_folder = |text: &String| parse_served_folder(&folder.join(text).to_string_lossy());
     let roots = section.files.iter().map(in_folder).collect::<Result<Vec<_>, _>>()?;
-    let roots = check_served_folders(&roots).map_err(|failure| failure.message)?;
+    let roots = check_served_folders(&roots, section.files_user.as_deref())
+        .map_err(|failure| failure.message)?;
     let iperf3 = section.iperf3.then_some(Iperf3Options { users: None });
     Ok(vec![Arc::new(FilesHandler::new(roots)), Arc::new(Iperf3Handler::new(iperf3))])
 }
 
-/// Checks that the folders exist and have distinct names.
-fn check_served_folders(roots: &[FilesRoot]) -> Result<Vec<FilesRoot>, CommandFailure> {
+/// Checks that the folders exist and have distinct names, and chooses the users whose rights copies
+/// have.
+fn check_served_folders(
+    roots: &[FilesRoot],
+    user: Option<&str>,
+) -> Result<Vec<FilesRoot>, CommandFailure> {
+    let mut checked = Vec::new();
     for (place, root) in roots.iter().enumerate() {
         let shown = root.path.display();
         if !root.path.is_dir() {
@@ -196,8 +208,10 @@ fn check_served_folders(roots: &[FilesRoot]) -> Result<Vec<FilesRoot>, CommandFa
                 "serve a folder above both, because clients see only the last part of a name",
             )));
         }
+        let root = root.clone().with_user(user);
+        checked.push(root.map_err(|text| CommandFailure::new(USAGE, text))?);
     }
-    Ok(roots.to_vec())
+    Ok(checked)
 }
 
 /// The token of the server.

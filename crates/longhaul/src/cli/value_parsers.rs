@@ -341,6 +341,7 @@ pub fn parse_served_folder(text: &str) -> Result<FilesRoot, String> {
         path: PathBuf::from(&absolute),
         writable: mode == "rw",
         anonymous: mode == "anonymous",
+        user: None,
     })
 }
 

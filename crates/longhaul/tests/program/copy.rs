@@ -4,9 +4,10 @@
 use crate::loopback::FarEnd;
 use crate::support::{Folder, longhaul};
 use assert_cmd::Command;
+use longhaul_sys::file_user::is_machine_root;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ impl Served {
         let folder = scene.file("served");
         fs::create_dir_all(&folder).expect("a folder");
         let files = format!("{}:{mode}", folder.display());
-        Served { far: FarEnd::start(&["--files", &files]), folder }
+        let user = if is_machine_root() { &["--files-user", "root"][..] } else { &[] };
+        Served { far: FarEnd::start(&[&["--files", &files], user].concat()), folder }
     }
 
     pub fn copy(&self, source: &str, target: &str) -> Command {
@@ -43,6 +45,38 @@ impl Served {
 pub fn report(mut command: Command) -> Value {
     let done = command.arg("--json").assert().success();
     serde_json::from_slice(&done.get_output().stdout).expect("a report")
+}
+
+/// Debian's and most others' user without rights.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn root_reads_and_writes_served_files_with_the_rights_of_their_owner() {
+    if !is_machine_root() {
+        return;
+    }
+    let scene = Folder::new("copy_as_owner");
+    // Not below the scene: other users may have no access there.
+    let folder = std::env::temp_dir().join(format!("copy_as_owner_{}", std::process::id()));
+    fs::create_dir(&folder).expect("a folder");
+    let files = format!("{}:rw", folder.display());
+    let refusal = longhaul().args(["serve", "--files", &files]).assert().code(2);
+    let text = String::from_utf8_lossy(&refusal.get_output().stderr).into_owned();
+    assert!(text.contains("belongs to root") && text.contains("--files-user"), "{text}");
+
+    chown(&folder, Some(NOBODY), Some(NOBODY)).expect("root");
+    fs::write(folder.join("secret"), "root's").expect("written");
+    fs::set_permissions(folder.join("secret"), fs::Permissions::from_mode(0o600)).expect("mode");
+    let served = Served { far: FarEnd::start(&["--files", &files]), folder };
+    let target = scene.file("copied").display().to_string();
+    let why = refused(served.copy("127.0.0.1:secret", &target), 3);
+    assert!(why.contains("ermission denied"), "{why}");
+    let source = scene.file("source");
+    fs::write(&source, "anybody's").expect("written");
+    served.copy(&source.display().to_string(), "127.0.0.1:written").assert().success();
+    assert_eq!(served.folder.join("written").metadata().expect("a file").uid(), NOBODY);
+    served.copy("127.0.0.1:written", &target).assert().success();
+    fs::remove_dir_all(&served.folder).expect("removed");
 }
 
 /// What a copy says that must not work.

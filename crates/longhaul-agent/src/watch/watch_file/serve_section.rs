@@ -34,6 +34,9 @@ pub struct ServeSection {
     /// Folders with files for copies: `DIR` or `DIR:rw`.
     #[serde(deserialize_with = "config_values::texts")]
     pub files: Vec<String>,
+    /// The user with whose rights files are read and written if the agent is root; absent: the
+    /// owner of each folder.
+    pub files_user: Option<String>,
     #[serde(deserialize_with = "config_values::whole::<_, _, u32, 1, 1024>")]
     anonymous_runs: Option<u32>,
     #[serde(deserialize_with = "config_values::whole::<_, _, u32, 1, MOST_STREAMS>")]
@@ -57,6 +60,7 @@ impl Default for ServeSection {
             captures: true,
             iperf3: true,
             files: Vec::new(),
+            files_user: None,
             anonymous_runs: None,
             anonymous_streams: None,
             anonymous_time: None,
