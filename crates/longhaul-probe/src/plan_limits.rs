@@ -12,9 +12,11 @@ pub use probing_limits::{
 };
 
 use crate::wire::AnonymousLimits;
-use longhaul_model::report::v1::plan::{CoreAffinity, RunTransport, StopCondition, ThroughputPlan};
+use longhaul_model::report::v1::plan::{
+    CoreAffinity, RunDirection, RunTransport, StopCondition, ThroughputPlan,
+};
 use longhaul_model::units::{Bytes, Rate, format_duration};
-use longhaul_sys::sched;
+use longhaul_sys::{host, sched};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -212,7 +214,26 @@ pub fn check_anonymous(plan: &ThroughputPlan, limits: &AnonymousLimits) -> Resul
         }
         _ => {}
     }
+    check_anonymous_congestion_control(plan)?;
     check_anonymous_rate(plan, limits)
+}
+
+/// Allows what any user of this host may choose: root could load modules of the kernel by name.
+fn check_anonymous_congestion_control(plan: &ThroughputPlan) -> Result<(), LimitError> {
+    const SETTING: &str = "net.ipv4.tcp_allowed_congestion_control";
+    let sends = plan.direction != RunDirection::Forward;
+    let Some(name) = plan.congestion_control.as_deref().filter(|_| sends) else {
+        return Ok(());
+    };
+    let default = host::read_setting("net.ipv4.tcp_congestion_control");
+    let Some(allowed) = host::read_setting(SETTING) else {
+        return Ok(());
+    };
+    if default.as_deref() == Some(name) || allowed.split_whitespace().any(|it| it == name) {
+        return Ok(());
+    }
+    let allowed = format!("without a token, one of {SETTING}: {allowed}");
+    Err(limit_error("congestion_control", name, allowed))
 }
 
 fn check_anonymous_rate(plan: &ThroughputPlan, limits: &AnonymousLimits) -> Result<(), LimitError> {
@@ -301,5 +322,25 @@ mod tests {
         let modest =
             ThroughputPlan { write_rate_bps: Some(1_000_000_000), ..ThroughputPlan::default() };
         assert_eq!(check_anonymous(&modest, &limits), Ok(()));
+    }
+
+    #[test]
+    fn a_stranger_chooses_only_congestion_controls_that_every_user_may() {
+        let limits = AnonymousLimits::default();
+        let plan = |name: &str, direction| ThroughputPlan {
+            congestion_control: Some(name.to_owned()),
+            direction,
+            ..ThroughputPlan::default()
+        };
+        let allowed = host::read_setting("net.ipv4.tcp_allowed_congestion_control");
+        for name in allowed.unwrap_or_default().split_whitespace() {
+            assert_eq!(check_anonymous(&plan(name, RunDirection::Reverse), &limits), Ok(()));
+        }
+        let module = plan("no_such_module", RunDirection::Both);
+        let error = check_anonymous(&module, &limits).expect_err("this host would load it");
+        assert_eq!(error.option, "congestion_control");
+        // This host does not send.
+        let forward = plan("no_such_module", RunDirection::Forward);
+        assert_eq!(check_anonymous(&forward, &limits), Ok(()));
     }
 }

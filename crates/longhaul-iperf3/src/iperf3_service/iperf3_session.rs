@@ -368,6 +368,7 @@ fn map_anonymous_limit(error: &LimitError) -> Iperf3Error {
     match error.option {
         "streams" => Iperf3Error::Streams,
         "rate" => Iperf3Error::TotalRate,
+        "congestion_control" => Iperf3Error::Congestion,
         _ => Iperf3Error::Duration,
     }
 }
