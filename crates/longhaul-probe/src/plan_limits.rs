@@ -218,18 +218,17 @@ pub fn check_anonymous(plan: &ThroughputPlan, limits: &AnonymousLimits) -> Resul
     check_anonymous_rate(plan, limits)
 }
 
-/// Allows what any user of this host may choose: root could load modules of the kernel by name.
+/// Allows what is loaded already: for root, the kernel would load a module by name.
 fn check_anonymous_congestion_control(plan: &ThroughputPlan) -> Result<(), LimitError> {
-    const SETTING: &str = "net.ipv4.tcp_allowed_congestion_control";
+    const SETTING: &str = "net.ipv4.tcp_available_congestion_control";
     let sends = plan.direction != RunDirection::Forward;
     let Some(name) = plan.congestion_control.as_deref().filter(|_| sends) else {
         return Ok(());
     };
-    let default = host::read_setting("net.ipv4.tcp_congestion_control");
     let Some(allowed) = host::read_setting(SETTING) else {
         return Ok(());
     };
-    if default.as_deref() == Some(name) || allowed.split_whitespace().any(|it| it == name) {
+    if allowed.split_whitespace().any(|it| it == name) {
         return Ok(());
     }
     let allowed = format!("without a token, one of {SETTING}: {allowed}");
@@ -325,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_chooses_only_congestion_controls_that_every_user_may() {
+    fn a_stranger_chooses_only_congestion_controls_that_are_loaded() {
         let limits = AnonymousLimits::default();
         let plan = |name: &str, direction| ThroughputPlan {
             congestion_control: Some(name.to_owned()),
             direction,
             ..ThroughputPlan::default()
         };
-        let allowed = host::read_setting("net.ipv4.tcp_allowed_congestion_control");
+        let allowed = host::read_setting("net.ipv4.tcp_available_congestion_control");
         for name in allowed.unwrap_or_default().split_whitespace() {
             assert_eq!(check_anonymous(&plan(name, RunDirection::Reverse), &limits), Ok(()));
         }

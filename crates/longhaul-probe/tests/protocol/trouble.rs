@@ -217,6 +217,7 @@ fn garbage_where_a_message_should_be_ends_the_session_at_every_step() {
             });
             let reason = far.session_closed();
             assert!(reason.contains("violated the protocol"), "{reason}");
+            println!("attack: tried 1");
         }
     }
     still_serves(&far);
@@ -426,17 +427,17 @@ fn a_port_in_use_is_a_clear_error() {
 
 #[test]
 fn what_the_far_ends_kernel_refuses_is_told_as_its_failure() {
-    let far = FarEnd::start(options());
+    let far = FarEnd::start(ServeOptions { token: Some(TOKEN.to_owned()), ..options() });
     let plan = ThroughputPlan {
         direction: RunDirection::Reverse,
         congestion_control: Some("no_such_control".to_owned()),
         ..short()
     };
-    let error = fails(&far.target(), &plan);
+    let error = fails(&far.target_with(TOKEN), &plan);
     assert!(matches!(&error, ProbeError::PeerFailed { .. }), "{error:?}");
     assert!(error.to_string().contains("no_such_control"), "{error}");
     let forward = ThroughputPlan { direction: RunDirection::Forward, ..plan };
-    let error = fails(&far.target(), &forward);
+    let error = fails(&far.target_with(TOKEN), &forward);
     assert!(matches!(&error, ProbeError::Local { .. }), "{error:?}");
     assert_eq!(error.exit_code(), 5);
     still_serves(&far);
