@@ -11,7 +11,9 @@
 //! machine has cores: many wait for a deadline or for a process.
 
 use crate::program_runner::run_in_parallel;
-use crate::program_runner::{self, cargo_command, format_command, run_script, show_and_run};
+use crate::program_runner::{
+    self, ProgramOutput, cargo_command, format_command, run_script, show_and_run,
+};
 use crate::{TaskResult, boundaries, clickhouse, page_checks, tidy, virtual_time};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -159,10 +161,22 @@ impl TestProgram {
         Some(self)
     }
 
-    fn run(&self, shared_program: &Path) -> Result<Duration, String> {
+    /// Runs the tests whose names begin so, without a capture of their output.
+    pub fn run_shown(&self, tests: &str) -> Result<ProgramOutput, String> {
+        let mut command = self.command(&longhaul_program()?);
+        command.args(Some(tests).filter(|it| !it.is_empty())).arg("--nocapture");
+        program_runner::capture_output(&mut command, LIMIT)
+    }
+
+    fn command(&self, shared_program: &Path) -> Command {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).args(&self.filter);
         command.env("LONGHAUL_BIN", shared_program);
+        command
+    }
+
+    fn run(&self, shared_program: &Path) -> Result<Duration, String> {
+        let mut command = self.command(shared_program);
         let began = Instant::now();
         let output = program_runner::capture_output(&mut command, LIMIT)?;
         let time = began.elapsed();
@@ -211,10 +225,14 @@ fn parse_test_program(line: &str) -> Option<TestProgram> {
     })
 }
 
+fn longhaul_program() -> Result<PathBuf, String> {
+    Ok(program_runner::target_folder()?.join("debug/longhaul"))
+}
+
 /// Runs all programs, prints their output, and returns the time of each. All are run even if one
 /// fails.
 pub fn run_all(mut programs: Vec<TestProgram>) -> Result<Vec<(String, Duration)>, String> {
-    let longhaul = program_runner::target_folder()?.join("debug/longhaul");
+    let longhaul = longhaul_program()?;
     programs.sort_by_key(|it| !LONGEST_PROGRAMS.contains(&it.name.as_str()));
     let outcomes = run_in_parallel(&programs, PARALLEL_PROGRAMS, |program| program.run(&longhaul));
     let failed: Vec<&str> =

@@ -2,6 +2,7 @@
 //!
 //! - [`ci`]: the steps of `make test` and `make test-all`
 //! - [`tidy`]: checks of the source that no compiler makes
+//! - [`attack`]: the tests that attack longhaul, with a table
 //! - [`boundaries`]: allowed dependencies between crates
 //! - [`names`]: measures of names, comments and size
 //! - [`page_checks`]: builds and tests the web page, and fuzzes the API
@@ -11,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attack;
 pub mod boundaries;
 pub mod checkout;
 pub mod ci;
@@ -57,6 +59,8 @@ pub enum DevelopmentTask {
     ApiTest,
     /// The parsers under arbitrary bytes, for a bounded time
     Fuzz,
+    /// The tests that attack longhaul, with a table of what was tried and survived
+    Attack,
     /// A bench, in a release build: other builds give meaningless figures
     #[command(disable_help_flag = true)]
     Bench {
@@ -94,6 +98,7 @@ impl DevelopmentTask {
             DevelopmentTask::PageInProgram => page_checks::test_embedded_page(),
             DevelopmentTask::ApiTest => page_checks::run(),
             DevelopmentTask::Fuzz => run_script("fuzz.sh", &[]),
+            DevelopmentTask::Attack => attack::run(),
             DevelopmentTask::Bench { words } => {
                 let run = "run --quiet --release --package longhaul-bench --".split(' ');
                 program_runner::show_and_run(program_runner::cargo_command().args(run).args(words))

@@ -117,6 +117,7 @@ fn killed_writers_lose_nothing_that_they_said() {
         }
     }
     assert!(next > KILLS, "the writers got somewhere: {next}");
+    println!("attack: tried {KILLS}");
     std::fs::remove_dir_all(folder).expect("remove the folder");
 }
 

@@ -103,6 +103,7 @@ fn a_server_that_claims_a_thousand_times_what_was_sent_gives_no_result() {
         let what = contradiction(run_with_lie(&ThroughputPlan { direction, ..short() }, lie));
         assert!(what.contains("received, but only"), "{what}");
     }
+    println!("attack: tried 1");
 }
 
 #[test]
@@ -113,10 +114,12 @@ fn a_server_that_claims_bytes_before_they_were_sent_gives_no_result() {
     };
     let what = contradiction(run_with_lie(&short(), lie));
     assert!(what.contains("had been sent"), "{what}");
+    println!("attack: tried 1");
 }
 
 #[test]
 fn a_sender_that_claims_less_than_arrived_here_gives_no_result() {
     let plan = ThroughputPlan { direction: RunDirection::Reverse, ..short() };
     contradiction(run_with_lie(&plan, |end| end.bytes /= 2));
+    println!("attack: tried 1");
 }

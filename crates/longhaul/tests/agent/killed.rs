@@ -36,6 +36,7 @@ fn fifty_kills_lose_no_result_and_double_none() {
     said.insert(last["run"].as_str().expect("an id").to_owned());
     said.extend(runs_said(&agent.stop()));
     check(&folder, &said);
+    println!("attack: tried {KILLS}");
 }
 
 fn runs_said(lines: &[serde_json::Value]) -> Vec<String> {

@@ -215,6 +215,7 @@ fn senders_and_collectors_that_are_killed_lose_and_double_nothing() {
     until("all is sent", &folder, || here.backlog().expect("a backlog").items == 0);
     assert_eq!(here.backlog().expect("a backlog").set_aside, 0);
     holds_all(&here, &there, KILLS * RUNS);
+    println!("attack: tried {KILLS}");
     sender.kill();
     collector.kill();
 }

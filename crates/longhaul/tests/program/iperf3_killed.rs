@@ -135,6 +135,7 @@ fn killed_at(kind: Kind, state: u8) {
     let next = ["-p", &port.to_string(), "-n", "1M"];
     longhaul().args(words).args(next).assert().success();
     drop(again);
+    println!("attack: tried 1");
 }
 
 #[test]
