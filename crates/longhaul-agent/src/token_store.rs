@@ -8,6 +8,7 @@ use crate::agent::{agent_folder_path, open_private_file};
 use crate::secret_file::hash_secret;
 use longhaul_config::config_values;
 use longhaul_probe::secure::AuthToken;
+use longhaul_store::create_private_folder;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -146,7 +147,7 @@ impl TokenStore {
     ) -> Result<(), TokenStoreError> {
         let fail = |error| self.fail(error);
         let folder = self.path.parent().unwrap_or(Path::new(""));
-        fs::create_dir_all(folder).map_err(fail)?;
+        create_private_folder(folder).map_err(fail)?;
         let is_new = !self.path.exists();
         let mut file = open_private_file(&self.path).map_err(fail)?;
         if is_new {

@@ -90,7 +90,7 @@ impl TargetFileState {
             done: planned.exists || planned.entry.folder,
             ..TargetFileState::default()
         };
-        let Some((partial, left)) = planned.leftover.take() else {
+        let Some((partial, left)) = planned.partial.take() else {
             return writing;
         };
         writing.open = Some(Arc::new(partial));
@@ -191,9 +191,9 @@ impl CopyReceiver {
         let planned = &self.target.entries[file as usize];
         let (folder, _) = self.target.location.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let given_up = || self.common.halt.is_set();
-        let direct = self.target.options.direct;
+        let options = &self.target.options;
         let (partial, _) =
-            PartialFile::open(folder, &planned.path, direct, &planned.entry, &given_up)?;
+            PartialFile::open(folder, &planned.path, options, &planned.entry, &given_up)?;
         let partial = Arc::new(partial);
         writing.open = Some(Arc::clone(&partial));
         Ok(partial)
@@ -215,18 +215,16 @@ impl CopyReceiver {
         if same && self.target.entries.len() == 1 {
             self.common.set_file_digest(&told);
         }
-        let Some((folder, _)) = &self.target.location else {
+        if self.target.location.is_none() {
             return if same { io::stdout().flush() } else { Err(digest_mismatch()) };
-        };
+        }
         let partial = self.open_partial(file)?;
         if !same {
-            partial.discard(folder);
+            partial.discard();
             return Err(digest_mismatch());
         }
         partial.set_metadata(&self.target.entries[file as usize].entry, size)?;
-        time_into(&self.common.counters.sync_time, || {
-            partial.commit(folder, self.target.options.overwrite)
-        })?;
+        time_into(&self.common.counters.sync_time, || partial.commit())?;
         self.files[file as usize].lock().open = None;
         Ok(())
     }

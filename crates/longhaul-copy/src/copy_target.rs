@@ -1,8 +1,7 @@
 //! The target of a copy: its file names, and the files that exist already.
 
-use super::block_digest::BlockSum;
 use super::copy_source::MAX_COPIED_FILES;
-use super::partial_file::PartialFile;
+use super::partial_file::{PartialFile, TARGET_EXISTS, VerifiedBlocks};
 use super::relative_names::{self, join_paths};
 use longhaul_probe::wire::{ExistingEntries, FileEntry, TargetRequest};
 use longhaul_sys::confined_dir::{ConfinedDir, FileKind, FileState};
@@ -30,8 +29,9 @@ pub(super) struct TargetEntry {
     pub path: PathBuf,
     /// True if the file exists already and is not sent.
     pub exists: bool,
-    /// Data left by an earlier copy.
-    pub leftover: Option<(PartialFile, Vec<(u64, BlockSum)>)>,
+    /// The locked file, with data left by an earlier copy. Absent for files of a folder without
+    /// such data, which are opened later, because there may be more than a process may open.
+    pub partial: Option<(PartialFile, VerifiedBlocks)>,
 }
 
 impl CopyTarget {
@@ -78,7 +78,7 @@ impl CopyTarget {
             if planned.exists {
                 entered.there.push(index);
             }
-            if planned.leftover.is_some() {
+            if planned.partial.as_ref().is_some_and(|(_, left)| !left.is_empty()) {
                 entered.begun.push(index);
             }
             self.entries.push(planned);
@@ -89,7 +89,7 @@ impl CopyTarget {
     /// Returns the existing blocks of a file, starting at `from`.
     pub fn existing_blocks(&self, file: u32, from: u64, most: usize) -> Vec<(u64, [u8; 32])> {
         let planned = self.entries.get(file as usize);
-        let left = planned.and_then(|planned| planned.leftover.as_ref());
+        let left = planned.and_then(|planned| planned.partial.as_ref());
         let blocks = left.into_iter().flat_map(|(_, left)| left);
         let wanted = blocks.filter(|(index, _)| *index >= from);
         wanted.map(|(index, sum)| (*index, sum.inner)).take(most).collect()
@@ -97,7 +97,7 @@ impl CopyTarget {
 
     fn plan_entry(&self, entry: FileEntry) -> Result<TargetEntry, String> {
         let inner = relative_names::parse_relative_path(&entry.path)?;
-        let mut planned = TargetEntry { path: inner.clone(), entry, exists: false, leftover: None };
+        let mut planned = TargetEntry { path: inner.clone(), entry, exists: false, partial: None };
         let Some((folder, base)) = &self.location else {
             let plain = !planned.entry.folder && planned.path.as_os_str().is_empty();
             return plain
@@ -122,12 +122,13 @@ impl CopyTarget {
             None => false,
             Some(seen) => self.is_complete(seen, &planned.entry).map_err(|why| failed(&why))?,
         };
-        if !planned.exists && PartialFile::has_leftover(folder, &path) {
+        // A second copy of a single file is refused before it sends anything.
+        let is_single = inner.as_os_str().is_empty();
+        if !planned.exists && (is_single || PartialFile::has_leftover(folder, &path)) {
             let given_up = || self.cancelled.load(Ordering::Relaxed);
-            let direct = self.options.direct;
-            let opened = PartialFile::open(folder, &path, direct, &planned.entry, &given_up);
-            let begun = opened.map_err(|error| failed(&error))?;
-            planned.leftover = (!begun.1.is_empty()).then_some(begun);
+            let opened = PartialFile::open(folder, &path, &self.options, &planned.entry, &given_up);
+            let (partial, left) = opened.map_err(|error| failed(&error))?;
+            planned.partial = (is_single || !left.is_empty()).then_some((partial, left));
         }
         Ok(planned)
     }
@@ -150,10 +151,100 @@ impl CopyTarget {
         if self.options.folder && same {
             return Ok(true);
         }
-        Err("the file exists; `--overwrite` replaces it")
+        Err(TARGET_EXISTS)
     }
 }
 
 pub(super) fn cannot_write(path: &Path, why: &dyn Display) -> String {
     format!("cannot write {}: {why}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block_buffer::BlockBuffer;
+    use std::ffi::OsString;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(test: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("target-{test}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir_all(&path).expect("a folder");
+            Scratch(path)
+        }
+
+        fn target(&self, options: TargetRequest, cancelled: &Arc<AtomicBool>) -> CopyTarget {
+            let folder = ConfinedDir::open(&self.0).expect("a folder");
+            let path = Path::new("file");
+            CopyTarget::resolve(folder, path, options, Arc::clone(cancelled)).expect("a target")
+        }
+
+        fn names(&self) -> Vec<OsString> {
+            ConfinedDir::open(&self.0).and_then(|folder| folder.list_names()).expect("a list")
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn entry() -> FileEntry {
+        FileEntry {
+            path: String::new(),
+            folder: false,
+            size_bytes: Some(5),
+            mode: 0o644,
+            modified_ns: 7,
+        }
+    }
+
+    #[test]
+    fn the_second_of_two_copies_to_one_name_is_refused_before_it_begins() {
+        let scratch = Scratch::new("two");
+        let mut first = scratch.target(TargetRequest::default(), &Arc::default());
+        first.add_entries(vec![entry()]).expect("free");
+        let mut second = scratch.target(TargetRequest::default(), &Arc::default());
+        let waiting = std::thread::spawn(move || second.add_entries(vec![entry()]).map(drop));
+        let (partial, _) = first.entries[0].partial.take().expect("locked");
+        let mut block = BlockBuffer::new().expect("memory");
+        partial.write(0, &mut block, 5).expect("written");
+        partial.set_metadata(&entry(), 5).expect("set");
+        partial.commit().expect("renamed");
+        drop(partial);
+        let refused = waiting.join().expect("it ends").expect_err("the name is taken");
+        assert!(refused.contains("--overwrite"), "{refused}");
+        assert_eq!(scratch.names(), ["file"], "nothing is left over");
+    }
+
+    #[test]
+    fn a_copy_waits_for_another_one_that_holds_the_file_and_can_be_cancelled() {
+        let scratch = Scratch::new("wait");
+        let mut first = scratch.target(TargetRequest::default(), &Arc::default());
+        first.add_entries(vec![entry()]).expect("free");
+        let cancelled = Arc::new(AtomicBool::new(true));
+        let mut second = scratch.target(TargetRequest::default(), &cancelled);
+        let refused = second.add_entries(vec![entry()]).expect_err("held");
+        assert!(refused.contains("cancelled"), "{refused}");
+        drop(first);
+        assert!(scratch.names().is_empty(), "a copy that wrote nothing leaves nothing");
+        second.cancelled.store(false, Ordering::Relaxed);
+        second.add_entries(vec![entry()]).expect("free again");
+    }
+
+    #[test]
+    fn a_copy_whose_name_is_taken_by_another_program_leaves_nothing() {
+        let scratch = Scratch::new("taken");
+        let mut target = scratch.target(TargetRequest::default(), &Arc::default());
+        target.add_entries(vec![entry()]).expect("free");
+        std::fs::write(scratch.0.join("file"), "theirs").expect("a file");
+        let (partial, _) = target.entries[0].partial.take().expect("locked");
+        let refused = partial.commit().expect_err("taken").to_string();
+        assert!(refused.contains("--overwrite"), "{refused}");
+        assert_eq!(scratch.names(), ["file"], "nothing is left over");
+        assert_eq!(std::fs::read(scratch.0.join("file")).expect("there"), b"theirs");
+    }
 }

@@ -7,14 +7,15 @@
 use super::block_buffer::{BlockBuffer, align_up};
 use super::block_digest::{BlockDigest, BlockSum, hash_block};
 use super::{BLOCK_BYTES, relative_names};
-use longhaul_probe::wire::FileEntry;
+use longhaul_probe::wire::{FileEntry, TargetRequest};
 use longhaul_sys::confined_dir::{ConfinedDir, start_range_writeback};
 use parking_lot::Mutex;
 use std::fs::{File, FileTimes, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Number of blocks after which write-back is started.
@@ -23,18 +24,28 @@ const WRITEBACK_BLOCKS: u64 = 16;
 const MAX_LOCK_WAIT: Duration = Duration::from_secs(20);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 const CANCELLED: &str = "the copy was cancelled";
+pub(super) const TARGET_EXISTS: &str = "the file exists; `--overwrite` replaces it";
 
+/// An incomplete file, locked against other copies. When dropped, it stays only if a later copy can
+/// resume it.
 #[derive(Debug)]
 pub(super) struct PartialFile {
+    folder: Arc<ConfinedDir>,
     path: PathBuf,
+    /// Replaces an existing file.
+    overwrite: bool,
     direct: bool,
     file: File,
-    /// `None`: a file of one block is sent again as a whole.
+    /// A file of one block is sent again as a whole, like one of unknown length.
+    is_long: bool,
+    /// Absent until the claims are verified, and for files that are not long.
     journal: Option<Mutex<File>>,
     /// The file has data of an earlier copy.
     dirty: bool,
     /// Number of blocks written so far.
     written: AtomicU64,
+    /// Renamed or removed.
+    is_over: AtomicBool,
 }
 
 /// Blocks left by an earlier copy, as far as they were verified.
@@ -46,27 +57,37 @@ impl PartialFile {
         matches!(folder.stat(&relative_names::journal_path(path)), Ok(Some(_)))
     }
 
-    /// Opens the file left by an earlier copy of the same source, or creates a new one; with direct
-    /// I/O if requested. Waits while another copy holds the file, unless `given_up` returns true.
+    /// Opens the file left by an earlier copy of the same source, or creates a new one. Waits while
+    /// another copy holds the file, unless `given_up` returns true, and fails if that copy has
+    /// completed it.
     pub fn open(
-        folder: &ConfinedDir,
+        folder: &Arc<ConfinedDir>,
         path: &Path,
-        direct: bool,
+        options: &TargetRequest,
         entry: &FileEntry,
         given_up: &dyn Fn() -> bool,
     ) -> io::Result<(PartialFile, VerifiedBlocks)> {
+        let direct = options.direct;
         let file = open_exclusively(folder, &relative_names::partial_path(path), direct, given_up)?;
-        let long = entry.size_bytes.is_some_and(|size| size > BLOCK_BYTES);
         let mut partial = PartialFile {
+            folder: Arc::clone(folder),
             path: path.to_owned(),
+            overwrite: options.overwrite,
             direct,
+            // Until it is verified, it counts as data of an earlier copy, which is kept.
+            dirty: true,
             file,
+            is_long: entry.size_bytes.is_some_and(|size| size > BLOCK_BYTES),
             journal: None,
-            dirty: false,
             written: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
         };
+        if !options.overwrite && folder.stat(path)?.is_some() {
+            partial.discard();
+            return Err(io::Error::other(TARGET_EXISTS));
+        }
         let mut left = VerifiedBlocks::new();
-        if long {
+        if partial.is_long {
             let mut journal = folder.write(&relative_names::journal_path(path), false)?;
             left = partial.verify_claims(&load_claims(&mut journal, entry)?, entry, given_up)?;
             rewrite_journal(&mut journal, entry, &left)?;
@@ -143,23 +164,42 @@ impl PartialFile {
     }
 
     /// Syncs the file, then renames it, then syncs the folder: so no incomplete file ever has its
-    /// final name, even after a power failure.
-    pub fn commit(&self, folder: &ConfinedDir, replace: bool) -> io::Result<()> {
+    /// final name, even after a power failure. A file whose name was taken meanwhile is removed.
+    pub fn commit(&self) -> io::Result<()> {
         self.file.sync_all()?;
-        folder.rename(&relative_names::partial_path(&self.path), &self.path, replace)?;
+        let partial = relative_names::partial_path(&self.path);
+        match self.folder.rename(&partial, &self.path, self.overwrite) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.discard();
+                return Err(io::Error::other(TARGET_EXISTS));
+            }
+            renamed => renamed?,
+        }
+        self.is_over.store(true, Ordering::Relaxed);
         let parent = self.path.parent().unwrap_or(Path::new(""));
-        folder.open_subfolder(parent)?.open_for_sync()?.sync_all()?;
+        self.folder.open_subfolder(parent)?.open_for_sync()?.sync_all()?;
         if self.journal.is_some() {
-            folder.remove(&relative_names::journal_path(&self.path))?;
+            self.folder.remove(&relative_names::journal_path(&self.path))?;
         }
         Ok(())
     }
 
     /// Removes all files of the copy.
-    pub fn discard(&self, folder: &ConfinedDir) {
+    pub fn discard(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
         // A file that cannot be removed is verified before it is resumed.
-        let _ = folder.remove(&relative_names::journal_path(&self.path));
-        let _ = folder.remove(&relative_names::partial_path(&self.path));
+        let _ = self.folder.remove(&relative_names::journal_path(&self.path));
+        let _ = self.folder.remove(&relative_names::partial_path(&self.path));
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        let has_data = self.dirty || self.written.load(Ordering::Relaxed) > 0;
+        let is_resumable = has_data && self.is_long;
+        if !is_resumable && !self.is_over.load(Ordering::Relaxed) {
+            self.discard();
+        }
     }
 }
 

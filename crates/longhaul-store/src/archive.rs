@@ -22,6 +22,8 @@ use serde_with_macros::skip_serializing_none;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+pub(crate) mod archive_file;
+
 /// The time to wait for another writing process.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 
@@ -159,16 +161,16 @@ pub(crate) fn insert_run(
 }
 
 impl Archive {
-    /// Opens the file for reading and writing, and creates it and its folder if necessary.
+    /// Opens the file for reading and writing, and creates it and its folder if necessary; only
+    /// their owner may use them.
     pub fn open(path: &Path) -> Result<Archive, StoreError> {
-        create_parent_folder(path)?;
-        Archive::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-        )
+        archive_file::create_private(path)
+            .map_err(|e| StoreError::Open { path: path.to_owned(), source: Box::new(e) })?;
+        Archive::open_read_write(path)
     }
 
-    /// Opens an existing file; `None` if it does not exist.
+    /// Opens an existing file, for reading only if it or its folder is read-only; `None` if it does
+    /// not exist.
     pub fn open_existing(path: &Path) -> Result<Option<Archive>, StoreError> {
         let exists = path
             .try_exists()
@@ -176,18 +178,23 @@ impl Archive {
         if !exists {
             return Ok(None);
         }
-        Archive::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map(Some)
+        match Archive::open_read_write(path) {
+            Err(error @ (StoreError::Open { .. } | StoreError::ReadOnly { .. })) => {
+                Archive::open_immutable(path, error).map(Some)
+            }
+            opened => opened.map(Some),
+        }
     }
 
-    fn open_with_flags(path: &Path, flags: OpenFlags) -> Result<Archive, StoreError> {
+    fn open_read_write(path: &Path) -> Result<Archive, StoreError> {
         let sql = |e| StoreError::from_sqlite("open", path, e);
-        let mut connection =
-            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-                .map_err(sql)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).map_err(sql)?;
         connection.busy_timeout(LOCK_WAIT).map_err(sql)?;
+        read_schema_level(&connection, path)?;
         // A read-only file is sufficient for `report list`; an append to it fails later.
         if !connection.is_readonly("main").map_err(sql)? {
-            read_schema_level(&connection, path)?;
+            archive_file::tighten(path);
             // This has no effect on a file that already has tables.
             connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(sql)?;
             enable_write_ahead_log(&connection).map_err(sql)?;
@@ -195,6 +202,25 @@ impl Archive {
             apply_missing_steps(&mut connection, path)?;
         }
         Ok(Archive { connection, path: path.to_owned(), fills_outbox: false })
+    }
+
+    /// Opens a file whose log cannot be opened because the folder is read-only. Whoever may write
+    /// there nevertheless must not do so meanwhile.
+    fn open_immutable(path: &Path, error: StoreError) -> Result<Archive, StoreError> {
+        let log = archive_file::beside(path, "-wal");
+        if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            return Err(StoreError::UnreadableLog { path: path.to_owned(), log });
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
+        let opened = Connection::open_with_flags(archive_file::immutable_uri(path), flags);
+        let Ok(connection) = opened else { return Err(error) };
+        match read_schema_level(&connection, path) {
+            Ok(_) => Ok(Archive { connection, path: path.to_owned(), fills_outbox: false }),
+            Err(StoreError::Open { .. } | StoreError::ReadOnly { .. }) => Err(error),
+            Err(other) => Err(other),
+        }
     }
 
     /// Stores a finished run. Storing the same report twice has no effect; a different report under
@@ -267,14 +293,6 @@ impl Archive {
             from.query_row("SELECT report FROM run WHERE id = ?1", [id], |row| row.get(0))
                 .optional()
         })
-    }
-}
-
-fn create_parent_folder(path: &Path) -> Result<(), StoreError> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder)
-            .map_err(|e| StoreError::Open { path: path.to_owned(), source: Box::new(e) }),
-        _ => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, ToSql, Transaction, params_from_iter};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The maximum number of problems that a check returns.
@@ -97,6 +98,8 @@ impl Archive {
     fn copy_to(&self, part: &Path) -> Result<(), BackupError> {
         let sql = |e| StoreError::from_sqlite("copy the runs", &self.path, e);
         let target = part.to_str().ok_or_else(|| io::Error::other("the name is not UTF-8"))?;
+        // SQLite fills an empty file and keeps its mode.
+        File::options().write(true).create_new(true).mode(0o600).open(part)?;
         self.connection.execute("VACUUM INTO ?1", [target]).map_err(sql)?;
         let copy = Connection::open_with_flags(part, OpenFlags::SQLITE_OPEN_READ_ONLY);
         let copy = copy.map_err(sql)?;

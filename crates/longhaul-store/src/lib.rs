@@ -23,6 +23,7 @@ pub mod scan_archive;
 pub mod sqlite;
 pub mod store_error;
 
+pub use archive::archive_file::create_private_folder;
 pub use archive::{AppendOutcome, Archive, RunEntry};
 pub use scan_archive::{PathSelector, UnfinishedScan};
 pub use store_error::StoreError;

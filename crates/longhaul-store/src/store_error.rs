@@ -26,6 +26,10 @@ pub enum StoreError {
     /// The file or its folder is not writable.
     #[error("cannot write the archive {}", path.display())]
     ReadOnly { path: PathBuf, source: rusqlite::Error },
+    /// The last runs are in the log, which SQLite cannot open in a read-only folder.
+    #[error("cannot read the archive {}: its folder is read-only, and its last runs are in {}",
+        path.display(), log.display())]
+    UnreadableLog { path: PathBuf, log: PathBuf },
     /// Another process held the lock for longer than the timeout.
     #[error("cannot lock the archive {}: another process holds the lock", path.display())]
     Locked { path: PathBuf, source: rusqlite::Error },
@@ -89,6 +93,10 @@ impl StoreError {
         Some(match self {
             StoreError::Open { .. } | StoreError::ReadOnly { .. } => {
                 "use a file in a writable folder: `--archive FILE`".to_owned()
+            }
+            StoreError::UnreadableLog { .. } => {
+                "copy both files to a writable folder and name the copy: `--archive FILE`"
+                    .to_owned()
             }
             StoreError::Foreign { .. } => "use another file: `--archive FILE`".to_owned(),
             StoreError::Newer { .. } => {

@@ -2,8 +2,9 @@
 
 use longhaul_model::report::v1::{AnyReport, ParentRun, ThroughputReport, scan};
 use longhaul_store::{AppendOutcome, Archive, StoreError, UnfinishedScan};
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 /// A folder of this test's own, gone when it ends.
 struct Folder(PathBuf);
@@ -270,4 +271,51 @@ fn an_archive_of_the_first_shape_keeps_its_runs() {
     assert_eq!(found, AnyReport::Throughput(Box::new(run)));
     let environments = archive.list(10).unwrap().into_iter().map(|entry| entry.environment);
     assert_eq!(environments.collect::<Vec<_>>(), [None, Some("loopback".to_owned())]);
+}
+
+/// The modes of the archive and of the files and the folder around it.
+fn modes(file: &Path) -> Vec<(String, u32)> {
+    let folder = file.parent().expect("a folder");
+    let entries = fs::read_dir(folder).expect("a list").map(|entry| entry.expect("read").path());
+    let mut paths: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
+    paths.sort();
+    paths.push(folder.to_owned());
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    paths.iter().map(|path| (name(path), mode(path))).collect()
+}
+
+#[test]
+fn only_the_owner_may_use_a_new_archive_its_log_its_folder_and_its_backup() {
+    let folder = Folder::new("private");
+    let file = folder.0.join("new/archive.sqlite3");
+    let mut archive = Archive::open(&file).unwrap();
+    archive.append(&report(GENEVA)).unwrap();
+    archive.back_up(&folder.0.join("new/backup.sqlite3")).unwrap();
+    let expected = [
+        ("archive.sqlite3", 0o600),
+        ("archive.sqlite3-shm", 0o600),
+        ("archive.sqlite3-wal", 0o600),
+        ("backup.sqlite3", 0o600),
+        ("new", 0o700),
+    ];
+    assert_eq!(modes(&file), expected.map(|(name, mode)| (name.to_owned(), mode)));
+}
+
+#[test]
+fn an_archive_that_everybody_may_read_is_taken_from_them_by_the_next_writer() {
+    let folder = Folder::new("tightened");
+    let file = folder.file();
+    let reader = Archive::open(&file).unwrap();
+    let with_mode = |mode| {
+        for suffix in ["", "-wal", "-shm"] {
+            let path = folder.0.join(format!("archive.sqlite3{suffix}"));
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+        Archive::open(&file).unwrap().append(&report(GENEVA)).unwrap();
+        modes(&file).into_iter().map(|(_, mode)| mode).take(3).collect::<Vec<u32>>()
+    };
+    assert_eq!(with_mode(0o644), [0o600; 3]);
+    assert_eq!(with_mode(0o640), [0o640; 3], "a group that the owner chose");
+    drop(reader);
 }

@@ -3,6 +3,7 @@
 //! The lock is a kernel lock on an open file, so a crash releases it.
 
 use crate::agent_error::AgentError;
+use longhaul_store::create_private_folder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
@@ -23,7 +24,7 @@ impl AgentFolder {
     pub fn acquire(archive: &Path) -> Result<AgentFolder, AgentError> {
         let path = agent_folder_path(archive);
         let cannot = |source| AgentError::Folder { path: path.clone(), source };
-        fs::create_dir_all(path.join("spool")).map_err(cannot)?;
+        create_private_folder(&path.join("spool")).map_err(cannot)?;
         let lock = open_private_file(&path.join("lock")).map_err(cannot)?;
         match lock.try_lock() {
             Ok(()) => Ok(AgentFolder { path, _lock: lock }),
@@ -78,6 +79,7 @@ pub fn save_json(path: &Path, value: &impl Serialize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn place(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("longhaul-{}-{name}", std::process::id()));
@@ -91,6 +93,10 @@ mod tests {
         let at = place("lock");
         let archive = at.join("a.sqlite3");
         let first = AgentFolder::acquire(&archive).expect("free");
+        for folder in [first.spool_path(), first.file_path("")] {
+            let mode = fs::metadata(folder).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o700);
+        }
         let second = AgentFolder::acquire(&archive).expect_err("taken");
         assert!(second.to_string().contains("another agent"), "{second:?}");
         drop(first);

@@ -131,7 +131,7 @@ fn record_outcomes(book: &mut ChangeJournal, done: &[SettingChange], earlier: &[
 /// in [`SettingChange::error`]. Settings of an earlier boot or of an interface that no longer exists are
 /// reported as gone.
 pub fn revert_settings(journal: &Path) -> Result<Vec<SettingChange>, HostError> {
-    if !journal.exists() {
+    if !settings_journal::exists(journal) {
         return Err(HostError::nothing_to_revert(journal));
     }
     let held = LockedJournal::take(journal)?;

@@ -31,7 +31,8 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 impl<'a> LockedJournal<'a> {
-    /// Creates the folder and locks it; waits for other holders until a deadline.
+    /// Creates the folder and locks it; waits for other holders until a deadline. Removes what a
+    /// killed process left.
     pub fn take(path: &'a Path) -> Result<LockedJournal<'a>, HostError> {
         let folder = folder_of(path);
         let failed = |what| move |source| journal_error(what, folder, source);
@@ -40,7 +41,11 @@ impl<'a> LockedJournal<'a> {
         let deadline = Instant::now() + LOCK_DEADLINE;
         loop {
             match held.try_lock() {
-                Ok(()) => return Ok(LockedJournal { path, folder: held }),
+                Ok(()) => {
+                    remove_if_present(&unfinished_path(path))
+                        .map_err(failed("remove an unfinished journal from"))?;
+                    return Ok(LockedJournal { path, folder: held });
+                }
                 Err(TryLockError::Error(source)) => {
                     return Err(journal_error("lock the folder", folder, source));
                 }
@@ -84,7 +89,7 @@ impl<'a> LockedJournal<'a> {
         if journal.changes.is_empty() {
             return self.remove();
         }
-        let unfinished = self.unfinished();
+        let unfinished = unfinished_path(self.path);
         self.write(journal, &unfinished).map_err(|source| {
             // The unfinished file is unused and can usually be removed even if writing failed.
             let _ = fs::remove_file(&unfinished);
@@ -92,18 +97,9 @@ impl<'a> LockedJournal<'a> {
         })
     }
 
-    fn unfinished(&self) -> PathBuf {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(".new");
-        PathBuf::from(name)
-    }
-
     fn write(&self, journal: &ChangeJournal, unfinished: &Path) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(journal)?;
-        match fs::remove_file(unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_present(unfinished)?;
         // A new file is created, so that another process's file of this name is not used.
         let mut file = File::create_new(unfinished)?;
         file.write_all(&text)?;
@@ -113,16 +109,27 @@ impl<'a> LockedJournal<'a> {
     }
 
     fn remove(&self) -> Result<(), HostError> {
-        // A killed process may have left this file; without the journal it has no meaning.
-        let _ = fs::remove_file(self.unfinished());
-        match fs::remove_file(self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(journal_error("remove the journal", self.path, source)),
-            Ok(()) => self
-                .folder
-                .sync_all()
-                .map_err(|source| journal_error("remove the journal", self.path, source)),
-        }
+        remove_if_present(self.path)
+            .and_then(|()| self.folder.sync_all())
+            .map_err(|source| journal_error("remove the journal", self.path, source))
+    }
+}
+
+/// Returns whether there is a journal, or an unfinished one of a killed process.
+pub(super) fn exists(path: &Path) -> bool {
+    path.exists() || unfinished_path(path).exists()
+}
+
+fn unfinished_path(journal: &Path) -> PathBuf {
+    let mut name = journal.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+fn remove_if_present(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -235,7 +235,7 @@ impl TokenFile {
         let number = if port == 0 { std::process::id() } else { port.into() };
         let path = folder.join(format!("serve-{number}.token"));
         let write = || -> io::Result<()> {
-            fs::create_dir_all(&folder)?;
+            longhaul_store::create_private_folder(&folder)?;
             // Another owner or mode of an earlier file would remain.
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,9 +1,11 @@
 //! `longhaul archive check`, `backup` and `prune`.
 
-use crate::support::{Folder, fixture, longhaul};
+use crate::support::{Folder, fixture, longhaul, without_privileges};
 use longhaul_model::report::v1::{AnyReport, ParentRun, RunEnvironment, ThroughputReport};
 use longhaul_store::Archive;
 use longhaul_store::history_store::IncomingRun;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 fn throughput_run(id: &str, started_at: &str) -> ThroughputReport {
@@ -133,4 +135,36 @@ fn nothing_is_deleted_without_a_selection() {
     let (_, error) = archive_command(&file, &["prune"], 2);
     assert!(error.contains("--before") && error.contains("--environment"), "{error}");
     assert_eq!(ids(&file).len(), 5);
+}
+
+#[test]
+fn an_archive_in_a_read_only_folder_is_listed_and_shown_unless_runs_are_in_its_log() {
+    let folder = Folder::new("archive_read_only");
+    let closed = folder.file("closed? 100 %");
+    let file = closed.join("archive.sqlite3");
+    Archive::open(&file)
+        .expect("an archive")
+        .append(&throughput_run("one", "2026-01-01T00:00:00Z"))
+        .expect("append");
+    let with_mode = |path: &Path, mode| {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+    };
+    let report = |words: &[&str], code| {
+        let mut command = without_privileges(&["report"]);
+        let assert = command.args(words).arg("--archive").arg(&file).assert().code(code);
+        let output = assert.get_output();
+        String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+    };
+    with_mode(&closed, 0o555);
+    for mode in [0o600, 0o400] {
+        with_mode(&file, mode);
+        assert!(report(&["list"], 0).contains("one"));
+        assert!(report(&["show", "last"], 0).contains("limited by"));
+    }
+    with_mode(&closed, 0o755);
+    fs::write(closed.join("archive.sqlite3-wal"), "runs").expect("a log");
+    with_mode(&closed, 0o555);
+    let told = report(&["list"], 6);
+    assert!(told.contains("its last runs are in") && told.contains("hint: copy both"), "{told}");
+    with_mode(&closed, 0o755);
 }

@@ -2,13 +2,13 @@
 //! permission. Each is told, leaves nothing half-written, and goes on where it was.
 
 use crate::copy::{MIB, Served, noise, refused, report, text};
-use crate::support::{Folder, HUNG};
+use crate::support::{Folder, HUNG, without_privileges};
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -193,21 +193,6 @@ fn a_target_without_room_says_so_and_the_copy_goes_on_later() {
     let seen = report(served.copy("127.0.0.1:file", text(&target)));
     assert!(seen["observation"]["held_bytes"].as_u64().is_some_and(|held| held > 0));
     assert!(fs::read(&target).expect("there") == noise(12 * MIB));
-}
-
-/// Longhaul that is subject to permission bits, whoever runs the test.
-fn without_privileges(words: &[&str]) -> Command {
-    let root = fs::metadata("/proc/self").expect("there").uid() == 0;
-    let mut command = Command::new(if root { "setpriv" } else { "env" });
-    if root {
-        command.args([
-            "--bounding-set=-dac_override,-dac_read_search",
-            "--inh-caps=-dac_override,-dac_read_search",
-        ]);
-    }
-    command.timeout(HUNG);
-    command.arg(env!("CARGO_BIN_EXE_longhaul")).args(words);
-    command
 }
 
 #[test]

@@ -58,6 +58,16 @@ fn nothing_to_revert_is_said_and_no_failure() {
 }
 
 #[test]
+fn the_unfinished_journal_of_a_killed_process_is_removed_by_the_next_command() {
+    let folder = Folder::new("host_unfinished");
+    let unfinished = folder.file("journal.json.new");
+    std::fs::write(&unfinished, "{").expect("write");
+    let journal = folder.file("journal.json");
+    longhaul().args(["host", "--revert", "--journal"]).arg(&journal).assert().success();
+    assert!(!unfinished.exists());
+}
+
+#[test]
 fn a_journal_that_is_none_is_named_and_left_alone() {
     let folder = Folder::new("host_damaged");
     let journal = folder.file("journal.json");

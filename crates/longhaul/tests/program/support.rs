@@ -5,6 +5,7 @@ use longhaul_model::report::v1::{Report, ReportContent};
 use longhaul_store::Archive;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -39,6 +40,21 @@ pub fn longhaul() -> Command {
     // No test reads or writes the archive of whoever runs it.
     command.env("XDG_DATA_HOME", env!("CARGO_TARGET_TMPDIR"));
     command.timeout(HUNG);
+    command
+}
+
+/// Longhaul that is subject to permission bits, whoever runs the test.
+pub fn without_privileges(words: &[&str]) -> Command {
+    let root = fs::metadata("/proc/self").expect("there").uid() == 0;
+    let mut command = Command::new(if root { "setpriv" } else { "env" });
+    if root {
+        command.args([
+            "--bounding-set=-dac_override,-dac_read_search",
+            "--inh-caps=-dac_override,-dac_read_search",
+        ]);
+    }
+    command.timeout(HUNG);
+    command.arg(env!("CARGO_BIN_EXE_longhaul")).args(words);
     command
 }
 
