@@ -10,7 +10,7 @@
 //! - [`watch_cost`]: the cost of a watch file
 //! - [`token_store`]: named tokens of an agent
 //! - [`agent`]: the agent; `api`: its web page; `secret_file`: secrets in files
-//! - [`event_log`]: the lines of logs outside a terminal
+//! - [`event_log`]: the lines of logs outside a terminal; [`log_writer`] writes them
 //! - `path_traces`: the traces of a pair over time
 //! - [`agent_error`]: why an agent cannot start
 
@@ -19,6 +19,7 @@ pub mod agent_error;
 mod api;
 pub mod event_log;
 pub mod included_files;
+pub mod log_writer;
 mod path_traces;
 mod secret_file;
 pub mod token_store;

@@ -12,7 +12,7 @@ use longhaul_probe::measurement_server::{
 };
 use longhaul_probe::plan_limits::check_plan;
 use longhaul_probe::secure::random_bytes;
-use longhaul_probe::session::SessionInput;
+use longhaul_probe::session::{STEP_TIMEOUT, SessionInput};
 use longhaul_probe::wire::{
     AnonymousLimits, Base64Bytes, FilesReply, FilesRequest, OpenStreamsReply, OpenStreamsRequest,
     SessionReply, SessionRequest,
@@ -22,6 +22,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// Serves file copies on the port of a measurement server.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl ProtocolHandler for FilesHandler {
             files: Arc::new(Mutex::new(files)),
             worker: None,
             connections: None,
-            is_beginning: false,
+            begins_by: None,
             moved_bytes: 0,
             abandoned,
         }))
@@ -76,8 +77,8 @@ struct FilesSession<'a> {
     files: Arc<Mutex<ServerFiles>>,
     worker: Option<JoinHandle<SessionReply>>,
     connections: Option<CopyConnections<'a>>,
-    /// The request to begin waits for its connections.
-    is_beginning: bool,
+    /// The time by which the connections of a request to begin must have arrived.
+    begins_by: Option<Instant>,
     moved_bytes: u64,
     /// Set to tell a thread that its answer is no longer needed.
     abandoned: Arc<AtomicBool>,
@@ -111,7 +112,7 @@ impl RequestHandler for FilesSession<'_> {
     }
 
     fn is_pending(&self) -> bool {
-        self.is_beginning || self.worker.is_some()
+        self.begins_by.is_some() || self.worker.is_some()
     }
 
     fn start_request(&mut self, request: SessionRequest) -> Option<SessionInput> {
@@ -121,7 +122,7 @@ impl RequestHandler for FilesSession<'_> {
         match *ask {
             FilesRequest::Open(ask) => Some(to_answer_input(self.open(&ask))),
             FilesRequest::Begin {} => {
-                self.is_beginning = true;
+                self.begins_by = Some(Instant::now() + STEP_TIMEOUT);
                 None
             }
             other => self.start_task(other, Vec::new()),
@@ -129,14 +130,17 @@ impl RequestHandler for FilesSession<'_> {
     }
 
     fn poll(&mut self) -> Option<SessionInput> {
-        if self.is_beginning {
-            let claims = self.take_claims();
-            self.is_beginning = matches!(claims, Ok(None));
-            match claims {
-                Ok(None) => return None,
-                Ok(Some(streams)) => return self.start_task(FilesRequest::Begin {}, streams),
-                Err(why) => return Some(to_answer_input(Err(why))),
-            }
+        if let Some(deadline) = self.begins_by {
+            let claims = match self.take_claims() {
+                Ok(None) if Instant::now() < deadline => return None,
+                Ok(None) => Err("the data connections did not arrive in time".to_owned()),
+                other => other.map(Option::unwrap_or_default),
+            };
+            self.begins_by = None;
+            return match claims {
+                Ok(streams) => self.start_task(FilesRequest::Begin {}, streams),
+                Err(why) => Some(to_answer_input(Err(why))),
+            };
         }
         let worker = self.worker.take_if(|worker| worker.is_finished())?;
         let Ok(answer) = worker.join() else {
@@ -188,7 +192,7 @@ impl FilesSession<'_> {
             }
         }
         let strangers = self.anonymous.map(|limits| limits.concurrent);
-        let slot = self.service.take_slot(strangers)?;
+        let slot = self.service.take_slot(self.peer.ip(), strangers)?;
         let expected = ExpectedStreams {
             peer: self.peer.ip(),
             streams: plan.streams,

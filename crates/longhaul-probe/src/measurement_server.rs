@@ -14,9 +14,12 @@
 //! which is no longer than the hello. Other datagrams are offered to the handlers.
 
 mod accept;
+mod event_limiter;
 mod heavy_run_lock;
 mod serve_event;
 mod server_hooks;
+mod session_slots;
+mod source_prefix;
 mod stream_registry;
 
 pub use crate::wire::AnonymousLimits;
@@ -24,6 +27,7 @@ pub use accept::{NewConnection, read_until};
 pub use heavy_run_lock::{HeavyRunLock, HeavyRunUsers, ServedRun};
 pub use serve_event::ServeEvent;
 pub use server_hooks::describe_plan;
+pub use session_slots::SessionSlot;
 pub use stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 
 use crate::plan_limits::MAX_STREAMS;
@@ -33,8 +37,10 @@ use crate::session::SessionInput;
 use crate::wire::{
     DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, SessionRequest, StreamPreamble,
 };
+use event_limiter::EventLimiter;
 use longhaul_sys::listening_socket::{self, ListenSocketConfig};
 use parking_lot::{Condvar, Mutex};
+use session_slots::SessionSlots;
 use std::collections::VecDeque;
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket,
@@ -118,6 +124,9 @@ pub struct ServerContext<'a> {
     token: Option<AuthToken>,
     identity: &'a TlsIdentity,
     log: &'a (dyn Fn(ServeEvent) + Send + Sync),
+    limiter: Mutex<EventLimiter>,
+    /// The zero of the server's clock.
+    epoch: Instant,
     stop: &'a AtomicBool,
     pending: PendingConnections,
     registry: StreamRegistry,
@@ -134,15 +143,26 @@ impl ServerContext<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Logs an event.
+    /// Logs an event, or counts it if there are too many.
     pub fn log(&self, event: ServeEvent) {
-        (self.log)(event);
+        let logged = self.limiter.lock().add_event(self.epoch.elapsed(), event);
+        logged.into_iter().for_each(self.log);
     }
 
-    /// Takes a slot for a bulk run. `anonymous` is the maximum number of runs of clients without
-    /// the token; `None` for a client with it. The error names the limit.
-    pub fn take_slot(&self, anonymous: Option<u32>) -> Result<SessionSlot<'_>, String> {
-        self.slots.take(anonymous)
+    /// Logs the number of events that were only counted.
+    fn log_omitted_events(&self) {
+        let counts = self.limiter.lock().take_counts(self.epoch.elapsed());
+        counts.into_iter().for_each(self.log);
+    }
+
+    /// Takes a slot for a bulk run of a client at this address. `anonymous` is the maximum number
+    /// of runs of clients without the token; `None` for a client with it. The error names the limit.
+    pub fn take_slot(
+        &self,
+        peer: IpAddr,
+        anonymous: Option<u32>,
+    ) -> Result<SessionSlot<'_>, String> {
+        self.slots.take(peer, anonymous)
     }
 
     /// Registers the streams that a session expects; the nonce is chosen at random.
@@ -187,15 +207,14 @@ impl MeasurementServer {
             token: self.token.clone(),
             identity: &self.identity,
             log: &log,
+            limiter: Mutex::default(),
+            epoch: Instant::now(),
             stop,
             pending: PendingConnections::default(),
             registry: StreamRegistry::default(),
             arrivals: AtomicU64::new(0),
-            slots: SessionSlots {
-                heavy_runs: self.options.heavy_runs.clone(),
-                ..SessionSlots::new(self.options.max_sessions)
-            },
-            probe_slots: SessionSlots::new(self.options.max_sessions),
+            slots: SessionSlots::new(self.options.max_sessions, self.options.heavy_runs.clone()),
+            probe_slots: SessionSlots::new(self.options.max_sessions, None),
         };
         if self.token.as_ref().is_some_and(AuthToken::is_guessable) {
             log(ServeEvent::TokenGuessable);
@@ -325,62 +344,6 @@ pub trait RequestHandler {
     fn moved_bytes(&self) -> u64;
 }
 
-/// The session slots of the server.
-#[derive(Debug)]
-struct SessionSlots {
-    most: u32,
-    taken: Mutex<TakenSlots>,
-    heavy_runs: Option<HeavyRunLock>,
-}
-
-#[derive(Debug, Default)]
-struct TakenSlots {
-    all: u32,
-    anonymous: u32,
-}
-
-/// A session's slot; released when dropped.
-#[derive(Debug)]
-pub struct SessionSlot<'a> {
-    slots: &'a SessionSlots,
-    anonymous: bool,
-    _served: Option<ServedRun>,
-}
-
-impl SessionSlots {
-    pub fn new(most: u32) -> SessionSlots {
-        SessionSlots { most, taken: Mutex::default(), heavy_runs: None }
-    }
-
-    /// Takes a slot; `anonymous` is the limit for a client without the token. The error names the
-    /// limit.
-    pub fn take(&self, strangers: Option<u32>) -> Result<SessionSlot<'_>, String> {
-        let mut taken = self.taken.lock();
-        if taken.all >= self.most {
-            return Err(format!("{} sessions are already running; try again later", self.most));
-        }
-        if let Some(most) = strangers.filter(|most| taken.anonymous >= *most) {
-            return Err(format!(
-                "without a token, at most {most} runs at the same time; try again later"
-            ));
-        }
-        let served = self.heavy_runs.as_ref().map(HeavyRunLock::serve_run).transpose()?;
-        taken.anonymous += u32::from(strangers.is_some());
-        taken.all += 1;
-        Ok(SessionSlot { slots: self, anonymous: strangers.is_some(), _served: served })
-    }
-}
-
-impl Drop for SessionSlot<'_> {
-    fn drop(&mut self) {
-        let mut taken = self.slots.taken.lock();
-        taken.all = taken.all.saturating_sub(1);
-        if self.anonymous {
-            taken.anonymous = taken.anonymous.saturating_sub(1);
-        }
-    }
-}
-
 /// The pause after a socket error, so that a permanent one does not keep a core busy.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 
@@ -397,7 +360,7 @@ fn receive_hello(service: &ServerContext<'_>, port: &ListeningPort) {
                 return;
             };
             if let Err(why) = service.registry.claim(StreamClaim::Datagram(preamble, from)) {
-                (service.log)(ServeEvent::StreamRefused { peer: from, why });
+                service.log(ServeEvent::StreamRefused { peer: from, why });
             }
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -501,24 +464,5 @@ impl Drop for PendingSlot<'_> {
         held.waiting.retain(|(number, ..)| *number != self.number);
         drop(held);
         self.pending.left.notify_one();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_free_again_when_its_session_ends() {
-        let slots = SessionSlots::new(3);
-        let first = slots.take(Some(1)).expect("empty");
-        assert!(slots.take(Some(1)).expect_err("one stranger").contains("token"));
-        let known = slots.take(None).expect("room for those with the token");
-        let third = slots.take(None).expect("room for one more");
-        assert!(slots.take(None).expect_err("full").contains("3 sessions"));
-        drop(first);
-        drop(known);
-        drop(slots.take(Some(1)).expect("free again"));
-        drop(third);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::job_status::RunFailure;
 use crate::event_log::{self, LogFormat, LogLevel};
+use crate::log_writer::{LogStream, LogWriter};
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::MissedReason;
 use jiff::Timestamp;
@@ -12,7 +13,10 @@ use longhaul_report::number_format::count_of;
 use longhaul_report::summary_lines;
 use longhaul_store::history_store::TimeRange;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::sync::OnceLock;
+
+/// The writer of stdout, which all parts of the agent share.
+static LOG_WRITER: OnceLock<LogWriter> = OnceLock::new();
 
 #[derive(Debug, Clone, Copy)]
 pub struct AgentLog {
@@ -121,9 +125,14 @@ impl AgentLog {
             LogFormat::Text => people(),
             format => event_log::format_event_line(format, level, text, value) + "\n",
         };
-        let mut out = anstream::stdout().lock();
-        // A closed stdout must not stop the agent.
-        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        LOG_WRITER
+            .get_or_init(|| LogWriter::start(LogStream::Stdout, self.format))
+            .write_line(line);
+    }
+
+    /// Waits for the last lines to be written.
+    pub fn flush() {
+        LOG_WRITER.get().into_iter().for_each(LogWriter::flush);
     }
 }
 

@@ -159,6 +159,9 @@ impl ServerTask {
         match event {
             ServeEvent::Listening(_) => counters.server_is_up = Some(true),
             ServeEvent::SessionOpened { .. } => counters.served_sessions += 1,
+            ServeEvent::EventsOmitted { counts } => {
+                counters.served_sessions += counts.get("session_opened").copied().unwrap_or(0);
+            }
             _ => {}
         }
         drop(counters);

@@ -1,5 +1,6 @@
 //! Runtime and shutdown of the agent.
 
+use super::agent_log::AgentLog;
 use super::clocks::read_clock_times;
 use super::service_manager::ServiceManager;
 use super::startup::{AgentOptions, AgentSignals, RunningAgent, start_agent};
@@ -33,6 +34,7 @@ pub fn run(origin: &AgentOptions, file: WatchFile) -> Result<(), AgentError> {
     });
     // Pending connections to peers are dropped.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    AgentLog::flush();
     ended
 }
 

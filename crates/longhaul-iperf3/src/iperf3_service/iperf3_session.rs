@@ -264,7 +264,7 @@ impl Iperf3Session<'_> {
     fn close(mut self) {
         // The streams are closed first: the next test may need their slot.
         self.flowing = None;
-        self.granted = None;
+        let opened = self.granted.take().is_some();
         let closed = self.closed.take();
         if !matches!(closed, Some(ServerTestEnd::Gone(..))) {
             self.linger();
@@ -275,6 +275,7 @@ impl Iperf3Session<'_> {
             reason: sanitize_line(&reason, 200),
             elapsed: self.epoch.elapsed(),
             bytes: self.moved,
+            opened,
         });
     }
 
@@ -307,7 +308,8 @@ impl Iperf3Session<'_> {
         if let Err((trouble, why)) = self.check_permission(&asked, &test.plan) {
             return self.feed(ServerInput::Failed(trouble, why));
         }
-        let slot = match self.service.take_slot(self.limits.map(|most| most.concurrent)) {
+        let most = self.limits.map(|most| most.concurrent);
+        let slot = match self.service.take_slot(self.peer.ip(), most) {
             Ok(slot) => slot,
             Err(why) => return self.feed(ServerInput::Busy(why)),
         };

@@ -50,6 +50,7 @@ pub(super) fn accept_connections<'scope>(
 ) {
     let both = [port.listener.as_fd(), port.datagrams.as_fd()];
     while !service.is_stopping() {
+        service.log_omitted_events();
         match poll::wait_readable(both, Some(STOP_POLL_INTERVAL)) {
             Ok([connection, hello]) => {
                 if connection {
@@ -93,7 +94,7 @@ fn is_transient_error(error: &io::Error) -> bool {
 
 fn log_error(service: &ServerContext<'_>, tried: &'static str, error: &io::Error) {
     let why = error.to_string();
-    (service.log)(ServeEvent::Trouble { tried, why });
+    service.log(ServeEvent::Trouble { tried, why });
 }
 
 fn spawn_connection<'scope>(
@@ -120,7 +121,7 @@ fn spawn_connection<'scope>(
 
 fn dispatch_connection<'a>(service: &'a ServerContext<'a>, arrival: NewConnection<'a>) {
     let NewConnection { peer, deadline, .. } = arrival;
-    let dismissed = |why: String| (service.log)(ServeEvent::Dismissed { peer, why });
+    let dismissed = |why: String| service.log(ServeEvent::Dismissed { peer, why });
     let mut bytes = [0; DATA_STREAM.len()];
     if let Err(error) = peek_first_bytes(&arrival.stream, &mut bytes, deadline) {
         return dismissed(format!("its first bytes did not arrive: {error}"));
@@ -132,7 +133,7 @@ fn dispatch_connection<'a>(service: &'a ServerContext<'a>, arrival: NewConnectio
         }
     } else if seen == DATA_STREAM {
         if let Err(why) = handle_data_stream(service, arrival.stream, deadline) {
-            (service.log)(ServeEvent::StreamRefused { peer, why });
+            service.log(ServeEvent::StreamRefused { peer, why });
         }
     } else {
         let mut handlers = service.options.handlers.iter();
@@ -227,13 +228,15 @@ fn handle_control<'a>(
     };
     let (closed, _) = SessionDriver::new(channel, session, epoch).run(&mut hooks);
     let bytes = hooks.moved_bytes();
+    let opened = hooks.run.is_some() || hooks.probes.is_some();
     // The slot is released first: a peer may use it as soon as it sees the session closed.
     drop(hooks);
-    (service.log)(ServeEvent::SessionClosed {
+    service.log(ServeEvent::SessionClosed {
         peer,
         reason: closed.to_string(),
         elapsed: epoch.elapsed(),
         bytes,
+        opened,
     });
     Ok(())
 }

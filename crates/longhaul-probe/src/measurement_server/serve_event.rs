@@ -3,6 +3,7 @@
 use crate::canonical_address;
 use longhaul_model::units::Bytes;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -62,6 +63,14 @@ pub enum ServeEvent {
         elapsed: Duration,
         /// Payload that this end moved.
         bytes: u64,
+        /// The session had been opened.
+        #[serde(skip)]
+        opened: bool,
+    },
+    /// More events happened than are logged; their numbers by kind.
+    EventsOmitted {
+        #[serde(flatten)]
+        counts: BTreeMap<&'static str, u64>,
     },
     /// The kernel refused an operation; the server continues.
     Trouble { tried: &'static str, why: String },
@@ -74,15 +83,40 @@ fn serialize_micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::
 impl ServeEvent {
     /// Returns whether an operator should look at the event.
     pub fn is_warning(&self) -> bool {
-        use ServeEvent::{Dismissed, ProtocolRefused, StreamRefused, TokenGuessable, Trouble};
+        use ServeEvent::{
+            Dismissed, EventsOmitted, ProtocolRefused, StreamRefused, TokenGuessable, Trouble,
+        };
         matches!(
             self,
             TokenGuessable
                 | ProtocolRefused { .. }
                 | Dismissed { .. }
                 | StreamRefused { .. }
+                | EventsOmitted { .. }
                 | Trouble { .. }
         )
+    }
+
+    /// Returns whether anybody who reaches the port can cause the event.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.is_warning() || matches!(self, ServeEvent::SessionClosed { opened: false, .. })
+    }
+
+    /// Returns the name of the kind of event, which is that in JSON.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            ServeEvent::Listening(_) => "listening",
+            ServeEvent::TokenGuessable => "token_guessable",
+            ServeEvent::ProtocolRefused { .. } => "protocol_refused",
+            ServeEvent::Dismissed { .. } => "dismissed",
+            ServeEvent::StreamRefused { .. } => "stream_refused",
+            ServeEvent::SessionOpened { .. } => "session_opened",
+            ServeEvent::ResultsReady { .. } => "results_ready",
+            ServeEvent::HandlerTransfer { .. } => "copying",
+            ServeEvent::SessionClosed { .. } => "session_closed",
+            ServeEvent::EventsOmitted { .. } => "events_omitted",
+            ServeEvent::Trouble { .. } => "trouble",
+        }
     }
 }
 
@@ -125,13 +159,21 @@ impl fmt::Display for ServeEvent {
                 let way = if *receiving { "to" } else { "from" };
                 write!(f, "{}: {activity} {way} this host", canonical_address(*peer))
             }
-            ServeEvent::SessionClosed { peer, reason, elapsed, bytes } => write!(
+            ServeEvent::SessionClosed { peer, reason, elapsed, bytes, opened: _ } => write!(
                 f,
                 "{}: {reason}; {} in {}",
                 canonical_address(*peer),
                 Bytes(*bytes),
                 longhaul_model::units::format_duration(*elapsed)
             ),
+            ServeEvent::EventsOmitted { counts } => {
+                f.write_str("further events of the last second:")?;
+                let parts = counts.iter().enumerate();
+                parts.into_iter().try_for_each(|(place, (kind, count))| {
+                    let comma = if place > 0 { "," } else { "" };
+                    write!(f, "{comma} {count} {}", kind.replace('_', " "))
+                })
+            }
             ServeEvent::Trouble { tried, why } => write!(f, "cannot {tried}: {why}"),
         }
     }

@@ -97,7 +97,7 @@ impl<'a> ServerHooks<'a> {
             let since = self.epoch.elapsed().as_secs_f64();
             self.log_lines.push(format!("+{since:.3} s {event}"));
         }
-        (self.service.log)(event);
+        self.service.log(event);
     }
 
     /// Returns the version, the command line and the log lines so far, which the client keeps.
@@ -138,7 +138,7 @@ impl<'a> ServerHooks<'a> {
                 (&self.service.probe_slots, expected, "probes or file copy".to_owned())
             }
         };
-        let slot = match slots.take(anonymous.map(|limits| limits.concurrent)) {
+        let slot = match slots.take(self.peer.ip(), anonymous.map(|limits| limits.concurrent)) {
             Ok(slot) => slot,
             Err(why) => return SessionInput::NotAdmitted(why),
         };

@@ -11,6 +11,7 @@ use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
 use jiff::Timestamp;
 use longhaul_agent::event_log::{self, LogFormat, LogLevel};
+use longhaul_agent::log_writer::{LogStream, LogWriter};
 use longhaul_agent::watch::watch_file::ServeSection;
 use longhaul_copy::{FilesHandler, FilesRoot};
 use longhaul_iperf3::users::DEFAULT_SKEW;
@@ -146,7 +147,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         None => "none".to_owned(),
     };
     let file = token.as_ref().and_then(|it| it.file.as_ref()).map(|it| it.path.as_path());
+    let log = LogWriter::start(LogStream::Stderr, log_format);
     write_log(
+        &log,
         log_format,
         LogLevel::Info,
         || format_notice(args, &addresses, &shown, anonymous.as_ref()),
@@ -159,12 +162,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
             }
             let level = if event.is_warning() { LogLevel::Warn } else { LogLevel::Info };
             write_log(
+                &log,
                 log_format,
                 level,
                 || format_event_line(&event),
                 || (event.to_string(), json!(event)),
             );
-            if args.one_off && matches!(event, ServeEvent::SessionClosed { .. }) {
+            if args.one_off && matches!(event, ServeEvent::SessionClosed { opened: true, .. }) {
                 stop.store(true, Ordering::Relaxed);
             }
         },
@@ -371,9 +375,10 @@ fn describe_service(token_file: Option<&Path>) -> String {
     }
 }
 
-/// Writes an event to stderr: `people` returns the text for a terminal, `entry` a sentence and the
+/// Writes an event to the log: `people` returns the text for a terminal, `entry` a sentence and the
 /// fields for other logs.
 fn write_log(
+    log: &LogWriter,
     format: LogFormat,
     level: LogLevel,
     people: impl FnOnce() -> String,
@@ -385,8 +390,7 @@ fn write_log(
         let (text, fields) = entry();
         event_log::format_event_line(format, level, &text, fields)
     };
-    // If stderr is closed, the log is lost and the server continues.
-    let _ = writeln!(anstream::stderr().lock(), "{line}");
+    log.write_line(line + "\n");
 }
 
 fn format_event_line(event: &ServeEvent) -> String {

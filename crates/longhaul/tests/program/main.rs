@@ -17,6 +17,7 @@ mod database;
 mod documentation;
 mod events;
 mod fleet;
+mod flood;
 mod goldens;
 mod help;
 mod host;

@@ -4,7 +4,8 @@ use super::BOUND;
 use super::pair::{Fault, Pair, Side};
 use crate::session::{SessionEnd, SessionState};
 use crate::wire::{
-    CollectTrains, ControlMessage, PrepareMessage, ProbeBounds, SessionReply, SessionRequest,
+    CollectTrains, ControlMessage, FilesRequest, PrepareMessage, ProbeBounds, SessionReply,
+    SessionRequest,
 };
 use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedule};
 use std::time::Duration;
@@ -123,6 +124,16 @@ fn the_agreed_time_ends_a_session_of_many_asks() {
         |closed| matches!(&closed, SessionEnd::TimedOut { what, .. } if what.contains("agreed")),
     );
     assert!(named, "{:?}", pair.closed());
+}
+
+#[test]
+fn the_agreed_time_also_ends_a_request_that_may_take_an_hour() {
+    let begin = SessionRequest::Files(Box::new(FilesRequest::Begin {}));
+    let brief = ProbeBounds { most_time_us: 3_000_000, ..bounds() };
+    let mut pair = Pair::probing(brief, vec![begin], 5);
+    pair.work_for(Duration::from_secs(1000));
+    pair.drive(BOUND);
+    assert!(pair.now() < Duration::from_secs(15), "{:?}", pair.now());
 }
 
 #[test]
