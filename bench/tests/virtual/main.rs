@@ -3,6 +3,7 @@
 //! This executable boots the guests and, inside one, is the test. Where no kernel can be had, every
 //! test fails and says how to get one.
 
+mod admission;
 mod agent;
 mod available;
 mod copy;
@@ -54,6 +55,7 @@ macro_rules! virtual_tests {
 }
 
 const SUITES: &[(&str, &[VirtualTest])] = &[
+    ("admission", admission::TESTS),
     ("agent", agent::TESTS),
     ("available", available::TESTS),
     ("copy", copy::TESTS),

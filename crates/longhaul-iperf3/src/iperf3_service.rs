@@ -15,13 +15,17 @@ use crate::AuthorizedUsers;
 use crate::iperf3_messages::{COOKIE_BYTES, TestCookie, TestState, UdpGreeting};
 use iperf3_session::Iperf3Session;
 use longhaul_probe::measurement_server::{
-    NewConnection, ProtocolHandler, ServeEvent, ServerContext, read_until,
+    ConnectionKind, NewConnection, NewStream, ProtocolHandler, ServeEvent, ServerContext,
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// The bytes that tell a cookie from other protocols: those of old versions have text only at
+/// their start.
+const COOKIE_START_BYTES: usize = 4;
 
 /// The options for iperf3 clients.
 #[derive(Debug, Default)]
@@ -46,9 +50,25 @@ impl Iperf3Handler {
 }
 
 impl ProtocolHandler for Iperf3Handler {
-    /// Returns whether the bytes could be those of a cookie.
-    fn accepts_connection(&self, first_bytes: &[u8]) -> bool {
-        TestCookie::may_begin_with(first_bytes)
+    /// Recognizes a cookie: that of a test in progress, or a new one.
+    fn recognize_connection(&self, first_bytes: &[u8]) -> ConnectionKind {
+        if !TestCookie::may_begin_with(&first_bytes[..first_bytes.len().min(COOKIE_START_BYTES)]) {
+            return ConnectionKind::Unknown;
+        }
+        match first_bytes.first_chunk() {
+            None => ConnectionKind::Incomplete,
+            Some(cookie) if self.tests.has_test(&TestCookie(*cookie)) => ConnectionKind::Stream,
+            Some(_) => ConnectionKind::Session,
+        }
+    }
+
+    fn add_stream(&self, server: &ServerContext<'_>, new: NewStream) {
+        let NewStream { mut stream, peer, number } = new;
+        let mut cookie = TestCookie([0; COOKIE_BYTES]);
+        let read = stream.read_exact(&mut cookie.0).map_err(|_| "its cookie is incomplete");
+        if let Err(why) = read.and_then(|()| self.tests.claim(&cookie, number, stream)) {
+            server.log(ServeEvent::StreamRefused { peer, why });
+        }
     }
 
     fn handle_connection<'a>(
@@ -56,33 +76,23 @@ impl ProtocolHandler for Iperf3Handler {
         server: &'a ServerContext<'a>,
         connection: NewConnection<'a>,
     ) {
-        let NewConnection { peer, deadline, .. } = connection;
+        let peer = connection.peer;
         let mut cookie = TestCookie([0; COOKIE_BYTES]);
-        if let Err(error) = read_until(&connection.stream, &mut cookie.0, deadline) {
+        if let Err(error) = (&*connection.stream).read_exact(&mut cookie.0) {
             let why = format!("its cookie is incomplete: {error}");
             return server.log(ServeEvent::Dismissed { peer, why });
         }
         let Some(options) = &self.options else {
             // The client prints that the server is busy, the closest message in its protocol.
-            let _ = (&connection.stream).write_all(&[TestState::AccessDenied.byte()]);
+            let _ = (&*connection.stream).write_all(&[TestState::AccessDenied.byte()]);
             return server.log(ServeEvent::ProtocolRefused {
                 peer,
                 protocol: "iperf3",
                 option: "--no-iperf3",
             });
         };
-        match self.tests.claim(&cookie, connection.number, connection.stream) {
-            Ok(()) => {}
-            Err(ClaimError::Unknown(stream)) => {
-                let connection = NewConnection { stream, ..connection };
-                let users = options.users.as_ref();
-                Iperf3Session::run(server, &self.tests, users, cookie, connection);
-            }
-            Err(ClaimError::Refused(mut stream, why)) => {
-                let _ = stream.write_all(&[TestState::AccessDenied.byte()]);
-                server.log(ServeEvent::StreamRefused { peer, why });
-            }
-        }
+        let users = options.users.as_ref();
+        Iperf3Session::run(server, &self.tests, users, cookie, connection);
     }
 
     /// Delivers the hello of a UDP stream. It names no session: only an expected address is
@@ -94,17 +104,10 @@ impl ProtocolHandler for Iperf3Handler {
 }
 
 /// A TCP connection and its number in order of arrival. Clients open them one after the other, but
-/// the threads that read the cookies may finish in another order.
+/// their cookies may arrive in another order.
 type JoinedStream = (u64, TcpStream);
 /// The client's address of a UDP stream, and its greeting.
 type UdpHello = (SocketAddr, UdpGreeting);
-
-/// The reason why a connection was not delivered.
-enum ClaimError {
-    /// The cookie is new.
-    Unknown(TcpStream),
-    Refused(TcpStream, &'static str),
-}
 
 #[derive(Debug)]
 struct ExpectedTest {
@@ -154,21 +157,25 @@ impl TestRegistry {
         Some(TestEntry { book: self, cookie, joined })
     }
 
-    /// Delivers a data connection to its test.
-    fn claim(&self, cookie: &TestCookie, number: u64, stream: TcpStream) -> Result<(), ClaimError> {
+    fn has_test(&self, cookie: &TestCookie) -> bool {
+        self.held.lock().tests.contains_key(cookie)
+    }
+
+    /// Delivers a data connection to its test. One too many is told so.
+    fn claim(
+        &self,
+        cookie: &TestCookie,
+        number: u64,
+        mut stream: TcpStream,
+    ) -> Result<(), &'static str> {
         let mut held = self.held.lock();
-        let Some(test) = held.tests.get_mut(cookie) else {
-            return Err(ClaimError::Unknown(stream));
-        };
-        let why = "its test already has all its streams";
+        let test = held.tests.get_mut(cookie).ok_or("its test is over")?;
         if test.left == 0 {
-            return Err(ClaimError::Refused(stream, why));
+            let _ = stream.write_all(&[TestState::AccessDenied.byte()]);
+            return Err("its test already has all its streams");
         }
         test.left -= 1;
-        test.joined.try_send((number, stream)).map_err(|error| {
-            let (TrySendError::Full((_, stream)) | TrySendError::Disconnected((_, stream))) = error;
-            ClaimError::Refused(stream, why)
-        })
+        test.joined.try_send((number, stream)).map_err(|_| "its test is over")
     }
 
     /// Reserves the turn to open up to `most` UDP streams from `address`; `None` if it is taken.

@@ -1,7 +1,7 @@
 //! The server: answers runs on one TCP port and the UDP port of the same number.
 //!
 //! Every session has its own thread, so that no peer waits for another. Connections without a proof
-//! are limited in number and time, and the oldest is closed first. The defaults are safe: anonymous
+//! are limited in number and time, with shares for each source (0087). The defaults are safe: anonymous
 //! clients get what [`AnonymousLimits`] allows, and UDP is sent only to an address that has shown
 //! the session's nonce.
 //!
@@ -14,7 +14,9 @@
 //! which is no longer than the hello. Other datagrams are offered to the handlers.
 
 mod accept;
+mod admission_table;
 mod event_limiter;
+mod first_bytes;
 mod heavy_run_lock;
 mod serve_event;
 mod server_hooks;
@@ -23,7 +25,7 @@ mod source_prefix;
 mod stream_registry;
 
 pub use crate::wire::AnonymousLimits;
-pub use accept::{NewConnection, read_until};
+pub use accept::{AdmissionPlace, NewConnection};
 pub use heavy_run_lock::{HeavyRunLock, HeavyRunUsers, ServedRun};
 pub use serve_event::ServeEvent;
 pub use server_hooks::describe_plan;
@@ -37,16 +39,15 @@ use crate::session::SessionInput;
 use crate::wire::{
     DATAGRAM_ACKNOWLEDGED, DATAGRAM_HELLO, PREAMBLE_BYTES, SessionRequest, StreamPreamble,
 };
+use accept::{ConnectionAcceptor, ReleasedPlaces};
 use event_limiter::EventLimiter;
 use longhaul_sys::listening_socket::{self, ListenSocketConfig};
-use parking_lot::{Condvar, Mutex};
+use mio::Poll;
+use parking_lot::Mutex;
 use session_slots::SessionSlots;
-use std::collections::VecDeque;
-use std::net::{
-    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 use stream_registry::StreamRegistry;
@@ -128,10 +129,8 @@ pub struct ServerContext<'a> {
     /// The zero of the server's clock.
     epoch: Instant,
     stop: &'a AtomicBool,
-    pending: PendingConnections,
+    released: ReleasedPlaces,
     registry: StreamRegistry,
-    /// The number of accepted connections.
-    arrivals: AtomicU64,
     slots: SessionSlots,
     /// Probe sessions have their own slots: they are light, and run during bulk runs.
     probe_slots: SessionSlots,
@@ -196,12 +195,13 @@ impl MeasurementServer {
     /// `log` is called from many threads.
     ///
     /// # Errors
-    /// A thread cannot be started. A failed session does not end the server.
+    /// The kernel provides no event queue. A failed session does not end the server.
     pub fn run(
         self,
         log: impl Fn(ServeEvent) + Send + Sync,
         stop: &AtomicBool,
     ) -> Result<(), ServeError> {
+        let poll = Poll::new().map_err(ServeError::EventQueue)?;
         let service = ServerContext {
             options: &self.options,
             token: self.token.clone(),
@@ -210,32 +210,20 @@ impl MeasurementServer {
             limiter: Mutex::default(),
             epoch: Instant::now(),
             stop,
-            pending: PendingConnections::default(),
+            released: ReleasedPlaces::new(&poll).map_err(ServeError::EventQueue)?,
             registry: StreamRegistry::default(),
-            arrivals: AtomicU64::new(0),
             slots: SessionSlots::new(self.options.max_sessions, self.options.heavy_runs.clone()),
             probe_slots: SessionSlots::new(self.options.max_sessions, None),
         };
         if self.token.as_ref().is_some_and(AuthToken::is_guessable) {
-            log(ServeEvent::TokenGuessable);
+            service.log(ServeEvent::TokenGuessable);
         }
-        std::thread::scope(|scope| {
-            let mut result = Ok(());
-            for port in &self.ports {
-                log(ServeEvent::Listening(port.address));
-                let service = &service;
-                let started = std::thread::Builder::new().name("listen".to_owned()).spawn_scoped(
-                    scope,
-                    move || {
-                        accept::accept_connections(service, port, scope);
-                    },
-                );
-                if let Err(source) = started {
-                    stop.store(true, Ordering::Relaxed);
-                    result = Err(ServeError::Thread(source));
-                }
-            }
-            result
+        self.addresses()
+            .into_iter()
+            .for_each(|address| service.log(ServeEvent::Listening(address)));
+        thread::scope(|scope| {
+            let acceptor = ConnectionAcceptor::new(&service, &self.ports, scope, poll);
+            acceptor.run().map_err(ServeError::EventQueue)
         })
     }
 }
@@ -274,12 +262,11 @@ fn open_port(
         device: options.device.as_deref(),
     };
     let failed = |protocol, address| move |source| ServeError::Listen { protocol, address, source };
-    let listener = listening_socket::listen_tcp(&place, STOP_POLL_INTERVAL)
-        .map_err(failed("TCP", place.address))?;
+    let listener = listening_socket::listen_tcp(&place).map_err(failed("TCP", place.address))?;
     place.address = listener.local_addr().map_err(failed("TCP", place.address))?;
     let datagrams =
         listening_socket::bind_shared_udp(&place).map_err(failed("UDP", place.address))?;
-    datagrams.set_read_timeout(Some(STOP_POLL_INTERVAL)).map_err(failed("UDP", place.address))?;
+    datagrams.set_nonblocking(true).map_err(failed("UDP", place.address))?;
     Ok(ListeningPort { address: place.address, listener, datagrams })
 }
 
@@ -288,11 +275,13 @@ fn open_port(
 /// The server recognises its own connections and datagrams first, then asks each handler. A
 /// handler implements the methods for what its protocol uses.
 pub trait ProtocolHandler: fmt::Debug + Send + Sync {
-    /// Returns whether a connection that begins with these bytes, at least one, may be one of this
-    /// protocol.
-    fn accepts_connection(&self, _first_bytes: &[u8]) -> bool {
-        false
+    /// Recognizes a connection by its first bytes, at least four and at most 4096. Must not block.
+    fn recognize_connection(&self, _first_bytes: &[u8]) -> ConnectionKind {
+        ConnectionKind::Unknown
     }
+
+    /// Adds a stream to its session; its first bytes have arrived. Must not block.
+    fn add_stream(&self, _server: &ServerContext<'_>, _stream: NewStream) {}
 
     /// Handles a connection until it is closed, on a thread of its own. Nothing has been read from
     /// it. It must end soon after [`ServerContext::is_stopping`].
@@ -316,6 +305,28 @@ pub trait ProtocolHandler: fmt::Debug + Send + Sync {
     ) -> Option<Box<dyn RequestHandler + 'a>> {
         None
     }
+}
+
+/// The kind of a connection, as a protocol recognizes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionKind {
+    /// Not a connection of this protocol.
+    Unknown,
+    /// More bytes will tell.
+    Incomplete,
+    /// A stream of a session in progress.
+    Stream,
+    /// A new session.
+    Session,
+}
+
+/// A stream of a session in progress.
+#[derive(Debug)]
+pub struct NewStream {
+    pub stream: TcpStream,
+    pub peer: SocketAddr,
+    /// Counts accepted connections.
+    pub number: u64,
 }
 
 /// The client of an admitted probe session.
@@ -344,28 +355,25 @@ pub trait RequestHandler {
     fn moved_bytes(&self) -> u64;
 }
 
-/// The pause after a socket error, so that a permanent one does not keep a core busy.
-const ERROR_PAUSE: Duration = Duration::from_millis(50);
-
-/// Reads one datagram, which may be a hello.
-fn receive_hello(service: &ServerContext<'_>, port: &ListeningPort) {
+/// Reads one datagram, which may be a hello; returns whether there may be more.
+fn receive_hello(service: &ServerContext<'_>, port: &ListeningPort) -> bool {
     // One byte more than a hello, to recognise longer datagrams.
     let mut bytes = [0; PREAMBLE_BYTES + 1];
-    match port.datagrams.recv_from(&mut bytes) {
-        Ok((count, from)) => {
-            let bytes = &bytes[..count];
-            let Some(preamble) = StreamPreamble::decode(bytes, DATAGRAM_HELLO) else {
-                let mut handlers = service.options.handlers.iter();
-                handlers.any(|handler| handler.handle_datagram(from, bytes));
-                return;
-            };
-            if let Err(why) = service.registry.claim(StreamClaim::Datagram(preamble, from)) {
-                service.log(ServeEvent::StreamRefused { peer: from, why });
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-        Err(_) => thread::sleep(ERROR_PAUSE),
+    // An error of another kind is that of an earlier datagram.
+    let (count, from) = match port.datagrams.recv_from(&mut bytes) {
+        Ok(received) => received,
+        Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+    };
+    let bytes = &bytes[..count];
+    let Some(preamble) = StreamPreamble::decode(bytes, DATAGRAM_HELLO) else {
+        let mut handlers = service.options.handlers.iter();
+        handlers.any(|handler| handler.handle_datagram(from, bytes));
+        return true;
+    };
+    if let Err(why) = service.registry.claim(StreamClaim::Datagram(preamble, from)) {
+        service.log(ServeEvent::StreamRefused { peer: from, why });
     }
+    true
 }
 
 /// Opens a flow's own socket: the same port, connected to its peer.
@@ -398,71 +406,5 @@ fn answer_repeated_hellos(socket: &UdpSocket, preamble: &StreamPreamble) {
         if StreamPreamble::decode(&bytes[..count], DATAGRAM_HELLO) == Some(*preamble) {
             acknowledge_hello(socket, preamble);
         }
-    }
-}
-
-/// The maximum number of pending connections.
-const MAX_PENDING: usize = 64;
-/// The minimum time for each when the limit is reached: a run's own streams arrive in a burst, and
-/// each needs only a moment. Older connections are closed at once.
-const MIN_PENDING_TIME: Duration = Duration::from_millis(250);
-
-#[derive(Debug, Default)]
-struct PendingConnections {
-    held: Mutex<PendingQueue>,
-    left: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct PendingQueue {
-    next: u64,
-    /// Connections in order of arrival; closed by shutting down the socket, which wakes its thread.
-    waiting: VecDeque<(u64, TcpStream, Instant)>,
-}
-
-/// A pending connection's slot; released when dropped.
-#[derive(Debug)]
-pub struct PendingSlot<'a> {
-    pending: &'a PendingConnections,
-    number: u64,
-}
-
-impl PendingQueue {
-    /// Returns the remaining minimum time of the oldest connection.
-    fn time_left(&self) -> Duration {
-        let age = |(_, _, since): &(u64, TcpStream, Instant)| since.elapsed();
-        MIN_PENDING_TIME.saturating_sub(self.waiting.front().map_or(MIN_PENDING_TIME, age))
-    }
-}
-
-impl PendingConnections {
-    /// Takes a slot for a connection, if necessary that of the oldest one.
-    pub fn register(&self, stream: &TcpStream) -> io::Result<PendingSlot<'_>> {
-        let stream = stream.try_clone()?;
-        let mut held = self.held.lock();
-        while held.waiting.len() >= MAX_PENDING {
-            let patience = held.time_left();
-            if patience.is_zero() {
-                if let Some((_, oldest, _)) = held.waiting.pop_front() {
-                    // The socket may already be closed.
-                    let _ = oldest.shutdown(Shutdown::Both);
-                }
-                break;
-            }
-            self.left.wait_for(&mut held, patience);
-        }
-        let number = held.next;
-        held.next += 1;
-        held.waiting.push_back((number, stream, Instant::now()));
-        Ok(PendingSlot { pending: self, number })
-    }
-}
-
-impl Drop for PendingSlot<'_> {
-    fn drop(&mut self) {
-        let mut held = self.pending.held.lock();
-        held.waiting.retain(|(number, ..)| *number != self.number);
-        drop(held);
-        self.pending.left.notify_one();
     }
 }

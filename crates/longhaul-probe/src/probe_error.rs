@@ -282,9 +282,9 @@ pub enum ServeError {
     /// The certificate could not be generated.
     #[error("cannot create a certificate: {why}")]
     Certificate { why: String },
-    /// A thread could not be started.
-    #[error("cannot start a thread")]
-    Thread(#[source] io::Error),
+    /// The kernel provides no event queue.
+    #[error("cannot wait for connections")]
+    EventQueue(#[source] io::Error),
 }
 
 impl ServeError {

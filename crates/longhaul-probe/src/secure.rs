@@ -9,10 +9,14 @@
 //!
 //! The proof lets the peer that terminates the connection try tokens offline. Generated tokens have
 //! 128 random bits; a short one chosen by hand does not withstand that, and `serve` warns of it.
+//!
+//! A ticket in the client's first message reserves a place for it ([`make_ticket`]).
 
+mod admission_ticket;
 mod channel;
 mod tls_config;
 
+pub use admission_ticket::{has_ticket, make_ticket};
 pub use channel::{ChannelError, ChannelEvent, ControlChannel, TlsHandshake};
 pub use tls_config::{TlsIdentity, client_config};
 

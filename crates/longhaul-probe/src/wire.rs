@@ -171,7 +171,7 @@ pub struct AnonymousLimits {
 impl Default for AnonymousLimits {
     /// Enough for a measurement of a long path, too little to be a long nuisance.
     fn default() -> Self {
-        AnonymousLimits { seconds: 30, streams: 16, concurrent: 2, rate_bps: None, bytes: None }
+        AnonymousLimits { seconds: 30, streams: 16, concurrent: 4, rate_bps: None, bytes: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use nix::sys::socket::{MsgFlags, recv};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -35,13 +35,12 @@ fn open_socket(
     Ok(socket)
 }
 
-/// Opens a listener whose `accept` times out after `wake` with `WouldBlock`, so that its thread can
-/// end.
-pub fn listen_tcp(place: &ListenSocketConfig<'_>, wake: Duration) -> io::Result<TcpListener> {
+/// Opens a listener whose `accept` never waits.
+pub fn listen_tcp(place: &ListenSocketConfig<'_>) -> io::Result<TcpListener> {
     let socket = open_socket(place, Type::STREAM, Protocol::TCP)?;
     socket.bind(&place.address.into())?;
     socket.listen(BACKLOG)?;
-    socket.set_read_timeout(Some(wake))?;
+    socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 
@@ -54,11 +53,17 @@ pub fn bind_shared_udp(place: &ListenSocketConfig<'_>) -> io::Result<UdpSocket> 
     Ok(socket.into())
 }
 
-/// Waits until `bytes` can be filled with the next bytes of a connection, and leaves them there.
-/// Returns fewer at the end of the connection, after a shutdown, and after the read timeout.
+/// Copies the next bytes of a connection that have arrived, and leaves them there. Does not wait:
+/// without any, the error is `WouldBlock`. Returns 0 at the end of the connection.
 pub fn peek_bytes(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<usize> {
-    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_WAITALL;
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
     Ok(recv(socket.as_fd().as_raw_fd(), bytes, flags)?)
+}
+
+/// Makes a connection close with RST, which leaves no state in the kernel (TIME_WAIT).
+pub fn reset_on_close(stream: &TcpStream) {
+    // An error only means that it is closed in order.
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
 /// Detects a dead peer: sends keep-alive probes after `after`, and waits no longer than `after` for

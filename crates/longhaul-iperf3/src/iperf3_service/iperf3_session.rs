@@ -13,7 +13,7 @@ use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::engine::is_socket_timeout;
 use longhaul_probe::measurement_server::{
-    AnonymousLimits, NewConnection, PendingSlot, ServeEvent, ServerContext, SessionSlot,
+    AdmissionPlace, AnonymousLimits, NewConnection, ServeEvent, ServerContext, SessionSlot,
     describe_plan,
 };
 use longhaul_probe::plan_limits::{LimitError, MAX_RUN_US, check_anonymous};
@@ -22,6 +22,7 @@ use longhaul_probe::throughput::DEAD_PEER_TIMEOUT;
 use longhaul_sys::{listening_socket, tcp_info};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The poll intervals of the streams while they open, and while their bytes are counted for a limit
@@ -47,14 +48,14 @@ pub(super) struct Iperf3Session<'a> {
     /// The limits of a client that names no user; `None` if there are none.
     limits: Option<AnonymousLimits>,
     cookie: TestCookie,
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     /// The address that the client connected to.
     local: SocketAddr,
     peer: SocketAddr,
     epoch: Instant,
     idle_rtt: Duration,
     server: ServerProtocol,
-    pending: Option<PendingSlot<'a>>,
+    place: Option<AdmissionPlace<'a>>,
     /// A UDP test that waits for its turn.
     waiting: Option<Box<(TestParameters, RequestedTest)>>,
     granted: Option<AdmittedTest<'a>>,
@@ -95,7 +96,7 @@ impl<'a> Iperf3Session<'a> {
             idle_rtt: tcp_info::read_tcp_info(&stream).map_or(Duration::ZERO, |info| info.rtt()),
             stream,
             server: ServerProtocol::new(longest, limits.and_then(|most| most.bytes)),
-            pending: Some(arrival.pending),
+            place: Some(arrival.place),
             waiting: None,
             granted: None,
             flowing: None,
@@ -132,7 +133,7 @@ impl<'a> Iperf3Session<'a> {
         let left = noted.map_or(left, |noted| noted.min(left));
         let wait = left.clamp(Duration::from_millis(1), poll);
         let heard = self.stream.set_read_timeout(Some(wait));
-        match heard.and_then(|()| self.stream.read(bytes)) {
+        match heard.and_then(|()| (&*self.stream).read(bytes)) {
             Ok(0) => self.feed(ServerInput::Gone("it closed the connection".to_owned())),
             Ok(count) => self.feed(ServerInput::Bytes(&bytes[..count])),
             Err(error) if is_socket_timeout(&error) => {}
@@ -194,7 +195,7 @@ impl<'a> Iperf3Session<'a> {
     fn act(&mut self, action: ServerAction) {
         match action {
             ServerAction::Send(bytes) => {
-                if let Err(error) = self.stream.write_all(&bytes) {
+                if let Err(error) = (&*self.stream).write_all(&bytes) {
                     self.feed(ServerInput::Gone(error.to_string()));
                 }
             }
@@ -286,7 +287,7 @@ impl Iperf3Session<'_> {
         while open && Instant::now() < deadline {
             let left = deadline.saturating_duration_since(Instant::now());
             let timed = self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))));
-            open = timed.is_ok() && self.stream.read(&mut bytes).is_ok_and(|count| count > 0);
+            open = timed.is_ok() && (&*self.stream).read(&mut bytes).is_ok_and(|count| count > 0);
         }
     }
 }
@@ -329,7 +330,7 @@ impl Iperf3Session<'_> {
             test,
             _slot: slot,
         });
-        self.pending = None;
+        self.place = None;
         self.feed(ServerInput::Admitted);
     }
 

@@ -35,9 +35,6 @@ impl AwaitedStreams<'_> {
     /// Takes newly arrived streams; returns the number of streams.
     pub fn poll(&mut self, plan: &ThroughputPlan) -> Result<usize, TestFault> {
         while let Ok((number, stream)) = self.entry.joined.try_recv() {
-            // It still has the timeout for reading its cookie.
-            let timed = stream.set_read_timeout(None);
-            timed.map_err(|error| (Iperf3Error::Stream, error.to_string()))?;
             self.arrived.push((number, DataSocket::Tcp(stream)));
         }
         while let Some(Ok((from, greeting))) = self.turn.as_ref().map(|turn| turn.flows.try_recv())

@@ -21,7 +21,8 @@ pub fn open(runs: u32) -> ServeOptions {
         anonymous: Some(AnonymousLimits {
             seconds: 3600,
             streams: 128,
-            concurrent: runs,
+            // The clients of a test have one network, which gets half.
+            concurrent: 2 * runs,
             rate_bps: None,
             bytes: None,
         }),

@@ -4,7 +4,7 @@
 use super::serve_event::ServeEvent;
 use super::stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 use super::{
-    PendingSlot, RequestHandler, ServerContext, SessionPeer, SessionSlot, acknowledge_hello,
+    AdmissionPlace, RequestHandler, ServerContext, SessionPeer, SessionSlot, acknowledge_hello,
     answer_repeated_hellos, open_flow,
 };
 use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
@@ -32,6 +32,7 @@ use longhaul_sys::sockopt;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
@@ -45,13 +46,13 @@ pub(super) struct ServerHooks<'a> {
     pub peer: SocketAddr,
     pub epoch: Instant,
     /// Kept until the plan is accepted; until then the peer has proved nothing.
-    pub pending: Option<PendingSlot<'a>>,
+    pub place: Option<AdmissionPlace<'a>>,
     pub run: Option<AdmittedRun<'a>>,
     /// The handlers of the requests of a probe session.
     pub handlers: Vec<Box<dyn RequestHandler + 'a>>,
     /// Set for a probe session, instead of `run`; its slot is released after the handlers.
     pub probes: Option<ServerProbeSession<'a>>,
-    pub control: Option<TcpStream>,
+    pub control: Option<Arc<TcpStream>>,
     pub moved: IntervalCounters,
     /// The log lines of this session.
     pub log_lines: Vec<String>,
@@ -153,7 +154,7 @@ impl<'a> ServerHooks<'a> {
             anonymous: anonymous.is_some(),
             what,
         });
-        self.pending = None;
+        self.place = None;
         match purpose {
             SessionPurpose::Run(plan) => self.open_run(*plan, anonymous, slot, registered),
             SessionPurpose::Probe(bounds) => self.open_probes(bounds, anonymous, slot, registered),

@@ -12,6 +12,7 @@ use longhaul_model::units::Rate;
 use longhaul_sys::host::{ethtool, network_interface};
 use longhaul_sys::tcp_info;
 use std::net::{IpAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The server's knowledge of both addresses.
@@ -20,7 +21,7 @@ pub(crate) struct ReverseSurveyor {
     pub peer: IpAddr,
     pub device: Option<String>,
     /// The control connection.
-    pub control: Option<TcpStream>,
+    pub control: Option<Arc<TcpStream>>,
 }
 
 impl ReverseSurveyor {

@@ -38,7 +38,7 @@ pub enum ChannelError {
 /// One end of the control connection after the handshake.
 #[derive(Debug)]
 pub struct ControlChannel {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     tls: Connection,
     exporter: ExporterKey,
     incoming: Box<[u8; READ_BYTES]>,
@@ -63,10 +63,11 @@ pub enum ChannelEvent<'a> {
 impl ControlChannel {
     /// Performs the handshake until `deadline`.
     pub fn open(
-        socket: TcpStream,
+        socket: impl Into<Arc<TcpStream>>,
         handshake: TlsHandshake<'_>,
         deadline: Instant,
     ) -> Result<ControlChannel, ChannelError> {
+        let socket = socket.into();
         let mut tls = match handshake {
             TlsHandshake::Client(config) => {
                 let name = ServerName::try_from("longhaul")
@@ -123,7 +124,7 @@ impl ControlChannel {
     fn send(&mut self) -> io::Result<()> {
         self.socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut self.socket) {
+            match self.tls.write_tls(&mut &*self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => return Ok(()),

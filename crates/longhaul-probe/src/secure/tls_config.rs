@@ -31,14 +31,16 @@ fn certificate_error(error: &dyn std::fmt::Display) -> ServeError {
     ServeError::Certificate { why: error.to_string() }
 }
 
-/// Returns the client's configuration, which accepts any certificate (see the parent module).
-pub fn client_config() -> Result<Arc<ClientConfig>, Error> {
+/// Returns the client's configuration, which accepts any certificate (see the parent module), with
+/// the ticket of a client that has the token.
+pub fn client_config(ticket: Option<Vec<u8>>) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider.clone())
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
+    config.alpn_protocols.extend(ticket);
     Ok(Arc::new(config))
 }
 

@@ -5,7 +5,7 @@ use super::target_address::{TargetConnection, connect_target};
 use crate::engine::{self, TransferRole};
 use crate::probe_error::ProbeError;
 use crate::secure::{
-    AuthToken, ChannelError, ControlChannel, TlsHandshake, boot_proof, client_config,
+    AuthToken, ChannelError, ControlChannel, TlsHandshake, boot_proof, client_config, make_ticket,
 };
 use crate::session::SessionSetup;
 use longhaul_model::report::v1::RunParty;
@@ -58,7 +58,8 @@ pub(super) fn open_channel(
     let TargetConnection { stream, address, target } = connection;
     let local = stream.local_addr().ok();
     let tls = |why: String| ProbeError::Tls { address, why };
-    let config = client_config().map_err(|error| tls(error.to_string()))?;
+    let ticket = target.token.as_deref().and_then(AuthToken::new).and_then(|it| make_ticket(&it));
+    let config = client_config(ticket).map_err(|error| tls(error.to_string()))?;
     let deadline = Instant::now() + target.connect_timeout;
     let channel =
         ControlChannel::open(stream, TlsHandshake::Client(config), deadline).map_err(|error| {

@@ -32,7 +32,7 @@ pub struct FakePeer {
 impl FakePeer {
     pub fn connect(address: SocketAddr) -> FakePeer {
         let socket = TcpStream::connect(address).expect("the far end listens");
-        let config = client_config().expect("TLS can be set up");
+        let config = client_config(None).expect("TLS can be set up");
         FakePeer::over(socket, TlsHandshake::Client(config))
     }
 

@@ -16,8 +16,9 @@ use longhaul_probe::wire::{
     ByeReason, ControlMessage, DATA_STREAM, HelloMessage, ProtocolVersions, RunProposal,
     SessionNonce, StreamPreamble, TokenProof,
 };
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Barrier;
 use std::time::Duration;
 
 const TOKEN: &str = "a token of more than sixteen characters";
@@ -291,15 +292,13 @@ fn a_preamble_a_byte_at_a_time_gains_no_time() {
             break;
         }
         let mut nothing = [0];
-        if matches!(stream.read(&mut nothing), Ok(0)) {
+        let timed_out = io::ErrorKind::WouldBlock;
+        if !stream.read(&mut nothing).is_err_and(|error| error.kind() == timed_out) {
             break;
         }
     }
-    let why = far.event(|event| match event {
-        ServeEvent::StreamRefused { why, .. } => Some(*why),
-        _ => None,
-    });
-    assert_eq!(why, "its preamble did not arrive in time");
+    let why = far.dismissed();
+    assert_eq!(why, "its first bytes did not arrive in time");
     still_serves(&far);
 }
 
@@ -410,6 +409,26 @@ fn a_crowd_of_silent_connections_does_not_shut_others_out() {
     let crowd: Vec<TcpStream> = (0..80).map(|_| far.connect()).collect();
     far.run(&brief()).expect("there is room for those who speak");
     drop(crowd);
+}
+
+#[test]
+fn a_crowd_of_five_hundred_honest_clients_loses_none() {
+    let limits = AnonymousLimits { concurrent: 1024, streams: 16, ..AnonymousLimits::default() };
+    let far =
+        FarEnd::start(ServeOptions { anonymous: Some(limits), max_sessions: 1024, ..options() });
+    // They wait for each other, so that all connect at once.
+    let gate = Barrier::new(500);
+    let crowd = || {
+        gate.wait();
+        let mut peer = FakePeer::connect(far.address);
+        peer.negotiate(&brief());
+    };
+    std::thread::scope(|scope| {
+        let crowd = &crowd;
+        let threads: Vec<_> = (0..500).map(|_| scope.spawn(crowd)).collect();
+        let served = threads.into_iter().filter_map(|thread| thread.join().ok()).count();
+        assert_eq!(served, 500);
+    });
 }
 
 #[test]
