@@ -26,6 +26,8 @@ if [ "$target" != install ]; then
         fail "no network namespaces here; run as root with CAP_SYS_ADMIN and CAP_NET_ADMIN, or allow user namespaces (sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=1000)"
 fi
 if [ "$target" = test ]; then
+    [ -c /dev/fuse ] || modprobe fuse 2>/dev/null ||
+        fail "no /dev/fuse, which the tests of power failures need; run \`modprobe fuse\`, or give it to the container"
     { cargo clippy --version && cargo fmt --version; } >/dev/null 2>&1 || rustup component add clippy rustfmt ||
         fail "clippy or rustfmt is missing; run \`rustup component add clippy rustfmt\`"
 fi

@@ -7,7 +7,7 @@ use super::block_buffer::BlockBuffer;
 use super::block_digest::{BlockDigest, BlockSum, FileHasher};
 use super::copy_target::{CopyTarget, TargetEntry, cannot_write};
 use super::copy_threads::{CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
-use super::partial_file::{PartialFile, block_length, source_times};
+use super::partial_file::{PartialFile, block_length, source_times, sync_parent};
 use super::stage_queue::StageQueue;
 use crate::BLOCK_BYTES;
 use crate::block_header::{BlockHeader, BlockKey};
@@ -110,23 +110,24 @@ impl CopyWork for CopyReceiver {
         &self.common
     }
 
-    /// Sets the folders' times last, because every file created in them changes those.
+    /// Finishes the folders last, because every file created in them changes their times.
     fn finish(&self) {
         if !self.files.iter().all(|file| file.lock().done) {
             return self.common.halt.fail_lost("the source ended before all its files arrived");
         }
-        let Some((folder, _)) = &self.target.location else {
+        let Some((folder, base)) = &self.target.location else {
             return;
         };
+        let finish_folder = |planned: &TargetEntry| {
+            let made = folder.open_subfolder(&planned.path)?.open_for_sync()?;
+            made.set_permissions(Permissions::from_mode(planned.entry.mode & 0o777))?;
+            made.set_times(source_times(&planned.entry))?;
+            made.sync_all()?;
+            // The other folders are named in the folder of the copy, which is among them.
+            if planned.path == *base { sync_parent(folder, base) } else { Ok(()) }
+        };
         for planned in self.target.entries.iter().rev().filter(|it| it.entry.folder) {
-            let set = folder
-                .open_subfolder(&planned.path)
-                .and_then(|it| it.open_for_sync())
-                .and_then(|it| {
-                    it.set_permissions(Permissions::from_mode(planned.entry.mode & 0o777))?;
-                    it.set_times(source_times(&planned.entry))
-                });
-            if let Err(error) = set {
+            if let Err(error) = finish_folder(planned) {
                 return self.common.halt.fail(cannot_write(&planned.path, &error));
             }
         }

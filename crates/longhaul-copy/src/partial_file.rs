@@ -176,8 +176,7 @@ impl PartialFile {
             renamed => renamed?,
         }
         self.is_over.store(true, Ordering::Relaxed);
-        let parent = self.path.parent().unwrap_or(Path::new(""));
-        self.folder.open_subfolder(parent)?.open_for_sync()?.sync_all()?;
+        sync_parent(&self.folder, &self.path)?;
         if self.journal.is_some() {
             self.folder.remove(&relative_names::journal_path(&self.path))?;
         }
@@ -201,6 +200,12 @@ impl Drop for PartialFile {
             self.discard();
         }
     }
+}
+
+/// Makes the name of a file or folder below `folder` survive a power failure.
+pub(super) fn sync_parent(folder: &ConfinedDir, path: &Path) -> io::Result<()> {
+    let parent = path.parent().unwrap_or(Path::new(""));
+    folder.open_subfolder(parent)?.open_for_sync()?.sync_all()
 }
 
 /// Opens a file and locks it exclusively. The previous copy may not have noticed yet that its peer

@@ -28,9 +28,19 @@ pub(super) fn create_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a folder and its missing parents for their owner only. An existing folder stays as it is.
+/// Creates a folder and its missing parents for their owner only; they survive a power failure. An
+/// existing folder stays as it is.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path)
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path)?;
+    missing.into_iter().try_for_each(sync_name)
+}
+
+/// Makes the name of a file or folder survive a power failure.
+fn sync_name(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Takes the files from everybody but their owner if others may use them. Earlier versions created
