@@ -223,7 +223,9 @@ impl MeasurementServer {
             .for_each(|address| service.log(ServeEvent::Listening(address)));
         thread::scope(|scope| {
             let acceptor = ConnectionAcceptor::new(&service, &self.ports, scope, poll);
-            acceptor.run().map_err(ServeError::EventQueue)
+            // Sessions end when the server does, also by an error.
+            let ended = acceptor.run().map_err(ServeError::EventQueue);
+            ended.inspect_err(|_| stop.store(true, Ordering::Relaxed))
         })
     }
 }
