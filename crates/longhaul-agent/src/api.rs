@@ -5,7 +5,7 @@
 //! Documented in docs/api.md and docs/collector.md.
 //!
 //! - [`api_router`]: routes and common limits
-//! - [`http_server`]: connections and timeouts; [`api_tls`]: TLS; [`access_control`]: access control
+//! - [`http_server`]: connections and timeouts; [`connection_table`]: shares of sources; [`api_tls`]: TLS; [`access_control`]: access control
 //! - [`batch_intake`]: results of other agents
 //! - [`archive_pool`]: archive connections; [`query_params`]: query parameters; [`api_error`]: errors
 //! - [`about`], [`series_handlers`], [`route_handlers`], [`event_handlers`],
@@ -20,6 +20,7 @@ mod api_router;
 pub mod api_tls;
 mod archive_pool;
 mod batch_intake;
+mod connection_table;
 mod embedded_page;
 mod event_handlers;
 mod host_handlers;

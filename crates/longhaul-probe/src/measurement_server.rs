@@ -26,10 +26,12 @@ mod stream_registry;
 
 pub use crate::wire::AnonymousLimits;
 pub use accept::{AdmissionPlace, NewConnection};
+pub use admission_table::source_shares::SourceShares;
 pub use heavy_run_lock::{HeavyRunLock, HeavyRunUsers, ServedRun};
 pub use serve_event::ServeEvent;
 pub use server_hooks::describe_plan;
 pub use session_slots::SessionSlot;
+pub use source_prefix::SourcePrefix;
 pub use stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 
 use crate::plan_limits::MAX_STREAMS;

@@ -1,10 +1,11 @@
 //! The HTTP server: limits connections and their times.
 //!
-//! Clients that send headers too slowly, or stop reading, are disconnected. Clients beyond the
-//! connection limit wait in the kernel's accept queue.
+//! Clients that send headers too slowly, or stop reading, are disconnected. Beyond the limit of
+//! connections, one of the source that has most gives way ([`super::connection_table`]).
 
 use super::access_control::PeerAddress;
 use super::api_tls::{self, TlsAcceptorCache};
+use super::connection_table::{ConnectionTable, OpenConnection};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -16,8 +17,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 /// The maximum number of connections.
 const MAX_CONNECTIONS: usize = 256;
@@ -29,6 +31,8 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: usize = 32 << 10;
 /// The time for requests in progress at shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// The interval at which open connections are counted at shutdown.
+const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The delay after a failed accept, for example without a free file descriptor.
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
@@ -39,33 +43,25 @@ pub async fn serve_connections(
     router: Router,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let table = Arc::new(ConnectionTable::default());
     loop {
-        let place = tokio::select! {
-            place = Arc::clone(&places).acquire_owned() => place.map_err(io::Error::other)?,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             () = wait_for_stop(&mut stop) => break,
         };
-        let taken = tokio::select! {
-            taken = listener.accept() => taken,
-            () = wait_for_stop(&mut stop) => break,
-        };
-        match taken {
+        match accepted {
             Ok((stream, peer)) => {
                 // Without the option, a client that reads nothing keeps its place for longer.
                 let _ = supervise::set_dead_peer_timeout(&stream, STALL_TIMEOUT);
+                let open = table.add(peer.ip(), MAX_CONNECTIONS);
                 let (router, stop) = (router.clone(), stop.clone());
                 let tls_config = tls_config.current_acceptor();
                 tokio::spawn(async move {
-                    match tls_config {
-                        None => serve_connection(stream, peer, router, stop).await,
-                        // Clients without TLS get no response.
-                        Some(tls) => {
-                            if let Ok(stream) = api_tls::accept_tls(tls, stream).await {
-                                serve_connection(stream, peer, router, stop).await;
-                            }
-                        }
+                    let closer = Arc::clone(&open.closer);
+                    tokio::select! {
+                        () = serve_accepted(stream, peer, tls_config, open, router, stop) => {}
+                        () = closer.notified() => {}
                     }
-                    drop(place);
                 });
             }
             Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
@@ -73,9 +69,32 @@ pub async fn serve_connections(
     }
     drop(listener);
     // Remaining connections are closed when the runtime ends.
-    let all = places.acquire_many(MAX_CONNECTIONS as u32);
-    let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, async {
+        while table.total() > 0 {
+            tokio::time::sleep(SHUTDOWN_POLL_INTERVAL).await;
+        }
+    })
+    .await;
     Ok(())
+}
+
+/// Serves one connection, plain or over TLS. Clients without TLS get no response then.
+async fn serve_accepted(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls_config: Option<TlsAcceptor>,
+    open: Arc<OpenConnection>,
+    router: Router,
+    stop: watch::Receiver<bool>,
+) {
+    match tls_config {
+        None => serve_connection(stream, peer, open, router, stop).await,
+        Some(tls) => {
+            if let Ok(stream) = api_tls::accept_tls(tls, stream).await {
+                serve_connection(stream, peer, open, router, stop).await;
+            }
+        }
+    }
 }
 
 /// Returns when `stop` is true or its sender is dropped.
@@ -83,19 +102,27 @@ pub async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Serves one connection, plain or over TLS.
+/// Serves the requests of one connection.
 pub async fn serve_connection<S>(
     stream: S,
     peer: SocketAddr,
+    open: Arc<OpenConnection>,
     router: Router,
     mut stop: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request| {
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(PeerAddress(peer));
-        router.call(request)
+        let response = router.call(request);
+        let open = Arc::clone(&open);
+        async move {
+            open.set_busy(true);
+            let response = response.await;
+            open.set_busy(false);
+            response
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

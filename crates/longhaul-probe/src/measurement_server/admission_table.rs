@@ -10,7 +10,7 @@
 //! places are all taken waits until one of them has had the time that its round trip needs. Clients
 //! with a ticket have places of their own.
 
-mod source_shares;
+pub(super) mod source_shares;
 
 use super::source_prefix::SourcePrefix;
 use crate::session::{GREETING_TIMEOUT, STEP_TIMEOUT};

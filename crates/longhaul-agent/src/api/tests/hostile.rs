@@ -1,7 +1,8 @@
 //! What strangers and mistakes ask: refused with a reason, and nobody let in.
 
 use super::scene::{PATIENCE, Scene, TOKEN};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 
 const SERIES: &str = "/api/v1/series?from=slac&to=cesnet&quantity=goodput";
 
@@ -149,4 +150,37 @@ fn headers_that_never_end_are_cut_off() {
         assert!(ended.is_ok(), "the connection stays open for ever");
     });
     assert_eq!(scene.get("/healthz").status, 200, "others are served");
+}
+
+#[test]
+fn three_hundred_idle_connections_of_one_source_leave_room_for_others() {
+    const IDLE: usize = 300;
+    let scene = Scene::new();
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", scene.at);
+    let mut idle = scene.runtime.block_on(async {
+        let mut idle = Vec::new();
+        for _ in 0..IDLE {
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.bind("127.9.9.9:0".parse().expect("an address")).expect("loopback");
+            let mut stream = socket.connect(scene.at).await.expect("it listens");
+            stream.write_all(request.as_bytes()).await.expect("it reads");
+            idle.push(stream);
+        }
+        idle
+    });
+    assert_eq!(scene.get("/healthz").status, 200);
+    let is_open = |stream: &TcpStream| {
+        let mut bytes = [0; 4096];
+        loop {
+            match stream.try_read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+            }
+        }
+    };
+    scene.runtime.block_on(async {
+        idle.retain(is_open);
+    });
+    assert!(idle.len() > 200, "{} are open: the request waited for their end", idle.len());
 }

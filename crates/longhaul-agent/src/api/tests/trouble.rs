@@ -4,11 +4,14 @@ use crate::agent::shared_state::ArchiveOpener;
 use crate::api::api_error::ApiError;
 use crate::api::api_router::limit_request;
 use crate::api::archive_pool::ArchivePool;
+use crate::api::connection_table::ConnectionTable;
+use crate::api::http_server;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::routing::get;
 use longhaul_store::{Archive, StoreError};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -109,8 +112,9 @@ fn a_defect_in_a_handler_becomes_an_answer() {
     let (_stop, stopped) = watch::channel(false);
     let answer = run(async {
         let (mut here, there) = tokio::io::duplex(4096);
-        let peer = ([127, 0, 0, 1], 1).into();
-        tokio::spawn(crate::api::http_server::serve_connection(there, peer, router, stopped));
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let open = Arc::new(ConnectionTable::default()).add(peer.ip(), 1);
+        tokio::spawn(http_server::serve_connection(there, peer, open, router, stopped));
         let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         here.write_all(request.as_bytes()).await.expect("it reads");
         let mut answer = String::new();

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 /// Connections by network and host, in order of their numbers.
 #[derive(Debug, Default)]
-pub(super) struct SourceShares {
+pub struct SourceShares {
     total: usize,
     networks: HashMap<IpAddr, NetworkShare>,
 }
