@@ -322,9 +322,6 @@ pub struct TestParameters {
     /// Microseconds.
     #[serde(deserialize_with = "whole_if")]
     pub pacing_timer: Option<i64>,
-    /// Datagrams over IPv4 are sent with the DF bit; since 3.10.
-    #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
-    pub dont_fragment: bool,
     /// Blocks sent at once under `bandwidth`.
     #[serde(deserialize_with = "whole_if")]
     pub burst: Option<i64>,
@@ -336,6 +333,9 @@ pub struct TestParameters {
     pub get_server_output: bool,
     #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
     pub udp_counters_64bit: bool,
+    /// Datagrams over IPv4 are sent with the DF bit; since 3.10.
+    #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
+    pub dont_fragment: bool,
     #[serde(deserialize_with = "flag", serialize_with = "one", skip_serializing_if = "unset")]
     pub zerocopy: bool,
     pub authtoken: Option<String>,
