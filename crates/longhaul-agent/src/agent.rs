@@ -33,7 +33,7 @@ mod shared_database;
 pub mod shared_state;
 mod startup;
 
-pub(crate) use agent_folder::{agent_folder_path, open_private_file};
+pub(crate) use agent_folder::{agent_folder_path, replace_private_file};
 pub use analysis_worker::build_case;
 pub use embedded_server::HandlerBuilder;
 pub use lifecycle::run;

@@ -4,15 +4,14 @@
 //! The agent and `longhaul watch token` change the file under a lock, and the agent reads it for each
 //! request, so that a change takes effect at once.
 
-use crate::agent::{agent_folder_path, open_private_file};
+use crate::agent::{agent_folder_path, replace_private_file};
 use crate::secret_file::hash_secret;
 use longhaul_config::config_values;
 use longhaul_probe::secure::AuthToken;
 use longhaul_store::create_private_folder;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -84,10 +83,7 @@ impl TokenStore {
     /// Returns all tokens, the revoked ones too.
     pub fn list(&self) -> Result<Vec<StoredToken>, TokenStoreError> {
         match File::open(&self.path) {
-            Ok(mut file) => {
-                file.lock_shared().map_err(|error| self.fail(error))?;
-                self.read(&mut file)
-            }
+            Ok(mut file) => self.read(&mut file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(self.fail(error)),
         }
@@ -139,8 +135,7 @@ impl TokenStore {
         })
     }
 
-    /// Changes the tokens under a lock. A new file belongs to the owner of its folder, so that root
-    /// can create tokens for a service.
+    /// Changes the tokens under a lock.
     fn change(
         &self,
         change: impl FnOnce(&mut Vec<StoredToken>) -> Result<(), TokenStoreError>,
@@ -148,24 +143,17 @@ impl TokenStore {
         let fail = |error| self.fail(error);
         let folder = self.path.parent().unwrap_or(Path::new(""));
         create_private_folder(folder).map_err(fail)?;
-        let is_new = !self.path.exists();
-        let mut file = open_private_file(&self.path).map_err(fail)?;
-        if is_new {
-            let owner = fs::metadata(folder).map_err(fail)?;
-            // Only root may give a file away; others are the owner already.
-            let _ = chown(&self.path, Some(owner.uid()), Some(owner.gid()));
-        }
-        file.lock().map_err(fail)?;
-        let mut tokens = self.read(&mut file)?;
+        // The file is replaced, so the lock is on its folder.
+        let locked = File::open(folder).map_err(fail)?;
+        locked.lock().map_err(fail)?;
+        let mut tokens = self.list()?;
         let before = tokens.clone();
         change(&mut tokens)?;
         if tokens == before {
             return Ok(());
         }
         let text = serde_json::to_vec_pretty(&tokens).map_err(|error| fail(error.into()))?;
-        // In place, because the lock is on this file; readers lock it too.
-        file.rewind().and_then(|()| file.set_len(0)).map_err(fail)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail)
+        replace_private_file(&self.path, &text).map_err(fail)
     }
 
     fn read(&self, file: &mut File) -> Result<Vec<StoredToken>, TokenStoreError> {
@@ -205,4 +193,25 @@ fn add_token(
 pub fn encode_digest(secret: &[u8]) -> String {
     let nibbles = hash_secret(secret).into_iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
     nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_replaces_the_file_and_never_truncates_it() {
+        let archive = std::env::temp_dir().join(format!("token_store_{}", std::process::id()));
+        let store = TokenStore::of_archive(&archive);
+        store.create("first", TokenRight::Read).expect("created");
+        let mut before = File::open(&store.path).expect("a file");
+        let token = store.create("second", TokenRight::Operate).expect("created");
+        let names = |tokens: Vec<StoredToken>| -> Vec<String> {
+            tokens.into_iter().map(|token| token.name).collect()
+        };
+        assert_eq!(names(store.read(&mut before).expect("read")), ["first"]);
+        assert_eq!(names(store.list().expect("read")), ["first", "second"]);
+        assert!(store.find(token.as_str().as_bytes()).expect("read").is_some());
+        std::fs::remove_dir_all(agent_folder_path(&archive)).expect("removed");
+    }
 }

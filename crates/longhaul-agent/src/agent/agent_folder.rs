@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// The folder of one agent, locked.
@@ -62,18 +62,27 @@ pub fn load_json<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Option<T> 
     serde_json::from_reader(BufReader::new(file.take(bytes_max))).ok()
 }
 
-/// Replaces a JSON file atomically: a reader sees either the old or the new value. If the disk is
-/// full, its content is lost at the next restart.
+/// Replaces a file, which then belongs to the owner of its folder. A reader sees either the old or
+/// the new contents, even after a power failure.
+pub fn replace_private_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let folder = File::open(path.parent().unwrap_or(Path::new(".")))?;
+    let owner = folder.metadata()?;
+    // Only root may give a file away; others are the owner already.
+    let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
+    file.write_all(contents)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    folder.sync_all()
+}
+
+/// Replaces a JSON file. If the disk is full, its content is lost at the next restart.
 pub fn save_json(path: &Path, value: &impl Serialize) {
-    let replace = || -> io::Result<()> {
-        let new = path.with_extension("new");
-        let mut file =
-            File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(value)?)?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    let _ = replace();
+    let _ = serde_json::to_vec(value)
+        .map_err(io::Error::from)
+        .and_then(|text| replace_private_file(path, &text));
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::batch_wire::{self, BatchResponse};
 use super::{DeliveryError, format_error_chain};
-use crate::agent::agent_folder::open_private_file;
+use crate::agent::agent_folder::replace_private_file;
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
 use crate::agent::shared_state::SharedState;
@@ -445,8 +445,7 @@ fn load_own_token(path: &Path) -> Result<String, String> {
     let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
     if !path.exists() {
         let token = AuthToken::generate().ok_or("the kernel gives no random bytes for a token")?;
-        let mut file = open_private_file(path).map_err(cannot)?;
-        writeln!(file, "{}", token.as_str()).and_then(|()| file.sync_all()).map_err(cannot)?;
+        replace_private_file(path, format!("{}\n", token.as_str()).as_bytes()).map_err(cannot)?;
     }
     secret_file::read_secret(path).map_err(cannot)
 }
