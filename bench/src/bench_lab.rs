@@ -34,8 +34,9 @@ impl BenchLab {
         if let Some(out) = lab.0.stdout.take() {
             BufReader::new(out).read_line(&mut ends).map_err(|e| e.to_string())?;
         }
-        let mut pids = ends.split_whitespace().flat_map(str::parse);
-        let ends = pids.next().zip(pids.next());
+        let inner = |word: &str| find_machine_pid(lab.pid(), word);
+        let mut pids = ends.split_whitespace().map(inner);
+        let ends = pids.next().flatten().zip(pids.next().flatten());
         let (near, far) = ends.ok_or("the path did not come up; is this root?")?;
         Ok(BenchLab { _lab: lab, near, far })
     }
@@ -84,11 +85,26 @@ impl Drop for HeldProcess {
     }
 }
 
-/// Returns a command in the namespaces of the host of `pid`; it ends with this program.
+/// Returns the child of `lab` that has the number `inner` in its own PID namespace.
+fn find_machine_pid(lab: u32, inner: &str) -> Option<u32> {
+    let entries = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let last = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+            line.split_whitespace().last()
+        };
+        last("PPid:") == Some(&lab.to_string()) && last("NSpid:") == Some(inner)
+    })
+}
+
+/// Returns a command in the namespaces of the host of `pid`; it ends with this program. It is not in
+/// the PID namespace of the lab, so it needs another `/proc`.
 pub fn command_at_host<W: AsRef<OsStr>>(pid: u32, words: &[W]) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "nsenter", "--net", "--mount"]);
-    command.args(["--target", &pid.to_string(), "--"]);
+    command.args(["--target", &pid.to_string(), "unshare", "--mount-proc", "--"]);
     command.args(words);
     command
 }

@@ -7,8 +7,6 @@ use std::io;
 
 /// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN`, linux/capability.h.
 const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
-/// The map of the initial user namespace: all ids, unchanged.
-const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
 
 const HINT: &str = "run as root, or permit user namespaces: set user.max_user_namespaces above 0 and, \
                     where they exist, kernel.unprivileged_userns_clone=1 and \
@@ -48,11 +46,4 @@ fn read_effective_capabilities() -> io::Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let held = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
     held.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
-}
-
-/// Reports whether this process is root of the machine and may change what all namespaces share.
-pub(crate) fn is_machine_root() -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let whole = map.split_whitespace().eq(WHOLE_MAP);
-    whole && process_control::effective_ids().0 == 0
 }

@@ -24,9 +24,10 @@ use crate::lab_runtime::{
 use crate::path_spec::PathSpec;
 use crate::sysctl_guard::{self, SysctlGuard};
 use crate::{lab_privileges, truth_file};
+use longhaul_sys::file_user::is_machine_root;
 use longhaul_sys::netns::{self, NamespaceKind};
 use longhaul_sys::poll;
-use longhaul_sys::process_control::{self, SpawnOptions};
+use longhaul_sys::process_control::{self, PidNamespace, SpawnOptions};
 use longhaul_sys::signal::{Signal, SignalDescriptor, send_signal};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -34,6 +35,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -74,15 +76,15 @@ pub struct LabRunRequest {
 pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     let signals =
         SignalDescriptor::block_and_open().with_context("cannot take over signal handling")?;
-    process_control::adopt_orphans()
-        .with_context("cannot become the parent of orphaned commands")?;
     let ports = request.publish.iter().map(|port| bind_port(*port));
     let published: Vec<_> = ports.collect::<Result<_, LabError>>()?;
     // A user namespace and the guards need a process with one thread; the engine comes after them.
     let mut caveats = Vec::new();
-    let machine = set_machine_sysctls(&request.spec, &mut caveats)?;
+    // Dropped after the path and the commands.
+    let _machine = set_machine_sysctls(&request.spec, &mut caveats)?;
     let congestion = allow_congestion_controls(&request.spec, &mut caveats);
     lab_privileges::acquire_privileges()?;
+    let processes = create_pid_namespace(&mut caveats)?;
     let mut lab = RunningLab::set_up(&request.spec, request.backend)?;
     drop(congestion);
     caveats.append(&mut lab.caveats);
@@ -94,23 +96,46 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
         net.and_then(|net| forward_connections(listener, net))
             .with_context("cannot start the thread of a published port")?;
     }
-    let mut run = LabRun { request, lab, machine, caveats, signals, far: None, near: None };
+    let mut run = LabRun { request, far: None, near: None, processes, lab, caveats, signals };
     let code = run.execute();
     run.end_commands();
     code
 }
 
-/// A path that has been set up, and its commands. Fields are dropped in this order.
+/// Creates the PID namespace of the commands. When this process ends, however it ends, the kernel
+/// kills everything in that namespace, also what a command has left in the background.
+///
+/// In a user namespace of its own, a process cannot come back to its own PID namespace to start
+/// threads. Then this process becomes the parent of orphaned commands, and ends them at its own end.
+fn create_pid_namespace(caveats: &mut Vec<String>) -> Result<Option<PidNamespace>, LabError> {
+    let created = if is_machine_root() {
+        PidNamespace::create().map_err(|error| error.to_string())
+    } else {
+        Err("not root".to_owned())
+    };
+    let reason = match created {
+        Ok(processes) => return Ok(Some(processes)),
+        Err(reason) => reason,
+    };
+    caveats.push(format!(
+        "no PID namespace ({reason}): if the lab is killed, background processes of the command stay"
+    ));
+    process_control::adopt_orphans()
+        .with_context("cannot become the parent of orphaned commands")?;
+    Ok(None)
+}
+
+/// A path that has been set up, and its commands. Fields are dropped in this order: the PID namespace
+/// ends before the path.
 struct LabRun<'a> {
     request: &'a LabRunRequest,
+    far: Option<Child>,
+    near: Option<Child>,
+    processes: Option<PidNamespace>,
     lab: RunningLab,
-    /// A child that must outlive all others.
-    machine: Option<SysctlGuard>,
     /// Differences from the requested setup.
     caveats: Vec<String>,
     signals: SignalDescriptor,
-    far: Option<Child>,
-    near: Option<Child>,
 }
 
 impl LabRun<'_> {
@@ -126,9 +151,10 @@ impl LabRun<'_> {
                 ("LONGHAUL_TOKEN", &token),
                 (LAB_VARIABLE, &self.request.spec.key),
                 // Enters host far with `nsenter`.
-                ("LONGHAUL_LAB_FAR_PID", &far_pid.to_string()),
+                ("LONGHAUL_LAB_FAR_PID", &find_visible_pid(far_pid).to_string()),
             ],
             output: None,
+            processes: self.processes.as_ref(),
         };
         let near = near.start(self.lab.host(LabHost::Near))?;
         let pid = near.id();
@@ -151,6 +177,7 @@ impl LabRun<'_> {
             words: &words,
             environment: &[("LONGHAUL_TOKEN", token)],
             output: Some(&output),
+            processes: self.processes.as_ref(),
         };
         let far = self.far.insert(far.start(self.lab.host(LabHost::Far))?);
         let deadline = Instant::now() + LISTEN_DEADLINE;
@@ -229,8 +256,8 @@ impl LabRun<'_> {
             .with_context(format!("cannot write the ground truth to {}", path.display()))
     }
 
-    /// Ends what still runs: the near command if it was given up, the far command, their
-    /// descendants.
+    /// Ends what still runs: the near command if it was given up, the far command. Their descendants
+    /// end with the PID namespace.
     fn end_commands(&mut self) {
         if let Some(far) = &mut self.far {
             let _ = send_signal(far.id(), Signal::SIGTERM);
@@ -243,8 +270,9 @@ impl LabRun<'_> {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let guard = self.machine.as_ref().map(SysctlGuard::pid);
-        kill_descendants(guard);
+        if self.processes.take().is_none() {
+            kill_descendants();
+        }
     }
 }
 
@@ -282,13 +310,12 @@ fn has_listener(table: &str, port: u16) -> bool {
 const DEADLINE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Ends all descendants of this process, except `spared` and its descendants. Those of a child that
-/// has ended are adopted, so that they are children in the next round.
-fn kill_descendants(spared: Option<u32>) {
+/// Ends all descendants of this process. Those of a child that has ended are adopted, so that they
+/// are children in the next round.
+fn kill_descendants() {
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let mut children = find_children();
-        children.retain(|pid| Some(*pid) != spared);
+        let children = find_children();
         if children.is_empty() || Instant::now() > deadline {
             return;
         }
@@ -315,6 +342,22 @@ fn find_children() -> Vec<u32> {
 fn parse_parent(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Returns the number by which the commands of the lab know a process: that of their own `/proc`.
+fn find_visible_pid(pid: u32) -> u32 {
+    let device = |path: &str| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    if device(&format!("/proc/{pid}/root/proc")) == device("/proc") {
+        return pid;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    parse_innermost_pid(&status).unwrap_or(pid)
+}
+
+/// Returns the last number of the line `NSpid:`, that of the innermost PID namespace.
+fn parse_innermost_pid(status: &str) -> Option<u32> {
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().last()?.parse().ok()
 }
 
 /// The pause after a failed accept, for example if there are no descriptors left.
@@ -374,6 +417,7 @@ struct NamespaceCommand<'a> {
     pub environment: &'a [(&'a str, &'a str)],
     /// The file for standard output and error of a command without input, in a session of its own.
     pub output: Option<&'a File>,
+    pub processes: Option<&'a PidNamespace>,
 }
 
 impl NamespaceCommand<'_> {
@@ -397,6 +441,7 @@ impl NamespaceCommand<'_> {
             host_name: host.name,
             net: host.net.as_fd(),
             mount: host.mount.as_ref().map(AsFd::as_fd),
+            pid_namespace: self.processes,
             folder: &folder,
             own_session: self.output.is_some(),
         };
@@ -444,7 +489,7 @@ pub(crate) fn set_machine_sysctls(
     if wanted.is_empty() {
         return Ok(None);
     }
-    if lab_privileges::is_machine_root() {
+    if is_machine_root() {
         return match SysctlGuard::acquire(sysctl_guard::MACHINE, wanted) {
             Ok(guard) => Ok(Some(guard)),
             Err(error) if spec.machine.required => Err(error),
@@ -499,7 +544,7 @@ pub(crate) fn allow_congestion_controls(
             list = format!("{list} {wanted}");
         }
     }
-    if list == allowed || !lab_privileges::is_machine_root() {
+    if list == allowed || !is_machine_root() {
         return None;
     }
     let settings = BTreeMap::from([(ALLOWED.to_owned(), list)]);
@@ -533,5 +578,11 @@ mod descendant_processes_tests {
     fn a_process_may_be_called_anything_and_still_has_its_parent() {
         assert_eq!(parse_parent("12 (a) b (c) S 7 12 12 0"), Some(7));
         assert_eq!(parse_parent("12"), None);
+    }
+
+    #[test]
+    fn the_innermost_pid_is_the_last_one() {
+        assert_eq!(parse_innermost_pid("Pid:\t812\nNSpid:\t812\t3\nThreads:\t1\n"), Some(3));
+        assert_eq!(parse_innermost_pid("Pid:\t812\n"), None);
     }
 }

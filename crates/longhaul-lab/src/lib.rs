@@ -8,6 +8,7 @@
 //! - [`emulation_engine`]: carries packets over the path in virtual time
 //! - [`lab_runtime`]: connects the engine to network namespaces in real time
 //! - [`lab_run`]: runs one command on one path
+//! - [`sysctl_guard`]: settings of the whole machine, and what a killed lab has left of them
 //! - [`lab_error`]: errors of setting up a lab
 
 #![forbid(unsafe_code)]
@@ -21,5 +22,5 @@ pub mod path_catalogue;
 pub mod path_description;
 pub mod path_file;
 pub mod path_spec;
-mod sysctl_guard;
+pub mod sysctl_guard;
 mod truth_file;

@@ -1,6 +1,7 @@
 //! Mounts in the caller's own mount namespace.
 
 use nix::mount::{MsFlags, mount};
+use std::ffi::CStr;
 use std::io;
 use std::path::Path;
 
@@ -21,4 +22,10 @@ pub fn bind_mount(file: &Path, on: &Path) -> io::Result<()> {
 pub fn mount_sysfs() -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     Ok(mount(Some("sysfs"), "/sys", Some("sysfs"), flags, NONE)?)
+}
+
+/// Mounts a procfs on `/proc` with the processes of the caller's PID namespace; async-signal-safe.
+pub fn mount_procfs() -> io::Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    Ok(mount(Some(c"proc"), c"/proc", Some(c"proc"), flags, None::<&CStr>)?)
 }

@@ -18,6 +18,8 @@ pub enum NamespaceKind {
     User,
     Net,
     Mount,
+    /// That of the children of the calling thread; the thread itself never changes its own.
+    Pid,
 }
 
 impl NamespaceKind {
@@ -26,6 +28,7 @@ impl NamespaceKind {
             NamespaceKind::User => CloneFlags::CLONE_NEWUSER,
             NamespaceKind::Net => CloneFlags::CLONE_NEWNET,
             NamespaceKind::Mount => CloneFlags::CLONE_NEWNS,
+            NamespaceKind::Pid => CloneFlags::CLONE_NEWPID,
         }
     }
 
@@ -35,6 +38,7 @@ impl NamespaceKind {
             NamespaceKind::User => "user",
             NamespaceKind::Net => "net",
             NamespaceKind::Mount => "mnt",
+            NamespaceKind::Pid => "pid",
         }
     }
 }

@@ -1,20 +1,22 @@
 //! Processes: start in namespaces, wait, supervise.
 
 use crate::netns::{self, NamespaceKind};
-use crate::signal;
 use crate::syscall::check_descriptor;
+use crate::{mount, poll, signal};
 use nix::sys::prctl;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigHandler, Signal, kill, signal as handle_signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{chdir, getegid, geteuid, setsid};
+use nix::unistd::{ForkResult, Pid, chdir, fork, getegid, geteuid, pause, setsid};
+use std::convert::Infallible;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::Duration;
 
 /// Namespaces and options of a new process.
 #[derive(Debug)]
@@ -24,18 +26,22 @@ pub struct SpawnOptions<'a> {
     pub net: BorrowedFd<'a>,
     /// Mount namespace, if the machine permits one.
     pub mount: Option<BorrowedFd<'a>>,
+    pub pid_namespace: Option<&'a PidNamespace>,
     /// Working directory, by its path: a mount namespace starts in its own root.
     pub folder: &'a Path,
     /// Starts a new session, so that the terminal's signals do not reach it.
     pub own_session: bool,
 }
 
-/// Starts `command` there, with unblocked signals. It is killed when the calling thread ends.
+/// Starts `command` there, with unblocked signals. It is killed when the calling thread ends. In a
+/// PID namespace and a mount namespace it gets a `/proc` of its PID namespace, if the machine permits
+/// that.
 pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> io::Result<Child> {
     let net = start.net.try_clone_to_owned()?;
     let mount = start.mount.map(|fd| fd.try_clone_to_owned()).transpose()?;
     let folder = CString::new(start.folder.as_os_str().as_bytes())?;
     let own_session = start.own_session;
+    let has_pid_namespace = start.pid_namespace.is_some();
     let host_name = start.host_name.to_owned();
     let prepare = move || {
         // Without the privilege, the command sees the machine's name.
@@ -43,6 +49,10 @@ pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> i
         netns::enter_namespace(&net, NamespaceKind::Net)?;
         if let Some(mount) = &mount {
             netns::enter_namespace(mount, NamespaceKind::Mount)?;
+            if has_pid_namespace {
+                // Refused in containers that hide parts of /proc.
+                let _ = mount::mount_procfs();
+            }
         }
         chdir(folder.as_c_str())?;
         if own_session {
@@ -53,7 +63,74 @@ pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> i
     };
     // SAFETY: between fork and exec only system calls are made; all memory was made before.
     unsafe { command.pre_exec(prepare) };
-    command.spawn()
+    let Some(inner) = start.pid_namespace else {
+        return command.spawn();
+    };
+    let own = netns::open_own_namespace(NamespaceKind::Pid)?;
+    netns::enter_namespace(&inner.namespace, NamespaceKind::Pid)?;
+    let child = command.spawn();
+    netns::enter_namespace(&own, NamespaceKind::Pid)?;
+    child
+}
+
+/// A PID namespace, and its first process, with which the kernel kills all others in it.
+#[derive(Debug)]
+pub struct PidNamespace {
+    namespace: OwnedFd,
+    init: Pid,
+}
+
+impl PidNamespace {
+    /// Creates a namespace that ends with the calling thread. The process must have only one thread.
+    pub fn create() -> io::Result<PidNamespace> {
+        let parent = open_pidfd(std::process::id())?;
+        let own = netns::open_own_namespace(NamespaceKind::Pid)?;
+        netns::unshare_namespace(NamespaceKind::Pid)?;
+        // SAFETY: there is only one thread, and the child makes only system calls.
+        let forked = unsafe { fork() };
+        // A thread whose children are in another namespace cannot start threads.
+        let restored = netns::enter_namespace(&own, NamespaceKind::Pid);
+        let init = match forked? {
+            ForkResult::Parent { child } => child,
+            ForkResult::Child => match serve_as_init(&parent) {
+                Ok(never) => match never {},
+                // SAFETY: the child ends without running anything of its parent's.
+                Err(_) => unsafe { libc::_exit(1) },
+            },
+        };
+        restored?;
+        let namespace = File::open(format!("/proc/{init}/ns/pid"))?.into();
+        Ok(PidNamespace { namespace, init })
+    }
+}
+
+impl Drop for PidNamespace {
+    /// Kills all processes of the namespace and waits for their end. Children of this process among
+    /// them must have been waited for.
+    fn drop(&mut self) {
+        let _ = kill(self.init, Signal::SIGKILL);
+        let _ = waitpid(self.init, None);
+    }
+}
+
+/// Waits to be killed, as the first process of a PID namespace. The kernel reaps its children.
+fn serve_as_init(parent: &OwnedFd) -> io::Result<Infallible> {
+    die_with_parent()?;
+    // The parent may have ended before that call.
+    let [has_ended] = poll::wait_readable([parent.as_fd()], Some(Duration::ZERO))?;
+    if has_ended {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    // Out of reach of the signals that a terminal or a shell sends to the process group.
+    setsid()?;
+    // SAFETY: an ignored signal runs no handler.
+    unsafe { handle_signal(Signal::SIGCHLD, SigHandler::SigIgn) }?;
+    // Kernels before 5.9 lack it; then the parent's descriptors stay open as long as this process.
+    // SAFETY: close_range touches no memory, and no descriptor is used after it.
+    let _ = unsafe { libc::close_range(0, libc::c_uint::MAX, 0) };
+    loop {
+        pause();
+    }
 }
 
 /// Kills the calling process when the thread that created it ends.

@@ -15,7 +15,14 @@ fn main() -> ExitCode {
     command_failure::install_panic_hook();
     let outcome = std::panic::catch_unwind(|| {
         let cli = cli::usage_hints::parse_command_line(std::env::args_os().collect());
-        run(cli.unwrap_or_else(|error| error.exit()).command)
+        let command = cli.unwrap_or_else(|error| error.exit()).command;
+        // A lab restores what another one has left.
+        if !matches!(command, CliCommand::Lab(_))
+            && let Some(line) = cli::lab_command::describe_stale_lab()
+        {
+            let _ = writeln!(anstream::stderr(), "warning: {line}");
+        }
+        run(command)
     });
     match outcome {
         // Whatever the command made of its partial result, or of a terminal that is gone.

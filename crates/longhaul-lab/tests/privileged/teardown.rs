@@ -2,8 +2,11 @@
 
 use crate::harness::{Lab, Test, children_of, kill, until};
 use longhaul_lab::lab_runtime::LabBackend;
+use longhaul_lab::sysctl_guard;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 pub const TESTS: &[Test] = &[
     ("the exit code is the command's", exit_codes),
@@ -12,6 +15,7 @@ pub const TESTS: &[Test] = &[
     ("a far command that fails is told with its words", far_fails),
     ("sysctls of the machine come back after SIGKILL", sysctls_after_kill),
     ("sysctls come back though the guard was killed", sysctls_after_guard),
+    ("a hundred kills at random moments leave nothing", killed),
     ("a path that needs them is refused without root", refused),
 ];
 
@@ -103,24 +107,79 @@ fn sysctls_after_kill() {
     until("the commands have ended", || processes_in(namespace).is_empty());
 }
 
-fn sysctls_after_guard() {
-    let before = rmem_max();
-    let (mut lab, _) = start(&DARESBURY, SAY_AND_STAY);
-    // The guard is the child that was given the state file.
+/// Returns the guard of a lab: the child that was given the state file.
+fn find_guard(lab: u32) -> Option<u32> {
     let is_guard = |pid: &u32| {
         let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
         words.is_ok_and(|words| words.contains("machine.state"))
     };
-    let guards = children_of(lab.id()).into_iter().filter(is_guard);
-    let guards: Vec<u32> = guards.collect();
-    assert_eq!(guards.len(), 1, "{guards:?}");
-    kill(guards[0], "KILL");
+    children_of(lab).into_iter().find(is_guard)
+}
+
+fn sysctls_after_guard() {
+    let before = rmem_max();
+    let (mut lab, _) = start(&DARESBURY, SAY_AND_STAY);
+    kill(find_guard(lab.id()).expect("a guard"), "KILL");
     kill(lab.id(), "KILL");
     lab.wait().expect("the lab's end");
     assert_eq!(rmem_max(), "65536", "nobody was there to restore it");
+    let stale = sysctl_guard::find_stale_sysctls();
+    assert!(stale.iter().any(|left| left.originals.iter().any(|(_, value)| *value == before)));
     let outcome = DARESBURY.run(&["true"]);
     assert_eq!(outcome.code, 0, "{}", outcome.err);
     until("rmem_max is restored", || rmem_max() == before);
+    assert!(sysctl_guard::find_stale_sysctls().is_empty());
+}
+
+const KILLS: u64 = 100;
+
+/// Returns whether a process has this word in its command line.
+fn is_running(word: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = entries.map(|entry| std::fs::read_to_string(entry.path().join("cmdline")));
+    lines.flatten().any(|line| line.split('\0').any(|part| part == word))
+}
+
+/// Kills the lab, its guard, both, or the whole process group, from before the path is set up until
+/// some time after its command has left processes in the background.
+fn killed() {
+    let before = rmem_max();
+    let mut chance = 7_u64;
+    for number in 0..KILLS {
+        let word = format!("{}", 7_000_000 + number);
+        let script =
+            format!("setsid sleep {word} & (sleep {word} &) ; sleep {word} & exec sleep {word}");
+        let mut command = DARESBURY.command(&["sh", "-c", &script]);
+        let mut lab = command.process_group(0).stdout(Stdio::null()).spawn().expect("the lab");
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        std::thread::sleep(Duration::from_millis((chance >> 33) % 700));
+        let guard = find_guard(lab.id());
+        if number % 4 > 0
+            && let Some(guard) = guard
+        {
+            kill(guard, "KILL");
+        }
+        match number % 4 {
+            1 => kill(lab.id(), "TERM"),
+            3 => kill_group(lab.id()),
+            _ => kill(lab.id(), "KILL"),
+        }
+        lab.wait().expect("the lab's end");
+        until("its processes have ended", || !is_running(&word));
+        if number % 4 > 1 {
+            let stale = sysctl_guard::find_stale_sysctls();
+            sysctl_guard::restore_stale_sysctls(&stale).expect("root restores");
+        }
+        until("rmem_max is restored", || rmem_max() == before);
+    }
+    assert!(sysctl_guard::find_stale_sysctls().is_empty());
+    println!("attack: tried {KILLS}");
+}
+
+fn kill_group(leader: u32) {
+    let group = format!("-{leader}");
+    let status = Command::new("kill").args(["-KILL", "--", &group]).status();
+    assert!(status.expect("kill").success());
 }
 
 fn refused() {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use longhaul_lab::lab_run::{self, LabRunRequest};
 use longhaul_lab::lab_runtime::LabBackend;
 use longhaul_lab::path_spec::PathSpec;
-use longhaul_lab::{path_catalogue, path_description};
+use longhaul_lab::{path_catalogue, path_description, sysctl_guard};
 use longhaul_report::document::ReportDocument;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub enum LabCommand {
     },
     /// Set up a path, run a command on its near host, and remove the path
     Run(LabRunArgs),
+    /// Restore settings of this machine that a killed lab has left
+    Clean,
 }
 
 /// Which path, with which changes.
@@ -91,8 +93,33 @@ pub fn run(command: LabCommand) -> Result<ExitCode, CommandFailure> {
             command_output::print_text(&path_description::describe_path(&load_path(&path)?))?;
         }
         LabCommand::Run(args) => return run_in_new_lab(args),
+        LabCommand::Clean => clean_up()?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Restores the settings that killed labs have left.
+fn clean_up() -> Result<(), CommandFailure> {
+    let stale = sysctl_guard::find_stale_sysctls();
+    sysctl_guard::restore_stale_sysctls(&stale)?;
+    let restored = stale.iter().flat_map(|left| &left.originals);
+    let lines: Vec<String> =
+        restored.map(|(name, value)| format!("restored        {name} = {value}\n")).collect();
+    let text = if lines.is_empty() { "nothing to restore\n".to_owned() } else { lines.concat() };
+    command_output::print_text(&text)
+}
+
+/// Returns a line about settings that a killed lab has left, if there are any.
+pub fn describe_stale_lab() -> Option<String> {
+    let stale = sysctl_guard::find_stale_sysctls();
+    let names = stale.iter().flat_map(|left| &left.originals).map(|(name, _)| name.as_str());
+    let names: Vec<&str> = names.collect();
+    let changed = names.join(", ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "a killed lab has left {changed} changed on this machine; restore: longhaul lab clean"
+        )
+    })
 }
 
 fn load_path(args: &LabPathArgs) -> Result<PathSpec, CommandFailure> {
