@@ -159,10 +159,9 @@ impl ClientCopy<'_> {
     fn request(&mut self, ask: FilesRequest) -> Result<FilesReply, CopyError> {
         match self.control.request_raw(SessionRequest::Files(Box::new(ask)))? {
             SessionReply::Files(answer) => Ok(answer),
-            SessionReply::Failed(what) => Err(CopyError::Server {
-                address: self.control.address(),
-                what: longhaul_model::sanitize::sanitize_line(&what, 400),
-            }),
+            SessionReply::Failed(what) => {
+                Err(CopyError::Server { address: self.control.address(), what })
+            }
             other => Err(self.control.unexpected_answer(&other).into()),
         }
     }

@@ -109,7 +109,7 @@ impl CopySource {
 
     fn add_entry(&mut self, path: &str, folder: bool, seen: FileState) {
         self.entries.push(FileEntry {
-            path: path.to_owned(),
+            path: path.into(),
             folder,
             size_bytes: (!folder).then_some(seen.size_bytes),
             mode: seen.mode,
@@ -124,10 +124,11 @@ pub(super) fn take_entry_batch(entries: &[FileEntry], max_bytes: usize) -> Vec<F
     let mut bytes = 0;
     let mut fits = |entry: &FileEntry| {
         let first = bytes == 0;
-        bytes += entry.path.len() + FIELDS_BYTES;
+        let path = entry.path.as_received();
+        bytes += path.len() + FIELDS_BYTES;
         // Characters that JSON escapes with six bytes are rare; six bytes are counted for each.
-        let steered = entry.path.chars().filter(|c| c.is_control()).count();
-        let quoted = entry.path.matches(['"', '\\']).count();
+        let steered = path.chars().filter(|c| c.is_control()).count();
+        let quoted = path.matches(['"', '\\']).count();
         bytes += 5 * steered + quoted;
         first || bytes < max_bytes
     };

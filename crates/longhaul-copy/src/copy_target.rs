@@ -46,7 +46,7 @@ impl CopyTarget {
         let seen = folder.stat(asked).map_err(|e| failed(asked, &e))?;
         let path = match (seen.map(|seen| seen.kind), &wish.name) {
             (Some(FileKind::Folder), Some(name)) => {
-                join_paths(asked, &relative_names::parse_relative_path(name)?)
+                join_paths(asked, &relative_names::parse_relative_path(name.as_received())?)
             }
             (Some(FileKind::Folder), None) => {
                 return Err(failed(asked, &"it is a folder; name a file in it"));
@@ -96,7 +96,7 @@ impl CopyTarget {
     }
 
     fn plan_entry(&self, entry: FileEntry) -> Result<TargetEntry, String> {
-        let inner = relative_names::parse_relative_path(&entry.path)?;
+        let inner = relative_names::parse_relative_path(entry.path.as_received())?;
         let mut planned = TargetEntry { path: inner.clone(), entry, exists: false, partial: None };
         let Some((folder, base)) = &self.location else {
             let plain = !planned.entry.folder && planned.path.as_os_str().is_empty();
@@ -194,7 +194,7 @@ mod tests {
 
     fn entry() -> FileEntry {
         FileEntry {
-            path: String::new(),
+            path: "".into(),
             folder: false,
             size_bytes: Some(5),
             mode: 0o644,

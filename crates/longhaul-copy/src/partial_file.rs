@@ -367,7 +367,7 @@ mod copy_journal_tests {
 
     fn entry(blocks: u64) -> FileEntry {
         FileEntry {
-            path: String::new(),
+            path: "".into(),
             folder: false,
             size_bytes: Some(blocks * BLOCK_BYTES),
             mode: 0o644,

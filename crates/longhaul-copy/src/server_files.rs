@@ -171,7 +171,7 @@ impl ServerFiles {
     }
 
     fn list_source(&mut self, ask: &SourceRequest) -> Result<FilesReply, String> {
-        let (root, path) = self.resolve_root(&ask.path)?;
+        let (root, path) = self.resolve_root(ask.path.as_received())?;
         let folder = self.open_root(&root)?;
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.unwrap_or(&root.name).to_owned();
@@ -181,7 +181,7 @@ impl ServerFiles {
         let listed = SourceListing {
             entries: source.entries().len() as u64,
             folder: source.is_folder(),
-            name,
+            name: name.into(),
             left_out: source.left_out,
         };
         self.source = Some(source);
@@ -207,7 +207,7 @@ impl ServerFiles {
     }
 
     fn prepare_target(&mut self, ask: TargetRequest) -> Result<FilesReply, String> {
-        let (root, path) = self.resolve_root(&ask.path)?;
+        let (root, path) = self.resolve_root(ask.path.as_received())?;
         if !root.writable {
             return Err(format!(
                 "{} is served read-only; serve it with `--files DIR:rw`",

@@ -3,6 +3,7 @@
 //!
 //! - [`decoded_packet`]: decoded packets of a capture
 //! - [`units`]: bytes, rates and durations: parsing, formatting, arithmetic
+//! - [`foreign_text`]: deserialization of data from outside, which sanitizes every text
 //! - [`sanitize`]: the sanitizer for text from outside
 //! - [`report::v1`]: the published format of reports, used for JSON, archive and web alike
 //! - [`serde_name`]: the names of enum variants
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod decoded_packet;
+pub mod foreign_text;
 pub mod report;
 pub mod sanitize;
 pub mod serde_name;

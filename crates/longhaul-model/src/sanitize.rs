@@ -41,9 +41,13 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
 
 /// Trims a text, replaces its unsafe characters, and cuts it after `max_chars` characters.
 pub fn sanitize_line(text: &str, max_chars: usize) -> String {
-    let text = text.trim();
+    sanitize(truncate_chars(text.trim(), max_chars)).into_owned()
+}
+
+/// Cuts a text after `max_chars` characters.
+pub fn truncate_chars(text: &str, max_chars: usize) -> &str {
     let end = text.char_indices().nth(max_chars);
-    sanitize(&text[..end.map_or(text.len(), |(at, _)| at)]).into_owned()
+    &text[..end.map_or(text.len(), |(at, _)| at)]
 }
 
 #[cfg(test)]

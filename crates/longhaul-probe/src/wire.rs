@@ -41,10 +41,12 @@ pub use probe_messages::{
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use longhaul_model::foreign_text::{ExactText, ForeignDeserializer};
 use longhaul_model::report::v1::copy::CopyEndCounts;
 use longhaul_model::report::v1::observation::{EndObservation, StreamEnd};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
+use longhaul_model::sanitize::sanitize_line;
 use longhaul_model::serde_name::name_variant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -247,7 +249,7 @@ pub const MAX_BASE64_BYTES: usize = 1 << 20;
 
 /// Arbitrary bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[serde(into = "String", try_from = "ExactText")]
 pub struct Base64Bytes(pub Vec<u8>);
 
 impl From<Base64Bytes> for String {
@@ -256,11 +258,11 @@ impl From<Base64Bytes> for String {
     }
 }
 
-impl TryFrom<String> for Base64Bytes {
+impl TryFrom<ExactText> for Base64Bytes {
     type Error = &'static str;
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        let bytes = STANDARD.decode(text).map_err(|_| "expected base64")?;
+    fn try_from(text: ExactText) -> Result<Self, Self::Error> {
+        let bytes = STANDARD.decode(text.as_received()).map_err(|_| "expected base64")?;
         if bytes.len() > MAX_BASE64_BYTES {
             return Err("more than 1 MiB in one message");
         }
@@ -376,14 +378,17 @@ pub fn encode_frame(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, W
     Ok(frame)
 }
 
+/// Parses the JSON of a peer; its texts are sanitized and cut.
 pub fn parse_json_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
-    serde_json::from_slice(body).map_err(|error| malformed_error(&error))
+    let mut source = serde_json::Deserializer::from_slice(body);
+    let message = T::deserialize(ForeignDeserializer(&mut source));
+    let message = message.and_then(|message| source.end().map(|()| message));
+    message.map_err(|error| malformed_error(&error))
 }
 
 fn malformed_error(error: &serde_json::Error) -> WireError {
-    // The text may quote the peer: limit it and escape control characters.
-    let why = error.to_string().escape_debug().take(200).collect();
-    WireError::Malformed { why }
+    // The text may quote the peer.
+    WireError::Malformed { why: sanitize_line(&error.to_string(), 200) }
 }
 
 /// Splits bytes into the bodies of frames, incrementally.
@@ -485,7 +490,7 @@ pub enum FilesRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceRequest {
-    pub path: String,
+    pub path: ExactText,
     /// Bypass the page cache.
     pub direct: bool,
     /// Send blocks in order, because the target is a stream.
@@ -495,9 +500,9 @@ pub struct SourceRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetRequest {
-    pub path: String,
+    pub path: ExactText,
     /// Last component of the source's path, for a target that is a folder.
-    pub name: Option<String>,
+    pub name: Option<ExactText>,
     /// The source is a folder.
     pub folder: bool,
     pub overwrite: bool,
@@ -519,7 +524,7 @@ pub struct OpenStreamsRequest {
 #[serde(deny_unknown_fields)]
 pub struct FileEntry {
     /// Path below the source; empty: the source itself.
-    pub path: String,
+    pub path: ExactText,
     pub folder: bool,
     /// Size; absent if unknown until the end.
     pub size_bytes: Option<u64>,
@@ -551,7 +556,7 @@ pub struct SourceListing {
     /// The source itself is a folder.
     pub folder: bool,
     /// Last component of its path.
-    pub name: String,
+    pub name: ExactText,
     /// Number of items that are neither file nor folder, and are not copied.
     pub left_out: u64,
 }

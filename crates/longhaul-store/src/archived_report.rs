@@ -1,10 +1,11 @@
 //! Archived reports: their JSON, and the check of schema and kind when it is read.
 
 use crate::store_error::StoreError;
+use longhaul_model::foreign_text::ForeignDeserializer;
 use longhaul_model::report::v1::{AnyReport, ReportKind, SCHEMA};
 use serde::Deserialize;
 
-/// Parses a stored report of any kind.
+/// Parses a stored report of any kind; its texts are sanitized and cut.
 pub fn parse_report(id: &str, text: &str) -> Result<AnyReport, StoreError> {
     #[derive(Deserialize)]
     struct ReportHeader {
@@ -20,7 +21,9 @@ pub fn parse_report(id: &str, text: &str) -> Result<AnyReport, StoreError> {
         known: SCHEMA,
     };
     // The schema and the kind are checked first, because a later version may not fit our types.
-    let header: ReportHeader = serde_json::from_str(text).map_err(fail)?;
+    let mut source = serde_json::Deserializer::from_str(text);
+    let header = ReportHeader::deserialize(ForeignDeserializer(&mut source)).map_err(fail)?;
+    source.end().map_err(fail)?;
     let schema = header.schema.as_str().unwrap_or_default();
     if schema != SCHEMA {
         return Err(unknown(schema));
@@ -28,5 +31,6 @@ pub fn parse_report(id: &str, text: &str) -> Result<AnyReport, StoreError> {
     let Ok(kind) = ReportKind::deserialize(&header.kind) else {
         return Err(unknown(&format!("kind {}", header.kind)));
     };
-    AnyReport::deserialize_kind(kind, &mut serde_json::Deserializer::from_str(text)).map_err(fail)
+    let mut source = serde_json::Deserializer::from_str(text);
+    AnyReport::deserialize_kind(kind, ForeignDeserializer(&mut source)).map_err(fail)
 }

@@ -14,6 +14,7 @@ use longhaul_config::ConfigProblems;
 use longhaul_iperf3::client_run::Iperf3RunError;
 use longhaul_lab::lab_error::{LabError, LabErrorKind};
 use longhaul_model::report::v1::ReportCaveat;
+use longhaul_model::sanitize::sanitize;
 use longhaul_probe::host::HostError;
 use longhaul_probe::probe_error::{ProbeError, ServeError};
 use longhaul_report::plot::FigureError;
@@ -93,12 +94,13 @@ impl CommandFailure {
         parts.map(String::as_str).collect::<Vec<_>>().join(": ")
     }
 
-    /// Returns the text for stderr.
+    /// Returns the text for stderr. A cause may quote a file, so each line is sanitized.
     pub fn text(&self) -> String {
-        let mut lines = vec![format!("{} {}\n", paint(ERROR, "error:"), self.message)];
-        let cause = |cause| format!("  {} {cause}\n", paint(FAINT, "caused by:"));
+        let clean = |text: &str| text.lines().map(sanitize).collect::<Vec<_>>().join("\n");
+        let mut lines = vec![format!("{} {}\n", paint(ERROR, "error:"), clean(&self.message))];
+        let cause = |cause: &String| format!("  {} {}\n", paint(FAINT, "caused by:"), clean(cause));
         lines.extend(self.causes.iter().map(cause));
-        let hint = |hint| format!("{} {hint}\n", paint(HINT, "hint:"));
+        let hint = |hint: &String| format!("{} {}\n", paint(HINT, "hint:"), clean(hint));
         lines.extend(self.hint.iter().map(hint));
         lines.concat()
     }

@@ -81,11 +81,7 @@ impl ClientCopy<'_> {
     /// connection, which ended as a consequence.
     fn check_failure(&self, near: &CopyEndStatus, far: &CopyEndStatus) -> Result<(), CopyError> {
         let address = self.control.address();
-        let text = |status: &CopyEndStatus| {
-            let what = status.failed.as_deref()?;
-            Some(longhaul_model::sanitize::sanitize_line(what, 400))
-        };
-        match (text(near), text(far)) {
+        match (near.failed.clone(), far.failed.clone()) {
             (Some(what), _) if !near.lost => Err(CopyError::Local(what)),
             (_, Some(what)) if !far.lost => Err(CopyError::Server { address, what }),
             // The other end may still report the cause.

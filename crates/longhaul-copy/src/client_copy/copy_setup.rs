@@ -9,6 +9,7 @@ use crate::copy_target::CopyTarget;
 use crate::copy_threads::RunningCopy;
 use crate::server_files::{pack_sums, unpack_sums};
 use crate::{BLOCK_BYTES, connection_plan, copy_receiver, into_tcp_streams};
+use longhaul_model::foreign_text::ExactText;
 use longhaul_probe::throughput::{self, TargetHost as Peer};
 use longhaul_probe::wire::{
     FilesReply, FilesRequest, MAX_SUMS, OpenStreamsReply, OpenStreamsRequest, SourceListing,
@@ -65,8 +66,8 @@ impl ClientCopy<'_> {
         self.left_out = source.left_out;
         self.entries = source.entries().to_vec();
         self.request_done(FilesRequest::Target(TargetRequest {
-            path: self.request.remote_path.clone(),
-            ..self.target_request(source.name.clone(), source.is_folder())
+            path: self.request.remote_path.as_str().into(),
+            ..self.target_request(source.name.as_deref().map(Into::into), source.is_folder())
         }))?;
         let mut known = TargetBlocks::default();
         let mut told = 0;
@@ -116,7 +117,7 @@ impl ClientCopy<'_> {
         key: BlockKey,
     ) -> Result<RunningCopy, CopyError> {
         let ask = SourceRequest {
-            path: self.request.remote_path.clone(),
+            path: self.request.remote_path.as_str().into(),
             direct: self.request.plan.direct,
             in_order: self.request.local == LocalLocation::Stream,
         };
@@ -179,9 +180,9 @@ impl ClientCopy<'_> {
     }
 
     /// Builds the request for a target, without its path.
-    fn target_request(&self, name: Option<String>, folder: bool) -> TargetRequest {
+    fn target_request(&self, name: Option<ExactText>, folder: bool) -> TargetRequest {
         TargetRequest {
-            path: String::new(),
+            path: ExactText::default(),
             name,
             folder,
             overwrite: self.request.plan.overwrite,

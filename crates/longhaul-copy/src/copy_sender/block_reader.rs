@@ -44,7 +44,9 @@ impl CopySender {
 
     fn display_path(&self, file: u32) -> String {
         let base = self.source.location.as_ref().map_or(Path::new(""), |(_, base)| base.as_path());
-        join_paths(base, Path::new(&self.source.entries[file as usize].path)).display().to_string()
+        join_paths(base, Path::new(&self.source.entries[file as usize].path.as_received()))
+            .display()
+            .to_string()
     }
 
     /// Reads and hashes a block.
@@ -91,7 +93,8 @@ impl CopySender {
         }
         let (folder, base) = self.source.location.as_ref().ok_or_else(source_changed_error)?;
         let entry = &self.source.entries[file as usize];
-        let opened = folder.read(&join_paths(base, Path::new(&entry.path)), self.source.direct);
+        let opened =
+            folder.read(&join_paths(base, Path::new(entry.path.as_received())), self.source.direct);
         let opened = opened.map_err(|error| explain_direct_io_error(error, self.source.direct))?;
         self.check_unchanged(file, &opened)?;
         let opened = Arc::new(opened);

@@ -11,14 +11,11 @@ use longhaul_model::report::v1::observation::{
     UdpCounts,
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
-use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::engine::EngineResult;
 use longhaul_probe::session_driver::SessionResults;
 use longhaul_probe::throughput::payload_duration_us;
 use std::time::Duration;
 
-/// The maximum length of a congestion control's name.
-const MAX_NAME: usize = 15;
 /// The counter for the server's retransmits.
 const RETRANSMITS: &str = "iperf3.retransmits";
 
@@ -114,9 +111,7 @@ fn build_server_stream(
             .map_or(own.duration_us, |(from, to)| lasted(from, to)),
         // It reports no calls for TCP.
         calls: udp.then_some(if receives { packets - lost } else { packets }),
-        congestion_control: congestion
-            .filter(|_| !receives && !udp)
-            .map(|name| sanitize_line(name, MAX_NAME)),
+        congestion_control: congestion.filter(|_| !receives && !udp).map(str::to_owned),
         udp: (receives && udp).then(|| UdpCounts {
             datagrams: packets - lost,
             lost,

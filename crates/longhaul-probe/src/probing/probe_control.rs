@@ -15,7 +15,6 @@ use crate::throughput::{
 use crate::wire::{ProbeBounds, SessionNonce, SessionReply, SessionRequest, StreamPreamble};
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{RunTransport, ThroughputPlan};
-use longhaul_model::sanitize::sanitize_line;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -159,7 +158,7 @@ impl ProbeControl {
         ProbeError::PeerFailed {
             address: self.hooks.address,
             step: SessionState::Working,
-            what: sanitize_line(why, 300),
+            what: why.to_owned(),
         }
     }
 

@@ -5,7 +5,6 @@
 
 use crate::wire::{PacketTimes, ReceivedTrain, ReceivedTrains, SentTrain};
 use longhaul_model::report::v1::available::{ProbeTrain, TrainPlan, TrainSchedule};
-use longhaul_model::sanitize::sanitize_line;
 
 /// Maximum movement of the wall clock against the monotonic one within a valid train.
 const MAX_CLOCK_STEP_NS: u64 = 20_000;
@@ -41,7 +40,6 @@ fn join_train(
     let told = sent.and_then(|sent| sent.spoilt.clone());
     let ill = [sends.as_ref().err(), receives.as_ref().err()];
     let spoilt = told
-        .map(|why| sanitize_line(&why, 200))
         .or_else(|| ill.into_iter().flatten().next().map(|why| (*why).to_owned()))
         .or_else(|| find_disturbance(received, by_kernel));
     // Unreadable records count as nothing received, so that they are not analysed.

@@ -3,7 +3,6 @@
 use super::{SessionRole, SessionState};
 use crate::probe_error::TokenFailure;
 use crate::wire::{ByeReason, ProtocolVersions};
-use longhaul_model::sanitize::sanitize_line;
 
 /// The reason why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,9 +50,6 @@ pub enum SessionEnd {
     OwnFailure { step: SessionState, what: String },
 }
 
-/// The maximum length of a peer's text.
-const MAX_PEER_TEXT_CHARS: usize = 500;
-
 impl SessionEnd {
     /// Returns the `bye` for the peer; `None` if the peer has sent its own or cannot receive.
     pub(super) fn bye_message(&self) -> Option<ByeReason> {
@@ -76,7 +72,6 @@ impl SessionEnd {
     pub(super) fn from_bye(role: SessionRole, step: SessionState, bye: ByeReason) -> SessionEnd {
         // Only the client ends a session normally, and only after it has all results.
         let over = matches!(step, SessionState::Exchanging | SessionState::Asking);
-        let clean = |text: String| sanitize_line(&text, MAX_PEER_TEXT_CHARS);
         match bye {
             ByeReason::Finished if role == SessionRole::Server && over => SessionEnd::Finished,
             ByeReason::Finished => {
@@ -85,10 +80,10 @@ impl SessionEnd {
             ByeReason::Version(theirs) => SessionEnd::VersionDiffers { theirs },
             ByeReason::TokenMissing => SessionEnd::Token(TokenFailure::Missing),
             ByeReason::TokenWrong => SessionEnd::Token(TokenFailure::Wrong),
-            ByeReason::Refused(what) => SessionEnd::PeerRefused { what: clean(what) },
-            ByeReason::Violation(what) => SessionEnd::OwnViolation { step, what: clean(what) },
-            ByeReason::Timeout(what) => SessionEnd::PeerTimedOut { step, what: clean(what) },
-            ByeReason::Failed(what) => SessionEnd::PeerFailure { step, what: clean(what) },
+            ByeReason::Refused(what) => SessionEnd::PeerRefused { what: what },
+            ByeReason::Violation(what) => SessionEnd::OwnViolation { step, what: what },
+            ByeReason::Timeout(what) => SessionEnd::PeerTimedOut { step, what: what },
+            ByeReason::Failed(what) => SessionEnd::PeerFailure { step, what: what },
         }
     }
 }
