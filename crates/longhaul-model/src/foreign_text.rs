@@ -78,9 +78,14 @@ impl Visitor<'_> for ExactTextVisitor {
     }
 }
 
-/// Returns the text without unsafe characters, cut after [`MAX_FOREIGN_CHARS`].
+/// Returns the text without unsafe characters, cut after [`MAX_FOREIGN_CHARS`]. Tabs stay: they
+/// separate the values of kernel settings.
 pub fn sanitize_foreign(text: &str) -> Cow<'_, str> {
-    sanitize(truncate_chars(text, MAX_FOREIGN_CHARS))
+    let text = truncate_chars(text, MAX_FOREIGN_CHARS);
+    if text.contains('\t') {
+        return text.split('\t').map(sanitize).collect::<Vec<_>>().join("\t").into();
+    }
+    sanitize(text)
 }
 
 /// A deserializer that sanitizes and cuts every string of the one that it wraps.
