@@ -80,10 +80,10 @@ impl SessionEnd {
             ByeReason::Version(theirs) => SessionEnd::VersionDiffers { theirs },
             ByeReason::TokenMissing => SessionEnd::Token(TokenFailure::Missing),
             ByeReason::TokenWrong => SessionEnd::Token(TokenFailure::Wrong),
-            ByeReason::Refused(what) => SessionEnd::PeerRefused { what: what },
-            ByeReason::Violation(what) => SessionEnd::OwnViolation { step, what: what },
-            ByeReason::Timeout(what) => SessionEnd::PeerTimedOut { step, what: what },
-            ByeReason::Failed(what) => SessionEnd::PeerFailure { step, what: what },
+            ByeReason::Refused(what) => SessionEnd::PeerRefused { what },
+            ByeReason::Violation(what) => SessionEnd::OwnViolation { step, what },
+            ByeReason::Timeout(what) => SessionEnd::PeerTimedOut { step, what },
+            ByeReason::Failed(what) => SessionEnd::PeerFailure { step, what },
         }
     }
 }
