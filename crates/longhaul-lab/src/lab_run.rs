@@ -37,7 +37,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -346,8 +346,9 @@ fn parse_parent(stat: &str) -> Option<u32> {
 
 /// Returns the number by which the commands of the lab know a process: that of their own `/proc`.
 fn find_visible_pid(pid: u32) -> u32 {
-    let device = |path: &str| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
-    if device(&format!("/proc/{pid}/root/proc")) == device("/proc") {
+    let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let its_root = PathBuf::from(format!("/proc/{pid}/root"));
+    if device(&its_root.join("proc")) == device(Path::new("/proc")) {
         return pid;
     }
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
