@@ -5,6 +5,7 @@ use longhaul_iperf3::iperf3_messages::{
     RequestedTest, ResultsFault, ServerRefusal, StreamResults, TestParameters, TestResults,
     UdpGreeting, decode_body, encode_message, stream_id,
 };
+use longhaul_model::foreign_text::sanitize_foreign;
 use longhaul_model::report::v1::plan::{RunDirection, StopCondition};
 use proptest::prelude::*;
 
@@ -134,7 +135,8 @@ fn ids_skip_two() {
 fn parameters() -> impl Strategy<Value = TestParameters> {
     let numbers = proptest::array::uniform8(proptest::option::of(any::<i64>()));
     let flags = proptest::array::uniform6(any::<bool>());
-    (numbers, flags, proptest::option::of(".{0,20}")).prop_map(|(numbers, flags, congestion)| {
+    let text = ".{0,20}".prop_map(|text| sanitize_foreign(&text).into_owned());
+    (numbers, flags, proptest::option::of(text)).prop_map(|(numbers, flags, congestion)| {
         let [omit, time, num, mss, parallel, len, bandwidth, tos] = numbers;
         let [tcp, udp, reverse, zerocopy, get_server_output, nodelay] = flags;
         TestParameters {
