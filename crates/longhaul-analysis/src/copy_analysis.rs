@@ -50,7 +50,7 @@ pub fn conclude_copy(seen: &CopyObservation) -> (CopyAnalysis, Vec<ReportFinding
 /// Estimates startup time and asymptotic rate of a copy that kept its rate. A copy that slowed down
 /// has no rate that a longer one would approach.
 fn estimate_startup(seen: &CopyObservation, slope: f64, analysis: &mut CopyAnalysis) {
-    let all_us = (seen.setup_us + seen.data_us) as f64;
+    let all_us = seen.setup_us.saturating_add(seen.data_us) as f64;
     let startup_us = all_us - seen.sent_bytes as f64 / slope;
     if startup_us < -SCATTER_RATIO * all_us {
         let text = "it slowed down during the copy: the ramp cannot be separated from the rate";
@@ -124,12 +124,12 @@ fn describe_network_limits(seen: &CopyObservation) -> Option<String> {
 }
 
 fn total_stage_us(stage: &CopyStage) -> u64 {
-    stage.busy_us + stage.idle_us + stage.blocked_us
+    stage.busy_us.saturating_add(stage.idle_us).saturating_add(stage.blocked_us)
 }
 
 /// Returns the time that calls of the stage spent waiting for the device or the peer.
 fn waiting_us(stage: &CopyStage) -> u64 {
-    let cpu = stage.cpu_us + stage.core_wait_us.unwrap_or(0);
+    let cpu = stage.cpu_us.saturating_add(stage.core_wait_us.unwrap_or(0));
     stage.busy_us.saturating_sub(cpu)
 }
 
@@ -147,7 +147,8 @@ pub fn split_copy_time(seen: &CopyObservation) -> Option<CopyTimeSplit> {
         return None;
     }
     let starved = compute_ratio(source.network.idle_us, total_stage_us(&source.network));
-    let waiting = compute_ratio(waiting_us(&source.disk), source.disk.busy_us + source.hash_us);
+    let reading_us = source.disk.busy_us.saturating_add(source.hash_us);
+    let waiting = compute_ratio(waiting_us(&source.disk), reading_us);
     let (behind, summing, coming) = split_target_time(starved, target);
     let rest = 1.0 - starved;
     let sending = 1.0 - compute_ratio(waiting_us(&source.network), source.network.busy_us);
@@ -168,7 +169,7 @@ pub fn split_copy_time(seen: &CopyObservation) -> Option<CopyTimeSplit> {
 
 /// Splits the time not lost to the source among the target's disk, its hashing, and slow arrival.
 fn split_target_time(starved: f64, target: &CopyEndCounts) -> (f64, f64, f64) {
-    let all = total_stage_us(&target.network) + target.hash_us;
+    let all = total_stage_us(&target.network).saturating_add(target.hash_us);
     let full = compute_ratio(target.network.blocked_us, all);
     let summing = compute_ratio(target.hash_us, all);
     let coming = (compute_ratio(target.network.busy_us, all) - starved).max(0.0);
@@ -181,7 +182,7 @@ fn split_target_time(starved: f64, target: &CopyEndCounts) -> (f64, f64, f64) {
 
 /// Returns the share of the time after the last byte arrived: only the target's disk was waited for.
 fn compute_disk_tail(target: &CopyEndCounts) -> f64 {
-    let all = total_stage_us(&target.network) + target.hash_us;
+    let all = total_stage_us(&target.network).saturating_add(target.hash_us);
     let active_us = all / u64::from(target.network.threads.max(1));
     1.0 - compute_ratio(active_us, target.elapsed_us)
 }

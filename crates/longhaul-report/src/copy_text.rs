@@ -121,7 +121,7 @@ fn write_time_split(page: &mut ReportDocument, split: &CopyTimeSplit) {
         ("target disk", split.target_disk_ratio),
         ("target CPU", split.target_cpu_ratio),
     ] {
-        let bar = "#".repeat((share * BAR as f64).round() as usize);
+        let bar = "#".repeat((share.clamp(0.0, 1.0) * BAR as f64).round() as usize);
         page.fact(name, format!("{:>5}  {bar}", format_percent(share)));
     }
 }

@@ -76,7 +76,7 @@ pub fn build_imported_document(report: &ImportedReport) -> ReportDocument {
     let version = seen.tool_version.as_deref().unwrap_or_default();
     page.fact("measured by", sanitize_shown(&format!("{} {version}", seen.tool)).trim());
     let file = plan.file.as_deref().unwrap_or("standard input");
-    let result = plan.index + 1;
+    let result = plan.index.saturating_add(1);
     page.fact("file", sanitize_shown(&format!("{file}, result {result} ({})", plan.format)));
     page.facts("command", seen.command.as_deref().map(sanitize_shown));
     write_transfers(&mut page, report);

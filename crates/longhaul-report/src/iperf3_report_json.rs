@@ -5,6 +5,7 @@
 //! shares, jitter and `omit` are 0 if unknown. Socket numbers are ours and only distinguish
 //! streams. docs/iperf3.md has the list.
 
+use crate::number_format::{sum_counts, sum_known_counts};
 use jiff::Timestamp;
 use longhaul_analysis::throughput::last_tcp_info;
 use longhaul_model::report::v1::observation::{
@@ -336,15 +337,18 @@ fn build_span(from_s: f64, to_s: f64, bytes: u64) -> Value {
 
 /// The minimum length of an incomplete interval at the end of a run.
 const MIN_LAST_INTERVAL_US: u64 = 100_000;
+/// The maximum number of intervals: a day of seconds, and a margin. A run that states more has one.
+const MAX_INTERVALS: u64 = 100_000;
 
 /// Returns all intervals of all directions; a single one if `interval_us` is 0.
 fn build_intervals(ways: &[DirectionView], interval_us: u64) -> Vec<Value> {
     let streams =
         || ways.iter().flat_map(|way| way.observation.streams.iter().map(move |s| way.own_end(s)));
     let begin = streams().map(|end| end.started_us).min().unwrap_or(0);
-    let lasted = streams().map(|end| end.started_us + end.duration_us).max().unwrap_or(0);
+    let lasted =
+        streams().map(|end| end.started_us.saturating_add(end.duration_us)).max().unwrap_or(0);
     let lasted = lasted.saturating_sub(begin);
-    let whole = lasted.checked_div(interval_us).unwrap_or(0);
+    let whole = lasted.checked_div(interval_us).filter(|it| *it <= MAX_INTERVALS).unwrap_or(0);
     let mut edges: Vec<u64> = (0..=whole).map(|i| i * interval_us).collect();
     if lasted - whole * interval_us >= MIN_LAST_INTERVAL_US || edges.len() < 2 {
         edges.push(lasted);
@@ -364,9 +368,13 @@ fn build_interval(ways: &[DirectionView], begin: u64, (from, to): (u64, u64)) ->
         };
         let (mut bytes, mut resent) = (0, Some(0));
         for stream in &way.observation.streams {
-            let part = StreamIntervalPart::between(way.own_end(stream), begin + from, begin + to);
-            bytes += part.bytes;
-            resent = resent.zip(part.resent).map(|(sum, more)| sum + more);
+            let part = StreamIntervalPart::between(
+                way.own_end(stream),
+                begin.saturating_add(from),
+                begin.saturating_add(to),
+            );
+            bytes = sum_counts([bytes, part.bytes]);
+            resent = sum_known_counts([resent, part.resent]);
             let tcp = part.tcp.filter(|_| way.sends());
             let more = json!({
                 "socket": way.socket(stream),
@@ -407,7 +415,7 @@ impl<'a> StreamIntervalPart<'a> {
 
 /// Returns the bytes counted by a time, interpolated between samples; after the end the last count.
 fn bytes_by(end: &StreamEnd, at_us: u64) -> u64 {
-    let stopped = end.started_us + end.duration_us;
+    let stopped = end.started_us.saturating_add(end.duration_us);
     if at_us >= stopped {
         return end.bytes;
     }
@@ -417,7 +425,7 @@ fn bytes_by(end: &StreamEnd, at_us: u64) -> u64 {
     let (from, low) = before.unwrap_or((end.started_us, 0));
     let (to, high) = after.unwrap_or((stopped, end.bytes));
     let share = at_us.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
-    low + (high.saturating_sub(low) as f64 * share) as u64
+    low.saturating_add((high.saturating_sub(low) as f64 * share) as u64)
 }
 
 /// The retransmits that an iperf3 server reports for its sender.
@@ -463,7 +471,7 @@ const RECEIVER: EndSelector = |stream| &stream.receiver;
 fn common_duration_s(way: &DirectionView, side: EndSelector) -> f64 {
     let ends = || way.observation.streams.iter().map(side);
     let from = ends().map(|end| end.started_us).min().unwrap_or(0);
-    let to = ends().map(|end| end.started_us + end.duration_us).max();
+    let to = ends().map(|end| end.started_us.saturating_add(end.duration_us)).max();
     to.unwrap_or(0).saturating_sub(from) as f64 / MICROS
 }
 
@@ -488,7 +496,7 @@ fn build_tcp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
         "max_snd_wnd": tcp().filter_map(|t| t.peer_window_bytes).max(),
         "max_rtt": trips.iter().max(),
         "min_rtt": trips.iter().min(),
-        "mean_rtt": trips.iter().sum::<u64>().checked_div(trips.len() as u64),
+        "mean_rtt": sum_counts(trips.iter().copied()).checked_div(trips.len() as u64),
     });
     json!({
         "sender": build_stream_end(way, stream, SENDER, sent),
@@ -504,7 +512,7 @@ fn build_udp_stream(way: &DirectionView, stream: &ObservedStream) -> Value {
 }
 
 fn build_losses(udp: &UdpCounts) -> Value {
-    let sent = udp.datagrams + udp.lost;
+    let sent = sum_counts([udp.datagrams, udp.lost]);
     let percent = if sent > 0 { 100.0 * udp.lost as f64 / sent as f64 } else { 0.0 };
     json!({
         "jitter_ms": udp.jitter_ns.map_or(0.0, |ns| ns as f64 / 1e6),
@@ -518,18 +526,18 @@ fn build_losses(udp: &UdpCounts) -> Value {
 fn build_sums(way: &DirectionView) -> (Value, Value) {
     let streams = &way.observation.streams;
     let sum = |side: EndSelector, more: Value| {
-        let bytes = streams.iter().map(|stream| side(stream).bytes).sum();
+        let bytes = sum_counts(streams.iter().map(|stream| side(stream).bytes));
         let one = build_span(0.0, common_duration_s(way, side), bytes);
         add_members(add_members(one, json!({"sender": way.sends()})), more)
     };
     if way.is_udp() {
-        let packets: Option<u64> = streams.iter().map(|s| s.sender.calls).sum();
+        let packets = sum_known_counts(streams.iter().map(|s| s.sender.calls));
         let received = sum(RECEIVER, build_losses(&add_up_udp(way)));
         return (sum(SENDER, json!({"packets": packets})), received);
     }
     let own = streams.iter().map(|s| Some(last_tcp_info(&s.sender)?.retransmitted_segments));
     let far = &way.observation.ends.sender.protocol;
-    let resent = own.sum::<Option<u64>>().filter(|_| !streams.is_empty());
+    let resent = sum_known_counts(own).filter(|_| !streams.is_empty());
     let resent = resent.or_else(|| far.get(FAR_RETRANSMITS).copied());
     (sum(SENDER, json!({"retransmits": resent})), sum(RECEIVER, Value::Null))
 }
@@ -540,9 +548,9 @@ fn add_up_udp(way: &DirectionView) -> UdpCounts {
     let all: Vec<UdpCounts> = streams.filter_map(|s| s.receiver.udp).collect();
     let jitters: Vec<u64> = all.iter().filter_map(|udp| udp.jitter_ns).collect();
     UdpCounts {
-        datagrams: all.iter().map(|udp| udp.datagrams).sum(),
-        lost: all.iter().map(|udp| udp.lost).sum(),
-        jitter_ns: jitters.iter().sum::<u64>().checked_div(jitters.len() as u64),
+        datagrams: sum_counts(all.iter().map(|udp| udp.datagrams)),
+        lost: sum_counts(all.iter().map(|udp| udp.lost)),
+        jitter_ns: sum_counts(jitters.iter().copied()).checked_div(jitters.len() as u64),
         ..UdpCounts::default()
     }
 }

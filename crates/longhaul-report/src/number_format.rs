@@ -65,6 +65,16 @@ pub fn format_interval<T>(interval: Option<[T; 2]>, format: impl Fn(T) -> String
     ends.map_or_else(String::new, |[low, high]| format!(" ({low} to {high})"))
 }
 
+/// Adds up counts of a report, which may be impossible: the sum is at most `u64::MAX`.
+pub fn sum_counts(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Adds up counts as [`sum_counts`]; `None` if any is absent.
+pub fn sum_known_counts(counts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+    counts.into_iter().try_fold(0, |sum: u64, count| Some(sum.saturating_add(count?)))
+}
+
 /// Formats a value, or returns [`ABSENT`].
 pub fn or_absent<T>(value: Option<T>, format: impl Fn(T) -> String) -> String {
     value.map_or_else(|| ABSENT.to_owned(), format)

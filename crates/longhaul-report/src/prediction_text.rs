@@ -72,7 +72,7 @@ fn write_facts(page: &mut ReportDocument, plan: &PredictionPlan) {
             format_micros(path.rtt_us),
             Bytes(pipe as u64),
             path.mss_bytes,
-            path.mss_bytes + path.header_bytes,
+            path.mss_bytes.saturating_add(path.header_bytes),
         ),
     );
     let hosts = &plan.hosts;

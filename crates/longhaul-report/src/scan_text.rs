@@ -134,7 +134,11 @@ fn write_probe_table(page: &mut ReportDocument, cells: &[ScanCell], conclusion: 
     let limiter = |cell: &ScanCell| cell.limited_by.map_or(ABSENT, limiter_label);
     let table = DocumentTable::from_rows(own())
         .number("#", |it| {
-            format!("{}{}", it.index + 1, setting_format::choice_mark(&it.setting, conclusion))
+            format!(
+                "{}{}",
+                it.index.saturating_add(1),
+                setting_format::choice_mark(&it.setting, conclusion)
+            )
         })
         .text("streams x window", |it| setting_format::format_setting(&it.setting))
         .number(unit.name, |it| or_absent(it.goodput_bps, |bps| unit.short(bps)))

@@ -4,7 +4,7 @@ use super::{run_answer, verdict_text};
 use crate::document::{DocumentTable, ReportDocument, left, right, select_findings};
 use crate::number_format::{
     ABSENT, RateUnit, count_of, format_grouped, format_micros, format_millis, format_percent,
-    format_rate, format_seconds, join_parts, or_absent,
+    format_rate, format_seconds, join_parts, or_absent, sum_counts, sum_known_counts,
 };
 use longhaul_model::report::v1::analysis::{RunTotals, StreamTotals, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{
@@ -217,16 +217,16 @@ fn sum_streams(observation: &ThroughputObservation, analysis: &ThroughputAnalysi
             bytes: analysis.totals.receiver_bytes,
             duration_us: observation.elapsed_us,
             goodput_bps: analysis.mean_goodput_bps,
-            writes_per_1000s: rows.iter().map(|r| r.writes_per_1000s).sum(),
-            retransmitted_segments: rows.iter().map(|r| r.retransmitted_segments).sum(),
+            writes_per_1000s: sum_known_counts(rows.iter().map(|r| r.writes_per_1000s)),
+            retransmitted_segments: sum_known_counts(rows.iter().map(|r| r.retransmitted_segments)),
             rtt_min_us: rows.iter().filter_map(|r| r.rtt_min_us).min(),
-            cwnd_max_bytes: rows.iter().map(|r| r.cwnd_max_bytes).sum(),
+            cwnd_max_bytes: sum_known_counts(rows.iter().map(|r| r.cwnd_max_bytes)),
         },
         udp: Some(UdpCounts {
-            datagrams: counts().map(|udp| udp.datagrams).sum(),
-            lost: counts().map(|udp| udp.lost).sum(),
-            out_of_order: counts().map(|udp| udp.out_of_order).sum(),
-            jitter_ns: analysis.totals.jitter_us.map(|us| us * 1000),
+            datagrams: sum_counts(counts().map(|udp| udp.datagrams)),
+            lost: sum_counts(counts().map(|udp| udp.lost)),
+            out_of_order: sum_known_counts(counts().map(|udp| udp.out_of_order)),
+            jitter_ns: analysis.totals.jitter_us.map(|us| us.saturating_mul(1000)),
             ..UdpCounts::default()
         }),
     }
@@ -303,7 +303,7 @@ fn list_cpu_figures(observation: &ThroughputObservation, totals: &RunTotals) -> 
     let ends = [&observation.ends.sender, &observation.ends.receiver];
     let share = |end: &EndObservation| match (end.cpu_user_us, end.cpu_system_us) {
         (Some(user), Some(system)) if observation.elapsed_us > 0 => {
-            let ratio = (user + system) as f64 / observation.elapsed_us as f64;
+            let ratio = user.saturating_add(system) as f64 / observation.elapsed_us as f64;
             format!("{:.1} %", ratio * 100.0)
         }
         _ => ABSENT.to_owned(),

@@ -264,7 +264,7 @@ pub fn list_load_caveats(
 }
 
 fn check_phase(plan: &LoadPlan, phase: &LoadPhase) -> Option<ReportCaveat> {
-    let number = phase.step? + 1;
+    let number = phase.step?.saturating_add(1);
     if let Some(error) = &phase.error {
         let text = format!("load {number} ended early: {error}");
         return Some(ReportCaveat::new("load_failed", text));

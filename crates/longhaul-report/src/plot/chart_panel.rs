@@ -1,6 +1,6 @@
 //! A panel of a chart: a value axis at the left, an axis below it, and positions of values on both.
 
-use super::figure_frame::round_ticks;
+use super::figure_frame::{count_ticks, round_ticks};
 use super::figure_sheet::{FAINT, FigureSheet, GREY, InkColour, TextAnchor};
 use crate::number_format::RateUnit;
 use jiff::Timestamp;
@@ -50,8 +50,8 @@ impl AxisScale {
         let spread = (most - least).max(most * 0.02).max(1e-3);
         let step = round_ticks(spread).get(1).copied().unwrap_or(1.0);
         let begin = ((least - spread * 0.2) / step).floor().max(0.0);
-        let count = ((most - begin * step) / step).ceil().max(1.0) as u32;
-        let labels = (0..=count).map(|i| (begin + f64::from(i)) * step);
+        let labels =
+            (0..=count_ticks((most - begin * step) / step)).map(|i| (begin + f64::from(i)) * step);
         AxisScale::linear(title, labels.collect(), unit)
     }
 

@@ -52,9 +52,19 @@ pub fn shorten_name(name: &str) -> String {
     format!("{kept}…")
 }
 
+/// The least maximum of an axis: below it, the step between ticks would be 0.
+const MIN_VALUE: f64 = 1e-300;
+/// The maximum number of ticks of an axis; a figure with more would be unreadable.
+const MAX_TICKS: f64 = 500.0;
+
+/// Returns the number of steps that cover a range, bounded whatever the range is.
+pub fn count_ticks(steps: f64) -> u32 {
+    steps.ceil().clamp(1.0, MAX_TICKS) as u32
+}
+
 /// Returns about five round values from 0 to at least `most`.
 pub fn round_ticks(most: f64) -> Vec<f64> {
-    let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
+    let most = if most.is_finite() && most > 0.0 { most.max(MIN_VALUE) } else { 1.0 };
     let rough = most / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 2.5, 5.0, 10.0]
@@ -62,6 +72,5 @@ pub fn round_ticks(most: f64) -> Vec<f64> {
         .map(|m| m * power)
         .find(|step| *step >= rough * 0.999)
         .unwrap_or(rough);
-    let count = (most / step).ceil().max(1.0) as u32;
-    (0..=count).map(|i| f64::from(i) * step).collect()
+    (0..=count_ticks(most / step)).map(|i| f64::from(i) * step).collect()
 }

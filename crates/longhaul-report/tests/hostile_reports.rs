@@ -1,0 +1,189 @@
+//! Reports with impossible numbers: whatever a stored report contains, its conclusions are drawn
+//! and every form of it is rendered within a bounded time, and without a panic.
+
+#[path = "../../longhaul/tests/program/report_rendering.rs"]
+mod report_rendering;
+
+use longhaul_analysis::available_bandwidth::conclude_available;
+use longhaul_analysis::copy_analysis::conclude_copy;
+use longhaul_analysis::imported::conclude_imported;
+use longhaul_analysis::load::conclude_load;
+use longhaul_analysis::path::conclude_path;
+use longhaul_analysis::scan::conclude_scan;
+use longhaul_analysis::throughput::conclude_throughput;
+use longhaul_model::report::v1::{AnyReport, ReportKind};
+use report_rendering::render_report;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// No single report may take longer, even on a busy machine in a debug build.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The number of places of one field that are changed in a report.
+const PLACES: usize = 1;
+
+/// Returns the JSON pointers of the numbers: of each field the first [`PLACES`].
+fn number_pointers(value: &Value) -> Vec<String> {
+    fn visit(value: &Value, pointer: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Number(_) => found.push(pointer.to_owned()),
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    visit(item, &format!("{pointer}/{index}"), found);
+                }
+            }
+            Value::Object(fields) => {
+                for (key, field) in fields {
+                    visit(field, &format!("{pointer}/{key}"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    visit(value, "", &mut found);
+    let mut places = BTreeMap::new();
+    found.retain(|pointer| {
+        let count: &mut usize =
+            places.entry(pointer.replace(|c: char| c.is_ascii_digit(), "")).or_default();
+        *count += 1;
+        *count <= PLACES
+    });
+    found
+}
+
+/// Returns the report with each number changed to each extreme in turn. The maximum is the greatest
+/// number that the field takes.
+fn change_numbers(name: &str, original: &Value) -> Vec<(String, Value)> {
+    let maxima =
+        [json!(u64::MAX), json!(i64::MAX), json!(u32::MAX), json!(u16::MAX), json!(u8::MAX)];
+    let mut changed = Vec::new();
+    for pointer in number_pointers(original) {
+        let mut change = |extreme: &Value| {
+            let mut value = original.clone();
+            *value.pointer_mut(&pointer).expect("a number") = extreme.clone();
+            let fits = parse_report(&value).is_some();
+            if fits {
+                changed.push((format!("{name}{pointer} = {extreme}"), value));
+            }
+            fits
+        };
+        for extreme in [json!(0), json!(1), json!(-1), json!(1e308)] {
+            change(&extreme);
+        }
+        maxima.iter().find(|maximum| change(maximum));
+    }
+    changed
+}
+
+fn parse_report(value: &Value) -> Option<AnyReport> {
+    let kind = ReportKind::deserialize(&value["kind"]).expect("a kind");
+    AnyReport::deserialize_kind(kind, value).ok()
+}
+
+/// Returns the report with each list empty in turn: series without values.
+fn empty_lists(name: &str, original: &Value) -> Vec<(String, Value)> {
+    fn visit(value: &Value, pointer: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Array(items) => {
+                found.push(pointer.to_owned());
+                for (index, item) in items.iter().enumerate().take(PLACES) {
+                    visit(item, &format!("{pointer}/{index}"), found);
+                }
+            }
+            Value::Object(fields) => {
+                fields
+                    .iter()
+                    .for_each(|(key, field)| visit(field, &format!("{pointer}/{key}"), found));
+            }
+            _ => {}
+        }
+    }
+    let mut pointers = Vec::new();
+    visit(original, "", &mut pointers);
+    let change = |pointer: String| {
+        let mut value = original.clone();
+        *value.pointer_mut(&pointer).expect("a list") = json!([]);
+        (format!("{name}{pointer} = []"), value)
+    };
+    pointers.into_iter().map(change).collect()
+}
+
+/// Returns false if a conclusion or a form of the report panics, or its text is empty.
+fn is_rendered_or_refused(value: &Value) -> bool {
+    let Some(mut report) = parse_report(value) else {
+        return true;
+    };
+    catch_unwind(AssertUnwindSafe(|| {
+        conclude_again(&mut report);
+        let rendered = render_report(&report);
+        let is_shown = !rendered.texts[0].is_empty();
+        let json = [Some(rendered.json), rendered.iperf3_json];
+        let is_json = |text: &String| serde_json::from_str::<Value>(text).is_ok();
+        is_shown && rendered.html.contains("</html>") && json.iter().flatten().all(is_json)
+    }))
+    .is_ok_and(|is_complete| is_complete)
+}
+
+#[test]
+fn every_form_of_a_report_with_impossible_numbers_ends_and_does_not_panic() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/reports");
+    let mut changed = Vec::new();
+    for entry in fixtures.read_dir().expect("the fixtures") {
+        let file = entry.expect("a fixture").path();
+        let name = file.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+        let text = std::fs::read_to_string(&file).expect("a fixture");
+        let original = serde_json::from_str(&text).expect("JSON");
+        changed.extend(change_numbers(name, &original));
+        changed.extend(empty_lists(name, &original));
+    }
+    let (results, outcomes) = mpsc::channel();
+    let names: Vec<String> = changed.iter().map(|(name, _)| name.clone()).collect();
+    std::thread::spawn(move || {
+        for (_, value) in changed {
+            if results.send(is_rendered_or_refused(&value)).is_err() {
+                return;
+            }
+        }
+    });
+    let mut panics = Vec::new();
+    for name in names {
+        match outcomes.recv_timeout(LIMIT) {
+            Ok(true) => {}
+            Ok(false) => panics.push(name),
+            Err(error) => panic!("{name} does not end: {error}"),
+        }
+    }
+    assert!(panics.is_empty(), "{} panics: {panics:#?}", panics.len());
+}
+
+/// Draws the conclusions of a report again from its plan and its observation.
+pub fn conclude_again(report: &mut AnyReport) {
+    match report {
+        AnyReport::Throughput(run) => {
+            run.analysis = conclude_throughput(&run.plan, &run.observation).analysis;
+        }
+        AnyReport::Scan(scan) => {
+            scan.analysis = conclude_scan(&scan.plan, &scan.observation, &[], "grid_done").analysis;
+        }
+        AnyReport::Path(path) => {
+            path.analysis = conclude_path(&path.plan, &path.observation, &[], None).analysis;
+        }
+        AnyReport::Available(available) => {
+            available.analysis =
+                conclude_available(&available.plan, &available.observation).analysis;
+        }
+        AnyReport::Load(load) => {
+            load.analysis = conclude_load(&load.plan, &load.observation).analysis;
+        }
+        AnyReport::Imported(imported) => {
+            imported.analysis = conclude_imported(&imported.observation).0;
+        }
+        AnyReport::Copy(copy) => copy.analysis = conclude_copy(&copy.observation).0,
+        AnyReport::Host(_) | AnyReport::Predict(_) => {}
+    }
+}
