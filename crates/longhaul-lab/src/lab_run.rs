@@ -84,7 +84,7 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
     let _machine = set_machine_sysctls(&request.spec, &mut caveats)?;
     let congestion = allow_congestion_controls(&request.spec, &mut caveats);
     lab_privileges::acquire_privileges()?;
-    let processes = create_pid_namespace(&mut caveats)?;
+    let processes = create_pid_namespace(&mut caveats);
     let mut lab = RunningLab::set_up(&request.spec, request.backend)?;
     drop(congestion);
     caveats.append(&mut lab.caveats);
@@ -104,25 +104,13 @@ pub fn run(request: &LabRunRequest) -> Result<i32, LabError> {
 
 /// Creates the PID namespace of the commands. When this process ends, however it ends, the kernel
 /// kills everything in that namespace, also what a command has left in the background.
-///
-/// In a user namespace of its own, a process cannot come back to its own PID namespace to start
-/// threads. Then this process becomes the parent of orphaned commands, and ends them at its own end.
-fn create_pid_namespace(caveats: &mut Vec<String>) -> Result<Option<PidNamespace>, LabError> {
-    let created = if is_machine_root() {
-        PidNamespace::create().map_err(|error| error.to_string())
-    } else {
-        Err("not root".to_owned())
+fn create_pid_namespace(caveats: &mut Vec<String>) -> Option<PidNamespace> {
+    let failed = |error| {
+        caveats.push(format!(
+            "no PID namespace ({error}): background processes of the command stay after the lab"
+        ));
     };
-    let reason = match created {
-        Ok(processes) => return Ok(Some(processes)),
-        Err(reason) => reason,
-    };
-    caveats.push(format!(
-        "no PID namespace ({reason}): if the lab is killed, background processes of the command stay"
-    ));
-    process_control::adopt_orphans()
-        .with_context("cannot become the parent of orphaned commands")?;
-    Ok(None)
+    PidNamespace::create().map_err(failed).ok()
 }
 
 /// A path that has been set up, and its commands. Fields are dropped in this order: the PID namespace
@@ -270,9 +258,7 @@ impl LabRun<'_> {
             let _ = child.kill();
             let _ = child.wait();
         }
-        if self.processes.take().is_none() {
-            kill_descendants();
-        }
+        self.processes = None;
     }
 }
 
@@ -305,43 +291,6 @@ fn has_listener(table: &str, port: u16) -> bool {
         let local_port = local.and_then(|(_, port)| u16::from_str_radix(port, 16).ok());
         local_port == Some(port) && columns.nth(1) == Some("0A")
     })
-}
-
-const DEADLINE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(2);
-
-/// Ends all descendants of this process. Those of a child that has ended are adopted, so that they
-/// are children in the next round.
-fn kill_descendants() {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        let children = find_children();
-        if children.is_empty() || Instant::now() > deadline {
-            return;
-        }
-        for pid in children {
-            // Fails if it has ended meanwhile.
-            let _ = send_signal(pid, Signal::SIGKILL);
-        }
-        std::thread::sleep(PAUSE);
-        while process_control::reap_one().unwrap_or(false) {}
-    }
-}
-
-fn find_children() -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let is_child = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-        stat.is_ok_and(|stat| parse_parent(&stat) == Some(std::process::id()))
-    };
-    pids.filter(is_child).collect()
-}
-
-/// Returns the second field after the name, which is in parentheses and may contain anything.
-fn parse_parent(stat: &str) -> Option<u32> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Returns the number by which the commands of the lab know a process: that of their own `/proc`.
@@ -574,12 +523,6 @@ mod tests {
 #[cfg(test)]
 mod descendant_processes_tests {
     use super::*;
-
-    #[test]
-    fn a_process_may_be_called_anything_and_still_has_its_parent() {
-        assert_eq!(parse_parent("12 (a) b (c) S 7 12 12 0"), Some(7));
-        assert_eq!(parse_parent("12"), None);
-    }
 
     #[test]
     fn the_innermost_pid_is_the_last_one() {

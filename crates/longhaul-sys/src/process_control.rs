@@ -1,12 +1,12 @@
 //! Processes: start in namespaces, wait, supervise.
 
 use crate::netns::{self, NamespaceKind};
-use crate::syscall::check_descriptor;
+use crate::syscall::{check_descriptor, check_status};
 use crate::{mount, poll, signal};
 use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, Signal, kill, signal as handle_signal};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, chdir, fork, getegid, geteuid, pause, setsid};
+use nix::sys::wait::waitpid;
+use nix::unistd::{Pid, chdir, getegid, geteuid, pause, setsid};
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::fs::File;
@@ -33,9 +33,9 @@ pub struct SpawnOptions<'a> {
     pub own_session: bool,
 }
 
-/// Starts `command` there, with unblocked signals. It is killed when the calling thread ends. In a
-/// PID namespace and a mount namespace it gets a `/proc` of its PID namespace, if the machine permits
-/// that.
+/// Starts `command` there, with unblocked signals. It is killed when its PID namespace ends, or, if
+/// it has none of its own, the calling thread. With a PID namespace and a mount namespace it gets a
+/// `/proc` of its PID namespace, if the machine permits that.
 pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> io::Result<Child> {
     let net = start.net.try_clone_to_owned()?;
     let mount = start.mount.map(|fd| fd.try_clone_to_owned()).transpose()?;
@@ -58,7 +58,10 @@ pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> i
         if own_session {
             setsid()?;
         }
-        die_with_parent()?;
+        // In a PID namespace the command ends with that, not with the thread that starts it.
+        if !has_pid_namespace {
+            die_with_parent()?;
+        }
         signal::unblock_signals()
     };
     // SAFETY: between fork and exec only system calls are made; all memory was made before.
@@ -66,11 +69,15 @@ pub fn spawn_in_namespaces(command: &mut Command, start: &SpawnOptions<'_>) -> i
     let Some(inner) = start.pid_namespace else {
         return command.spawn();
     };
-    let own = netns::open_own_namespace(NamespaceKind::Pid)?;
-    netns::enter_namespace(&inner.namespace, NamespaceKind::Pid)?;
-    let child = command.spawn();
-    netns::enter_namespace(&own, NamespaceKind::Pid)?;
-    child
+    // A thread that has entered the namespace cannot start threads, nor leave it without root.
+    let spawn_inside = || {
+        netns::enter_namespace(&inner.namespace, NamespaceKind::Pid)?;
+        command.spawn()
+    };
+    std::thread::scope(|scope| {
+        let spawned = std::thread::Builder::new().spawn_scoped(scope, spawn_inside)?;
+        spawned.join().map_err(|_| io::Error::other("the thread that starts a command panicked"))?
+    })
 }
 
 /// A PID namespace, and its first process, with which the kernel kills all others in it.
@@ -84,21 +91,18 @@ impl PidNamespace {
     /// Creates a namespace that ends with the calling thread. The process must have only one thread.
     pub fn create() -> io::Result<PidNamespace> {
         let parent = open_pidfd(std::process::id())?;
-        let own = netns::open_own_namespace(NamespaceKind::Pid)?;
-        netns::unshare_namespace(NamespaceKind::Pid)?;
-        // SAFETY: there is only one thread, and the child makes only system calls.
-        let forked = unsafe { fork() };
-        // A thread whose children are in another namespace cannot start threads.
-        let restored = netns::enter_namespace(&own, NamespaceKind::Pid);
-        let init = match forked? {
-            ForkResult::Parent { child } => child,
-            ForkResult::Child => match serve_as_init(&parent) {
-                Ok(never) => match never {},
-                // SAFETY: the child ends without running anything of its parent's.
-                Err(_) => unsafe { libc::_exit(1) },
-            },
+        let (flags, none) = (libc::CLONE_NEWPID | libc::SIGCHLD, 0_usize);
+        // SAFETY: as fork; there is only one thread, and the child makes only system calls.
+        let cloned = unsafe {
+            libc::syscall(libc::SYS_clone, flags as libc::c_ulong, none, none, none, none)
         };
-        restored?;
+        if cloned == 0 {
+            let Err(_) = serve_as_init(&parent);
+            // SAFETY: the child ends without running anything of its parent's.
+            unsafe { libc::_exit(1) }
+        }
+        check_status(cloned as i32)?;
+        let init = Pid::from_raw(cloned as i32);
         let namespace = File::open(format!("/proc/{init}/ns/pid"))?.into();
         Ok(PidNamespace { namespace, init })
     }
@@ -138,25 +142,11 @@ pub fn die_with_parent() -> io::Result<()> {
     Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
 }
 
-/// Makes orphaned descendants children of the calling process, instead of init.
-pub fn adopt_orphans() -> io::Result<()> {
-    Ok(prctl::set_child_subreaper(true)?)
-}
-
 /// Returns a descriptor that becomes readable when the process ends.
 pub fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open touches no memory.
     let answer = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     check_descriptor(answer as i32)
-}
-
-/// Reaps any one child that has ended; returns false if there is none that has.
-///
-/// # Errors
-/// ECHILD if there are no children at all.
-pub fn reap_one() -> io::Result<bool> {
-    let status = waitpid(None, Some(WaitPidFlag::WNOHANG))?;
-    Ok(status != WaitStatus::StillAlive)
 }
 
 /// Returns the effective user and group.

@@ -16,6 +16,7 @@ pub const TESTS: &[Test] = &[
     ("sysctls of the machine come back after SIGKILL", sysctls_after_kill),
     ("sysctls come back though the guard was killed", sysctls_after_guard),
     ("a hundred kills at random moments leave nothing", killed),
+    ("a killed lab without root leaves no process", killed_without_root),
     ("a path that needs them is refused without root", refused),
 ];
 
@@ -140,6 +141,11 @@ fn is_running(word: &str) -> bool {
     lines.flatten().any(|line| line.split('\0').any(|part| part == word))
 }
 
+/// Returns a script that leaves processes with this word in every way that a shell knows.
+fn leave_processes(word: &str) -> String {
+    format!("setsid sleep {word} & (sleep {word} &) ; sleep {word} & echo ready; exec sleep {word}")
+}
+
 /// Kills the lab, its guard, both, or the whole process group, from before the path is set up until
 /// some time after its command has left processes in the background.
 fn killed() {
@@ -147,9 +153,7 @@ fn killed() {
     let mut chance = 7_u64;
     for number in 0..KILLS {
         let word = format!("{}", 7_000_000 + number);
-        let script =
-            format!("setsid sleep {word} & (sleep {word} &) ; sleep {word} & exec sleep {word}");
-        let mut command = DARESBURY.command(&["sh", "-c", &script]);
+        let mut command = DARESBURY.command(&["sh", "-c", &leave_processes(&word)]);
         let mut lab = command.process_group(0).stdout(Stdio::null()).spawn().expect("the lab");
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         std::thread::sleep(Duration::from_millis((chance >> 33) % 700));
@@ -174,6 +178,18 @@ fn killed() {
     }
     assert!(sysctl_guard::find_stale_sysctls().is_empty());
     println!("attack: tried {KILLS}");
+}
+
+fn killed_without_root() {
+    let lab = Lab { unprivileged: true, backend: LabBackend::Packet, ..PLAIN };
+    for number in 0..10 {
+        let word = format!("{}", 8_000_000 + number);
+        let (mut child, _) = start(&lab, &leave_processes(&word));
+        assert!(is_running(&word));
+        kill(child.id(), "KILL");
+        child.wait().expect("the lab's end");
+        until("its processes have ended", || !is_running(&word));
+    }
 }
 
 fn kill_group(leader: u32) {
