@@ -165,14 +165,14 @@ mod tests {
     use crate::block_buffer::BlockBuffer;
     use std::ffi::OsString;
 
-    struct Scratch(PathBuf);
+    struct TargetFolder(PathBuf);
 
-    impl Scratch {
-        fn new(test: &str) -> Scratch {
+    impl TargetFolder {
+        fn new(test: &str) -> TargetFolder {
             let path = std::env::temp_dir().join(format!("target-{test}-{}", std::process::id()));
             let _ = std::fs::remove_dir_all(&path);
             std::fs::create_dir_all(&path).expect("a folder");
-            Scratch(path)
+            TargetFolder(path)
         }
 
         fn target(&self, options: TargetRequest, cancelled: &Arc<AtomicBool>) -> CopyTarget {
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    impl Drop for Scratch {
+    impl Drop for TargetFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_second_of_two_copies_to_one_name_is_refused_before_it_begins() {
-        let scratch = Scratch::new("two");
+        let scratch = TargetFolder::new("two");
         let mut first = scratch.target(TargetRequest::default(), &Arc::default());
         first.add_entries(vec![entry()]).expect("free");
         let mut second = scratch.target(TargetRequest::default(), &Arc::default());
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_copy_waits_for_another_one_that_holds_the_file_and_can_be_cancelled() {
-        let scratch = Scratch::new("wait");
+        let scratch = TargetFolder::new("wait");
         let mut first = scratch.target(TargetRequest::default(), &Arc::default());
         first.add_entries(vec![entry()]).expect("free");
         let cancelled = Arc::new(AtomicBool::new(true));
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_copy_whose_name_is_taken_by_another_program_leaves_nothing() {
-        let scratch = Scratch::new("taken");
+        let scratch = TargetFolder::new("taken");
         let mut target = scratch.target(TargetRequest::default(), &Arc::default());
         target.add_entries(vec![entry()]).expect("free");
         std::fs::write(scratch.0.join("file"), "theirs").expect("a file");

@@ -106,8 +106,9 @@ impl ServerFiles {
         }
     }
 
-    /// Executes a request on a thread of its own, which gets the rights of the folder's user; `streams` come with [`FilesRequest::Begin`]. The error explains the failure
-    /// to the peer without disclosing anything outside the served folders.
+    /// Executes a request on a thread of its own, which gets the rights of the folder's user;
+    /// `streams` come with [`FilesRequest::Begin`]. The error explains the failure to the peer without
+    /// disclosing anything outside the served folders.
     pub fn handle_request(
         &mut self,
         ask: FilesRequest,

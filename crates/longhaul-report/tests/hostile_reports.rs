@@ -12,7 +12,7 @@ use longhaul_analysis::path::conclude_path;
 use longhaul_analysis::scan::conclude_scan;
 use longhaul_analysis::throughput::conclude_throughput;
 use longhaul_model::report::v1::{AnyReport, ReportKind};
-use report_rendering::render_report;
+use report_rendering::{find_pointers, render_report};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -26,26 +26,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The number of places of one field that are changed in a report.
 const PLACES: usize = 1;
 
-/// Returns the JSON pointers of the numbers: of each field the first [`PLACES`].
-fn number_pointers(value: &Value) -> Vec<String> {
-    fn visit(value: &Value, pointer: &str, found: &mut Vec<String>) {
-        match value {
-            Value::Number(_) => found.push(pointer.to_owned()),
-            Value::Array(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    visit(item, &format!("{pointer}/{index}"), found);
-                }
-            }
-            Value::Object(fields) => {
-                for (key, field) in fields {
-                    visit(field, &format!("{pointer}/{key}"), found);
-                }
-            }
-            _ => {}
-        }
-    }
-    let mut found = Vec::new();
-    visit(value, "", &mut found);
+/// Returns the JSON pointers of the values of this kind: of each field the first [`PLACES`].
+fn first_pointers(value: &Value, is_wanted: fn(&Value) -> bool) -> Vec<String> {
+    let mut found = find_pointers(value, is_wanted);
     let mut places = BTreeMap::new();
     found.retain(|pointer| {
         let count: &mut usize =
@@ -62,7 +45,7 @@ fn change_numbers(name: &str, original: &Value) -> Vec<(String, Value)> {
     let maxima =
         [json!(u64::MAX), json!(i64::MAX), json!(u32::MAX), json!(u16::MAX), json!(u8::MAX)];
     let mut changed = Vec::new();
-    for pointer in number_pointers(original) {
+    for pointer in first_pointers(original, Value::is_number) {
         let mut change = |extreme: &Value| {
             let mut value = original.clone();
             *value.pointer_mut(&pointer).expect("a number") = extreme.clone();
@@ -87,30 +70,12 @@ fn parse_report(value: &Value) -> Option<AnyReport> {
 
 /// Returns the report with each list empty in turn: series without values.
 fn empty_lists(name: &str, original: &Value) -> Vec<(String, Value)> {
-    fn visit(value: &Value, pointer: &str, found: &mut Vec<String>) {
-        match value {
-            Value::Array(items) => {
-                found.push(pointer.to_owned());
-                for (index, item) in items.iter().enumerate().take(PLACES) {
-                    visit(item, &format!("{pointer}/{index}"), found);
-                }
-            }
-            Value::Object(fields) => {
-                fields
-                    .iter()
-                    .for_each(|(key, field)| visit(field, &format!("{pointer}/{key}"), found));
-            }
-            _ => {}
-        }
-    }
-    let mut pointers = Vec::new();
-    visit(original, "", &mut pointers);
     let change = |pointer: String| {
         let mut value = original.clone();
         *value.pointer_mut(&pointer).expect("a list") = json!([]);
         (format!("{name}{pointer} = []"), value)
     };
-    pointers.into_iter().map(change).collect()
+    first_pointers(original, Value::is_array).into_iter().map(change).collect()
 }
 
 /// Returns false if a conclusion or a form of the report panics, or its text is empty.

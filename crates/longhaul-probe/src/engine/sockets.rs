@@ -120,9 +120,9 @@ pub fn open_udp_socket(
     Ok(socket)
 }
 
-/// Sets the buffers, the DSCP and the DF bit of a UDP socket. Without a requested size, the receive buffer is
-/// made large enough for what arrives while the reader has no core or sleeps; if the kernel grants
-/// less (`net.core.rmem_max`), the granted size is used.
+/// Sets the buffers, the DSCP and the DF bit of a UDP socket. Without a requested size, the receive
+/// buffer is made large enough for what arrives while the reader has no core or sleeps; if the kernel
+/// grants less (`net.core.rmem_max`), the granted size is used.
 ///
 /// # Errors
 /// A requested option cannot be set.

@@ -49,7 +49,7 @@ impl FloodedServer {
     }
 }
 
-/// What a process uses.
+/// The resources that a process holds, and the CPU time that it has used.
 #[derive(Debug, Clone, Copy, Default)]
 struct ProcessUse {
     threads: u64,

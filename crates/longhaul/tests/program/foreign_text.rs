@@ -1,7 +1,7 @@
 //! Text from outside: whatever a peer or a stored report contains, no terminal is steered and no
 //! text is longer than the limit.
 
-use crate::report_rendering::render_report;
+use crate::report_rendering::{find_pointers, render_report};
 use crate::support::{Folder, fixture, longhaul};
 use longhaul_iperf3::iperf3_messages::{TestParameters, TestResults, decode_body};
 use longhaul_model::foreign_text::MAX_FOREIGN_CHARS;
@@ -18,37 +18,13 @@ const UNSAFE: &str = "\u{1b}]0;x\u{7}\u{9b}2J\u{202e}txt\r\n";
 /// The characters of the longest text.
 const LONG_CHARS: usize = 1 << 20;
 
-/// Returns the JSON pointers of all texts.
-fn text_pointers(value: &Value) -> Vec<String> {
-    fn visit(value: &Value, pointer: &str, found: &mut Vec<String>) {
-        match value {
-            Value::String(_) => found.push(pointer.to_owned()),
-            Value::Array(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    visit(item, &format!("{pointer}/{index}"), found);
-                }
-            }
-            Value::Object(fields) => {
-                for (key, field) in fields {
-                    let key = key.replace('~', "~0").replace('/', "~1");
-                    visit(field, &format!("{pointer}/{key}"), found);
-                }
-            }
-            _ => {}
-        }
-    }
-    let mut found = Vec::new();
-    visit(value, "", &mut found);
-    found
-}
-
 /// Fills every text that may be any text: the others, such as words of an enumeration, make `parse`
 /// fail. Texts in the same field of several items are alike. Returns the pointers of the filled
 /// texts.
 fn fill_texts(value: &mut Value, parse: impl Fn(&Value) -> bool) -> Vec<String> {
     let long = format!("{UNSAFE}{}", "x".repeat(2 * MAX_FOREIGN_CHARS));
     let mut is_any_text = BTreeMap::new();
-    let mut filled = text_pointers(value);
+    let mut filled = find_pointers(value, Value::is_string);
     filled.retain(|pointer| {
         let field = pointer.replace(|c: char| c.is_ascii_digit(), "");
         let fits = *is_any_text.entry(field).or_insert_with(|| {
@@ -68,7 +44,7 @@ fn fill_texts(value: &mut Value, parse: impl Fn(&Value) -> bool) -> Vec<String> 
 }
 
 fn assert_clean_texts(name: &str, value: &Value) {
-    for pointer in text_pointers(value) {
+    for pointer in find_pointers(value, Value::is_string) {
         let text = value.pointer(&pointer).and_then(Value::as_str).expect("a text");
         assert!(!text.contains(is_unsafe_char), "{name}{pointer}");
         assert!(text.chars().count() <= MAX_FOREIGN_CHARS, "{name}{pointer}");
