@@ -2,7 +2,7 @@
 //!
 //! - [`throughput_bench`]: goodput and CPU cost of longhaul and other tools, interleaved
 //! - [`interop_matrix`]: interoperability with other programs over iperf3's protocol
-//! - [`verdict_bench`]: the fault matrix, and the correctness of the verdicts
+//! - [`verdict_matrix`]: the fault matrix, and the correctness of the verdicts
 //! - [`tune_bench`]: the guided search against whole grids
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
@@ -24,6 +24,7 @@ mod testbed;
 mod throughput_bench;
 mod tune_bench;
 pub mod verdict_bench;
+pub mod verdict_matrix;
 
 use clap::Parser;
 use markdown_table::MarkdownTable;
@@ -44,7 +45,10 @@ pub struct BenchArguments {
     /// Run only tables or cases whose name contains this text
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
-    /// Keep the reports of verdicts and tune in this folder
+    /// Draw the cells of verdicts from so many seeds
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seeds: u64,
+    /// Keep the reports of verdicts and tune in this folder; verdicts are drawn again from kept ones
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }
@@ -86,7 +90,7 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
     let outcome = match arguments.bench {
         BenchName::Throughput => throughput_bench::run_all(&longhaul()?, only)?,
         BenchName::Matrix => interop_matrix::run_all(&longhaul()?, only)?,
-        BenchName::Verdicts => verdict_bench::run_all(&longhaul()?, only, keep)?,
+        BenchName::Verdicts => verdict_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,
         BenchName::Accuracy => accuracy_bench::run_all(),

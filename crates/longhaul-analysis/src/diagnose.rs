@@ -57,6 +57,7 @@
 
 mod bottleneck_queue;
 mod loss_causes;
+mod path_causes;
 mod program_causes;
 mod receive_window;
 mod tcp_option_causes;
@@ -86,7 +87,7 @@ type DiagnoseCause = fn(&DiagnosisCase) -> Option<ReportFinding>;
 
 /// The causes, each with the limiter without which it is out of the question. The limiters come
 /// first, then other problems.
-const CAUSES: [(Option<Limiter>, DiagnoseCause); 22] = [
+const CAUSES: [(Option<Limiter>, DiagnoseCause); 25] = [
     (None, program_causes::diagnose_short_run),
     (None, tcp_option_causes::diagnose_window_scaling),
     (Some(Limiter::ReceiveWindow), receive_window::diagnose_clipped_window),
@@ -102,6 +103,9 @@ const CAUSES: [(Option<Limiter>, DiagnoseCause); 22] = [
     (None, diagnose_shaper),
     (Some(Limiter::Loss), loss_causes::diagnose_random_loss),
     (Some(Limiter::PathCapacity), bottleneck_queue::diagnose_full_path),
+    (None, path_causes::diagnose_outage),
+    (None, path_causes::diagnose_changed_path),
+    (None, path_causes::diagnose_full_return_path),
     (None, diagnose_two_limiters),
     (None, bottleneck_queue::diagnose_deep_queue),
     (Some(Limiter::PathCapacity), bottleneck_queue::diagnose_shallow_buffer),
@@ -124,9 +128,19 @@ pub fn diagnose_run(case: &DiagnosisCase) -> Vec<ReportFinding> {
 }
 
 /// Pairs of causes that contradict each other; the second one is dropped. A run that is too short
-/// shows neither a full path nor a second limiter, and a path with a second limiter is not full.
-const EXCLUSIONS: [(&str, &str); 3] =
-    [("short_run", "two_limiters"), ("short_run", "healthy"), ("two_limiters", "healthy")];
+/// shows neither a full path nor a second limiter, and a path with a second limiter is not full. A path
+/// that changed, failed, or is full in the other direction is not healthy.
+const EXCLUSIONS: [(&str, &str); 9] = [
+    ("short_run", "two_limiters"),
+    ("short_run", "healthy"),
+    ("two_limiters", "healthy"),
+    ("timeouts", "healthy"),
+    ("outage", "healthy"),
+    ("outage", "timeouts"),
+    ("path_changed", "healthy"),
+    ("return_path_full", "healthy"),
+    ("return_path_full", "deep_queue"),
+];
 
 impl DiagnosisCase<'_> {
     fn is_limited_by(&self, limiter: Limiter) -> bool {

@@ -1,7 +1,8 @@
 //! Finds the limiter of a transfer: from the counters of both ends to shares, bounds and a verdict.
 //!
 //! Read in this order: [`stream_intervals`] aligns the samples of both ends and describes one stream;
-//! [`run_reading`] derives a view of the run as a whole, with [`policer_fit`] and [`shaper_fit`];
+//! [`run_reading`] derives a view of the run as a whole, with [`policer_fit`], [`shaper_fit`],
+//! [`rate_levels`], [`path_outage`] and [`return_path`];
 //! [`interval_classifier`] gives each interval of each stream an [`interval_state`], whose module sums
 //! them to shares; [`limiter_verdict`] names the limiter; [`limit_bounds`] computes what each limit
 //! would allow. [`live_limiter`] estimates the limiter of a moment while a run is in progress.
@@ -12,7 +13,10 @@ pub mod limit_bounds;
 pub mod limiter_verdict;
 pub mod live_limiter;
 pub mod loss_response;
+pub mod path_outage;
 pub mod policer_fit;
+pub mod rate_levels;
+pub mod return_path;
 pub mod run_reading;
 pub mod shaper_fit;
 pub mod stream_intervals;

@@ -32,6 +32,7 @@ use crate::limit::interval_state::IntervalState;
 use crate::limit::limiter_verdict::PRIMARY_RATIO;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::plan::RunTransport;
 use longhaul_model::units::{Bytes, format_duration};
 use std::time::Duration;
 
@@ -96,10 +97,27 @@ pub fn diagnose_shallow_buffer(case: &DiagnosisCase) -> Option<ReportFinding> {
     Some(found)
 }
 
+fn describe_full_datagram_path(case: &DiagnosisCase) -> ReportFinding {
+    let lost = case.analysis.totals.loss_ratio.unwrap_or(0.0);
+    let summary = format!(
+        "More was sent than the path carries: {} arrive at a constant rate, and {} of the datagrams are lost",
+        case.goodput(),
+        format_whole_percent(lost),
+    );
+    let mut found = build_finding(case, "overload", summary);
+    let rate = (case.goodput_bps() as f64 * PACE_RATIO) as u64;
+    let text = "Send no more than the path carries";
+    found.advise("initiator", text).command = Some(case.repeat_command("-b", rate));
+    found
+}
+
 /// The minimum ratio of the goodput to the level that was reached.
 const NEAR_RATIO: f64 = 0.85;
 
 pub fn diagnose_full_path(case: &DiagnosisCase) -> Option<ReportFinding> {
+    if case.scene.plan.transport != RunTransport::Tcp {
+        return Some(describe_full_datagram_path(case));
+    }
     let share = case.verdict.shares.limiter(Limiter::PathCapacity);
     let near = case.goodput_bps() as f64 >= NEAR_RATIO * case.scene.level_bps;
     let bucket = case.scene.policer.is_some() || case.scene.bucket.is_some();

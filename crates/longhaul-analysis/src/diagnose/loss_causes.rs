@@ -51,6 +51,7 @@ use crate::throughput;
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{EndObservation, ObservedStream, TcpReading};
+use longhaul_model::report::v1::plan::RunTransport;
 
 /// The range of goodput relative to the bound that supports random loss.
 const NEAR_BOUND: std::ops::RangeInclusive<f64> = 0.3..=super::BEYOND_CHANCE;
@@ -63,6 +64,9 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
     let bound = case.analysis.bounds.iter().find(|b| b.limiter == Limiter::Loss);
     let allows =
         bound.map_or(String::new(), |b| format!("; the loss bound is {}", to_rate(b.rate_bps)));
+    if case.scene.plan.transport != RunTransport::Tcp {
+        return Some(describe_datagram_loss(case, loss));
+    }
     let summary = format!(
         "Random loss of {:.3} % ({lost} segments) without queueing: at {} RTT, TCP reaches {}{allows}",
         loss * 100.0,
@@ -84,13 +88,24 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
     Some(found)
 }
 
+fn describe_datagram_loss(case: &DiagnosisCase, loss: f64) -> ReportFinding {
+    let summary = format!(
+        "Random loss of {:.3} % of the datagrams: {} arrived, at a rate that varies as random loss makes it",
+        loss * 100.0,
+        case.goodput(),
+    );
+    let mut found = build_finding(case, "random_loss", summary);
+    add_loss_advice(case, &mut found);
+    found
+}
+
 fn add_loss_advice(case: &DiagnosisCase, found: &mut ReportFinding) {
     found.advise("path", "Check the error counters of every interface on the path: dirty fibre, weak optics, duplex mismatch or an overrun device");
     found.advise("receiver", "Check the receiver's own interface first").command =
         case.receiver().host.interface.as_ref().map(|interface| {
             format!("ethtool -S {} | grep -iE 'err|drop|crc|miss'", interface.name)
         });
-    if !case.scene.bbr {
+    if !case.scene.bbr && case.scene.plan.transport == RunTransport::Tcp {
         let text = "As a workaround, use BBR: it does not slow down for random loss";
         found.advise("sender", text).command = Some(case.repeat_command("-C", "bbr"));
     }

@@ -113,6 +113,8 @@ pub fn diagnose_pacing(case: &DiagnosisCase) -> Option<ReportFinding> {
     Some(found)
 }
 
+/// A run of more round trips, and more than ten ramps, is not short.
+const MANY_TRIPS: u128 = 50;
 /// The minimum ratio of the run to its ramp.
 const RAMPS: u32 = 10;
 /// The initial window of RFC 6928, ten segments of 1460 bytes.
@@ -128,7 +130,8 @@ pub fn diagnose_short_run(case: &DiagnosisCase) -> Option<ReportFinding> {
     // A rate limited by a window, an application or a CPU is just as valid after a short run.
     let of_path = is_ramp
         || matches!(case.verdict.limiter, Limiter::PathCapacity | Limiter::Loss | Limiter::Unknown);
-    if !is_ramp && (!of_path || elapsed >= needed) {
+    let is_long = trips > MANY_TRIPS && elapsed >= ramp.saturating_mul(RAMPS);
+    if is_long || (!is_ramp && (!of_path || elapsed >= needed)) {
         return None;
     }
     let summary = format!(

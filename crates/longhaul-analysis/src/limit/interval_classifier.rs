@@ -15,7 +15,7 @@ use super::run_reading::RunView;
 use super::stream_intervals::{
     BELOW_WINDOW_RATIO, HALF, SampleInterval, StreamTraits, compute_window_room, is_send_buffer_dry,
 };
-use longhaul_model::report::v1::observation::ObservedStream;
+use longhaul_model::report::v1::observation::{ObservedStream, TcpReading};
 
 /// The parameters of the classification.
 struct ClassifierTuning;
@@ -44,6 +44,8 @@ impl ClassifierTuning {
     const SAG_RATIO: f64 = 0.7;
     /// Goodput above this share of the requested pacing rate counts as paced (headers are paced too).
     const PACED_RATIO: f64 = 0.85;
+    /// Slow start ends within so many intervals, each at least one round trip.
+    const SLOW_START_INTERVALS: usize = 20;
     /// CUBIC, RFC 9438: the constants C and 1 − β of K.
     const CUBIC_C: f64 = 0.4;
     const CUBIC_DROP: f64 = 0.3;
@@ -90,7 +92,7 @@ pub fn classify_stream(
             before: &intervals[..i],
             run,
             traits,
-            rate_bps: run.arrivals.rate_between_bps(now.from_us, now.to_us),
+            rate_bps: run.segments.rate_between_bps(now.from_us, now.to_us),
         };
         let state = RULES.iter().find_map(|rule| rule(&view)).unwrap_or(IntervalState::Unknown);
         apply_bucket(&view, state)
@@ -154,8 +156,18 @@ fn match_sender_cpu(view: &IntervalContext) -> Option<IntervalState> {
     (starved && !filled && !is_window_limited(view)).then_some(IntervalState::SenderCpu)
 }
 
+/// Returns true if the receive window held the sender back for half of the time, or is full while the
+/// congestion window is not: a sender that paces itself, such as BBR, hardly ever waits for it.
 fn is_window_limited(view: &IntervalContext) -> bool {
-    view.now.window_limited.is_some_and(|share| share >= HALF)
+    let filled = |tcp: &TcpReading| {
+        let window = tcp.peer_window_bytes?;
+        let unacked = tcp.unacked_bytes as f64;
+        let full = unacked + 2.0 * tcp.mss_bytes as f64 >= window as f64;
+        Some(full && unacked < BELOW_WINDOW_RATIO * tcp.cwnd_bytes as f64)
+    };
+    view.now.window_limited.is_some_and(|share| {
+        share >= HALF || (share > 0.0 && view.now.tcp.and_then(filled) == Some(true))
+    })
 }
 
 fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
@@ -187,12 +199,11 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
 fn match_pacing(view: &IntervalContext) -> Option<IntervalState> {
     let asked = view.run.plan.pacing_bps? as f64;
     let own = view.now.delivered_bytes * 8e6 / view.now.length_us().max(1) as f64;
-    (own >= ClassifierTuning::PACED_RATIO * asked && !view.traits.standing_queue)
-        .then_some(IntervalState::Pacing)
+    (own >= ClassifierTuning::PACED_RATIO * asked).then_some(IntervalState::Pacing)
 }
 
 fn is_near_level(view: &IntervalContext) -> bool {
-    view.rate_bps >= ClassifierTuning::NEAR_LEVEL_RATIO * view.run.level_bps
+    view.rate_bps >= ClassifierTuning::NEAR_LEVEL_RATIO * view.run.level_at_bps(view.now.to_us)
 }
 
 fn match_full_path(view: &IntervalContext) -> Option<IntervalState> {
@@ -206,7 +217,7 @@ fn match_full_path(view: &IntervalContext) -> Option<IntervalState> {
 fn match_window_clip(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp?;
     let held = match view.now.window_limited {
-        Some(share) => share >= HALF,
+        Some(_) => is_window_limited(view),
         // Before Linux 4.9: the window must be seen to be full.
         None => view.now.own_window_bytes.is_some_and(|own| {
             tcp.unacked_bytes as f64 >= BELOW_WINDOW_RATIO * own as f64
@@ -278,13 +289,25 @@ fn classify_loss(view: &IntervalContext, at: usize, plain: IntervalState) -> Int
     let around = at.saturating_sub(2)..=at;
     let trips = around.filter_map(|i| view.before.get(i).unwrap_or(view.now).rtt_us);
     let queued = trips.max().is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
+    let level_bps = view.run.level_at_bps(view.now.to_us);
     match queued {
-        true if view.rate_bps >= ClassifierTuning::SAG_RATIO * view.run.level_bps => {
-            IntervalState::Sawtooth
-        }
-        true => IntervalState::Overshot,
+        true if view.rate_bps >= ClassifierTuning::SAG_RATIO * level_bps => IntervalState::Sawtooth,
+        true if is_first_loss(view, at) => IntervalState::Overshot,
+        true => IntervalState::Sawtooth,
         false => plain,
     }
+}
+
+/// Returns true if the losses until `at` are those of the end of slow start: it overran the path in the
+/// first round trips, and nothing was lost since it recovered.
+fn is_first_loss(view: &IntervalContext, at: usize) -> bool {
+    let lost =
+        |interval: &SampleInterval| interval.retransmitted_segments.is_some_and(|count| count > 0);
+    let mut until = view.before.iter().take(at + 1);
+    let began = until.position(lost).unwrap_or(at);
+    let later = view.before.iter().take(at + 1).skip(began);
+    began <= ClassifierTuning::SLOW_START_INTERVALS
+        && later.skip_while(|interval| lost(interval)).all(|interval| !lost(interval))
 }
 
 /// Returns CUBIC's K: seconds from a loss until the window has its former size (at least 1 s).

@@ -10,8 +10,11 @@
 use super::interval_state::{IntervalState, StateShares, attribute_bytes};
 use super::loss_response::loss_bound_bps;
 use super::run_reading::RunView;
+use crate::stats::{mad_scale, median};
 use crate::throughput;
+use crate::throughput::arrival_timeline::ArrivalBin;
 use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::observation::ObservedStream;
 use longhaul_model::report::v1::plan::RunTransport;
 
 /// A limiter with this share is the only limiter.
@@ -32,10 +35,14 @@ impl VerdictTuning {
     const UDP_DELIVERED_RATIO: f64 = 0.97;
     /// UDP: a loss ratio above this limits the rate.
     const UDP_LOSS_RATIO: f64 = 0.005;
+    /// UDP: arrivals with less than this share of the variance of random loss are at a constant rate.
+    const UDP_CONSTANT_RATIO: f64 = 0.25;
+    const MIN_UDP_BINS: usize = 10;
 }
 
-/// A run of fewer round trips shows only its beginning.
+/// A run of fewer round trips shows only its beginning; one of more is not a ramp, steady or not.
 pub const SHORT_TRIPS: u64 = 20;
+const LONG_TRIPS: u64 = 100;
 
 #[derive(Debug, Clone)]
 pub struct RunVerdict {
@@ -83,7 +90,7 @@ fn rate_ramp_confidence(
     if trips.is_some_and(|n| n < SHORT_TRIPS) && !settled && !slow_by_plan {
         return Some(1.0 - trips.unwrap_or(0) as f64 / (2 * SHORT_TRIPS) as f64);
     }
-    if run.steady.is_some() {
+    if run.steady.is_some() || trips.is_some_and(|n| n >= LONG_TRIPS) {
         return None;
     }
     let ramping = shares.limiter(Limiter::Ramp);
@@ -120,13 +127,40 @@ fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerd
     } else if came >= VerdictTuning::UDP_DELIVERED_RATIO * asked {
         (Limiter::Application, 1.0)
     } else if totals.loss_ratio.is_some_and(|ratio| ratio > VerdictTuning::UDP_LOSS_RATIO) {
-        (Limiter::Loss, 0.8)
+        match is_constant_delivery(run) {
+            true => (Limiter::PathCapacity, 0.9),
+            false => (Limiter::Loss, 0.8),
+        }
     } else if sent < VerdictTuning::UDP_DELIVERED_RATIO * asked && is_sender_busy(run) {
         (Limiter::CpuSender, 0.8)
     } else {
         (Limiter::Unknown, 0.0)
     };
     RunVerdict { limiter, confidence_ratio, shares, second: None }
+}
+
+/// Returns true if the datagrams that arrive vary less than random loss allows: a full link passes a
+/// constant rate. Of n datagrams of which a random share p is lost, n p (1 - p) is the variance.
+fn is_constant_delivery(run: &RunView) -> bool {
+    let datagrams: u64 = run.observation.streams.iter().map(count_datagrams).sum();
+    let (Some(loss), true) = (run.totals.loss_ratio, datagrams > 0) else {
+        return false;
+    };
+    let size = run.totals.receiver_bytes as f64 / datagrams as f64;
+    let bins = run.arrivals.bins.iter().skip(run.arrivals.bins.len() / 10);
+    let counts: Vec<f64> = bins.map(|bin| bin.bytes / size / bin.seconds().max(1e-6)).collect();
+    let seconds = median(run.arrivals.bins.iter().map(ArrivalBin::seconds)).unwrap_or(0.0);
+    mad_scale(&counts).zip(median(counts.iter().copied())).is_some_and(|(scatter, level)| {
+        // Rates per second, as counts of one bin.
+        let (scatter, came) = (scatter * seconds, level * seconds);
+        let expected = came / (1.0 - loss).max(f64::MIN_POSITIVE) * loss * (1.0 - loss);
+        counts.len() >= VerdictTuning::MIN_UDP_BINS
+            && scatter * scatter < VerdictTuning::UDP_CONSTANT_RATIO * expected
+    })
+}
+
+fn count_datagrams(stream: &ObservedStream) -> u64 {
+    stream.receiver.udp.as_ref().map_or(0, |udp| udp.datagrams)
 }
 
 fn is_sender_busy(run: &RunView) -> bool {

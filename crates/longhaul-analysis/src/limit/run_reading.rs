@@ -13,15 +13,11 @@
 //!
 //! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
 //! Wrong when: streams take different routes (one idle RTT for all).
-//! # Window range
-//!
-//! Bounds and rounds the windows that are worth requesting.
-//!
-//! Source: RFC 7323 section 2.3 (a window is below 2^30 bytes); below 64 KiB no scaling is needed,
-//! so a smaller request gains nothing. Units: bytes. Error: rounding up at most doubles.
-//! Wrong when: a kernel counts its overhead within the buffer; the granted size shows it.
 
+use super::path_outage::{self, PathOutage};
 use super::policer_fit::{self, PolicerFit, ShaperFit};
+use super::rate_levels::{self, RateLevel};
+use super::return_path::{self, FullReturnPath};
 use super::shaper_fit;
 use super::stream_intervals::{self, SampleInterval};
 use crate::stats::{mad_scale, median, quantile, sort_finite};
@@ -48,6 +44,7 @@ pub fn read_run<'a>(
     observation: &'a ThroughputObservation,
 ) -> RunView<'a> {
     let arrivals = RunArrivals::of(observation);
+    let segments = RunArrivals::of_segments(observation);
     let idle_rtt_us = throughput::find_idle_rtt_us(observation);
     let observed = observation.streams.iter();
     let streams: Vec<_> = observed
@@ -57,7 +54,7 @@ pub fn read_run<'a>(
     let grown = streams.iter().flatten();
     let retransmitted_segments =
         grown.filter_map(|i| i.retransmitted_segments).fold(0, u64::saturating_add);
-    let rates = sort_finite(arrivals.rates_bps());
+    let rates = sort_finite(segments.rates_bps());
     let mut run = RunView {
         plan,
         observation,
@@ -65,8 +62,11 @@ pub fn read_run<'a>(
         level_bps: quantile(&rates, LEVEL_QUANTILE).unwrap_or(0.0),
         scatter_ratio: None,
         flat: false,
-        bucket: shaper_fit::find_shaper(&arrivals),
+        bucket: shaper_fit::find_shaper(&segments),
         policer: None,
+        levels: Vec::new(),
+        outages: Vec::new(),
+        full_return_path: None,
         loaded_rtt: None,
         totals: throughput::compute_totals(observation),
         retransmitted_segments,
@@ -88,11 +88,15 @@ pub fn read_run<'a>(
             .find_map(find_buffer_clip)
             .filter(|_| plan.send_buffer_bytes.is_some()),
         arrivals,
+        segments,
         streams,
         idle_rtt_us,
     };
+    run.outages = path_outage::find_outages(&run);
     run.policer = policer_fit::find_policer(&run);
+    run.levels = find_path_levels(&run);
     settle_bucket(&mut run);
+    run.full_return_path = return_path::find_full_return_path(&run);
     run.scatter_ratio = compute_scatter(&run);
     run.flat = run.scatter_ratio.is_some_and(|r| r < FLAT_RATIO);
     run.loaded_rtt = throughput::compute_loaded_rtt(&run);
@@ -140,11 +144,40 @@ fn count_refused_retransmits(observation: &ThroughputObservation, retransmitted:
     if refused as f64 >= REFUSED_RATIO * retransmitted as f64 { refused } else { 0 }
 }
 
+/// Returns the levels of the path's free rate: one if it did not change, none if it was not seen.
+fn find_path_levels(run: &RunView) -> Vec<RateLevel> {
+    let rtt_us = run.idle_rtt_us.unwrap_or(0);
+    let slot_us = rate_levels::choose_slot_us(run.level_bps, run.mss_bytes.unwrap_or(0), rtt_us);
+    let levels = rate_levels::find_rate_levels(&run.segments, slot_us);
+    let is_full = |pair: &[RateLevel]| rate_levels::is_path_full_at_both(run, &pair[0], &pair[1]);
+    let outage = run.outages.first().is_some();
+    if outage || run.policer.is_some() || !levels.windows(2).all(is_full) {
+        Vec::new()
+    } else {
+        levels
+    }
+}
+
+/// A shaper lets its burst pass before its queue fills, so losses before the step are those of a path
+/// that was full already. Then only a rate as constant as a token bucket's is a shaper's.
+const BUCKET_SCATTER_RATIO: f64 = 0.01;
+
+fn is_bucket_step(run: &RunView, bucket: ShaperFit) -> bool {
+    let before = run.streams.iter().flatten().filter(|interval| interval.to_us < bucket.knee_us);
+    let lost = before.filter_map(|interval| interval.retransmitted_segments).any(|count| count > 0);
+    let last = run.levels.last();
+    let is_constant = last.is_some_and(|level| level.scatter_ratio < BUCKET_SCATTER_RATIO);
+    run.levels.len() <= 2 && (!lost || is_constant)
+}
+
 /// Makes the part after the knee the steady part. A step without a standing queue, or one that
-/// a policer explains, is not a shaper.
+/// a policer or other traffic explains, is not a shaper.
 fn settle_bucket(run: &mut RunView) {
-    if run.policer.is_some() || !is_queued_after_knee(run) {
+    let is_bucket = run.bucket.is_some_and(|bucket| is_bucket_step(run, bucket));
+    if run.policer.is_some() || !is_bucket || !is_queued_after_knee(run) {
         run.bucket = None;
+    } else {
+        run.levels.clear();
     }
     if let (Some(bucket), None) = (run.bucket, run.plan.warm_up_us) {
         let to_us = run.arrivals.to_us();
@@ -174,9 +207,11 @@ fn compute_scatter(run: &RunView) -> Option<f64> {
     mad_scale(&rates).filter(|_| told).map(|scatter| scatter / level)
 }
 
-/// A standing queue exceeds the idle RTT by this time and this share of it.
+/// A standing queue exceeds the idle RTT by this time, this share of it, and the time of so many
+/// segments: a slow link delays a few segments of a burst, and acknowledgements wait for each other.
 const QUEUE_US: f64 = 2000.0;
 const QUEUE_RATIO: f64 = 0.1;
+const QUEUE_SEGMENTS: f64 = 4.0;
 /// The minimum ratio of host drops to retransmitted segments for the drops to explain them.
 const HOST_DROP_RATIO: f64 = 0.2;
 
@@ -192,6 +227,8 @@ pub struct RunView<'a> {
     pub plan: &'a ThroughputPlan,
     pub observation: &'a ThroughputObservation,
     pub arrivals: RunArrivals,
+    /// The segments that arrived, in order or not.
+    pub segments: RunArrivals,
     /// One list per stream of the observation, in its order.
     pub streams: Vec<Vec<SampleInterval<'a>>>,
     pub steady: Option<SteadySpan>,
@@ -221,16 +258,28 @@ pub struct RunView<'a> {
     pub flat: bool,
     pub bucket: Option<ShaperFit>,
     pub policer: Option<PolicerFit>,
+    /// The levels of the path's free rate; more than one if it changed in the run.
+    pub levels: Vec<RateLevel>,
+    pub outages: Vec<PathOutage>,
+    pub full_return_path: Option<FullReturnPath>,
 }
 
 impl<'a> RunView<'a> {
+    /// Returns the rate that the path offered at this time.
+    pub fn level_at_bps(&self, at_us: u64) -> f64 {
+        let level = self.levels.iter().rev().find(|level| level.from_us <= at_us);
+        level.filter(|_| self.levels.len() > 1).map_or(self.level_bps, |level| level.bps)
+    }
+
     /// Returns true if this RTT includes a queue.
     pub fn is_rtt_inflated(&self, rtt_us: f64) -> bool {
         self.idle_rtt_us.is_some_and(|idle| rtt_us - idle as f64 >= self.queue_threshold_us())
     }
 
     pub fn queue_threshold_us(&self) -> f64 {
-        QUEUE_US.max(QUEUE_RATIO * self.idle_rtt_us.unwrap_or(0) as f64)
+        let mss_bytes = self.mss_bytes.unwrap_or(0) as f64;
+        let segments_us = QUEUE_SEGMENTS * mss_bytes * 8e6 / self.level_bps.max(1.0);
+        QUEUE_US.max(QUEUE_RATIO * self.idle_rtt_us.unwrap_or(0) as f64).max(segments_us)
     }
 
     /// Returns the intervals of all streams in the steady part (or in the whole run).

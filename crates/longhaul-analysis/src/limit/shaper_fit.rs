@@ -41,16 +41,17 @@ impl ShaperFitTuning {
 }
 
 pub fn find_shaper(arrivals: &RunArrivals) -> Option<ShaperFit> {
-    let bins = join_bins(arrivals);
+    let bins = join_bins(arrivals, ShaperFitTuning::BIN_US);
     let start = find_ramp_end(&bins)?;
     let part = &bins[start..];
     let rates: Vec<f64> = part.iter().map(|b| b.rate_bps).collect();
-    let knee = find_breakpoint(&rates)?;
+    let knee =
+        find_breakpoint(&rates, ShaperFitTuning::MIN_BINS_BEFORE, ShaperFitTuning::MIN_BINS_AFTER)?;
     let (before, after) = rates.split_at(knee);
     if !is_step_accepted(before, after) {
         return None;
     }
-    let (peak_bps, sustained_bps) = (compute_median_rate(before), compute_median_rate(after));
+    let (peak_bps, sustained_bps) = (median_rate(before), median_rate(after));
     let excess =
         bins[..start + knee].iter().map(|b| (b.rate_bps - sustained_bps) * b.seconds / 8.0);
     Some(ShaperFit {
@@ -66,15 +67,17 @@ fn sum_excess_bytes(excess_bytes: impl Iterator<Item = f64>) -> f64 {
     excess_bytes.fold(0.0, |used, excess| (used + excess).max(0.0))
 }
 
-struct RateSlot {
-    from_us: u64,
-    seconds: f64,
-    rate_bps: f64,
+/// Joined bins of arrivals.
+pub(super) struct RateSlot {
+    pub from_us: u64,
+    pub seconds: f64,
+    pub rate_bps: f64,
 }
 
-fn join_bins(arrivals: &RunArrivals) -> Vec<RateSlot> {
+/// Joins bins until they last at least this long.
+pub(super) fn join_bins(arrivals: &RunArrivals, least_us: u64) -> Vec<RateSlot> {
     let total = arrivals.to_us() - arrivals.from_us();
-    let least = ShaperFitTuning::BIN_US.max(total / ShaperFitTuning::MAX_BINS as u64);
+    let least = least_us.max(ShaperFitTuning::BIN_US).max(total / ShaperFitTuning::MAX_BINS as u64);
     let mut slots = Vec::new();
     let (mut from_us, mut bytes, mut seconds) = (arrivals.from_us(), 0.0, 0.0);
     for bin in &arrivals.bins {
@@ -97,8 +100,8 @@ fn find_ramp_end(slots: &[RateSlot]) -> Option<usize> {
     rates.iter().position(|r| *r >= ShaperFitTuning::RAMP_RATIO * greatest)
 }
 
-/// Returns the point at which two constants fit best, with enough bins on both sides.
-fn find_breakpoint(rates: &[f64]) -> Option<usize> {
+/// Returns the point at which two constants fit best, with so many bins before and after it.
+pub(super) fn find_breakpoint(rates: &[f64], min_before: usize, min_after: usize) -> Option<usize> {
     let mut sums = vec![(0.0, 0.0)];
     for rate in rates {
         let (sum, squares) = sums[sums.len() - 1];
@@ -108,15 +111,15 @@ fn find_breakpoint(rates: &[f64]) -> Option<usize> {
         let (sum, squares) = (sums[to].0 - sums[from].0, sums[to].1 - sums[from].1);
         squares - sum * sum / (to - from) as f64
     };
-    let last = rates.len().checked_sub(ShaperFitTuning::MIN_BINS_AFTER)?;
-    (ShaperFitTuning::MIN_BINS_BEFORE..=last)
+    let last = rates.len().checked_sub(min_after)?;
+    (min_before..=last)
         .map(|knee| (knee, error(0, knee) + error(knee, rates.len())))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(knee, _)| knee)
 }
 
 fn is_step_accepted(before: &[f64], after: &[f64]) -> bool {
-    let (high, low) = (compute_median_rate(before), compute_median_rate(after));
+    let (high, low) = (median_rate(before), median_rate(after));
     if low <= 0.0 || high / low <= ShaperFitTuning::MIN_STEP_RATIO {
         return false;
     }
@@ -145,15 +148,11 @@ fn compute_upper_tail(part: &[f64]) -> f64 {
 /// Returns the difference between the halves of a part, as a share of its level.
 fn compute_drift(part: &[f64]) -> f64 {
     let (first, second) = part.split_at(part.len() / 2);
-    let level = compute_median_rate(part);
-    if level > 0.0 {
-        (compute_median_rate(first) - compute_median_rate(second)).abs() / level
-    } else {
-        0.0
-    }
+    let level = median_rate(part);
+    if level > 0.0 { (median_rate(first) - median_rate(second)).abs() / level } else { 0.0 }
 }
 
-fn compute_median_rate(part: &[f64]) -> f64 {
+pub(super) fn median_rate(part: &[f64]) -> f64 {
     median(part.iter().copied()).unwrap_or(0.0)
 }
 

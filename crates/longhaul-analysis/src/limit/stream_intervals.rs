@@ -240,6 +240,7 @@ impl StreamTraitsTuning {
     const DRY_RATIO: f64 = 0.4;
     /// A requested rate is kept if this share of it is reached.
     const KEPT_RATIO: f64 = 0.9;
+    const KEPT_EXACTLY_RATIO: f64 = 0.98;
     /// A standing queue raises even the lower RTTs of a stream. A quarter, because a window slightly
     /// above the BDP takes a while to build its queue.
     const STANDING_QUANTILE: f64 = 0.25;
@@ -276,20 +277,23 @@ impl StreamTraits {
                 intervals,
                 StreamTraitsTuning::EVER_STANDING_QUANTILE,
             ) && has_small_send_buffer(run, stream, intervals),
-            requested_rate_state: find_requested_rate_state(run).filter(|_| !standing_queue),
+            requested_rate_state: find_requested_rate_state(run, standing_queue),
         }
     }
 }
 
 /// Returns the application state if an application keeps its requested rate. It is the limit even
 /// if its thread also waited for a core.
-fn find_requested_rate_state(run: &RunView) -> Option<IntervalState> {
+fn find_requested_rate_state(run: &RunView, standing_queue: bool) -> Option<IntervalState> {
     let whole = (run.arrivals.from_us(), run.arrivals.to_us());
     let (from_us, to_us) = run.steady.map_or(whole, |s| (s.from_us, s.to_us));
     let reached = run.arrivals.rate_between_bps(from_us, to_us);
-    let kept = |asked: Option<u64>| {
-        asked.is_some_and(|bps| reached >= StreamTraitsTuning::KEPT_RATIO * bps as f64)
+    // The bursts of a writer queue on a slow link even if it keeps its rate exactly.
+    let least = match standing_queue {
+        true => StreamTraitsTuning::KEPT_EXACTLY_RATIO,
+        false => StreamTraitsTuning::KEPT_RATIO,
     };
+    let kept = |asked: Option<u64>| asked.is_some_and(|bps| reached >= least * bps as f64);
     if kept(run.plan.write_rate_bps) {
         return Some(IntervalState::SenderApp);
     }

@@ -39,6 +39,20 @@ impl ByteTrack {
         ByteTrack::from_counts(acknowledged, receiver)
     }
 
+    /// Builds a track of the segments that arrived, in order or not, as bytes: while a lost segment is
+    /// repaired, the application reads nothing although the path delivers. `None` if they were not
+    /// counted.
+    fn of_segments(stream: &ObservedStream) -> Option<ByteTrack> {
+        let receiver = &stream.receiver;
+        let mss = receiver.mss_bytes.or(stream.sender.mss_bytes).filter(|bytes| *bytes > 0)?;
+        let counts = receiver.samples.iter().filter_map(|sample| {
+            let segments = sample.tcp.as_ref()?.data_segments_in?;
+            Some((sample.at_us, segments.saturating_mul(u64::from(mss))))
+        });
+        let points = keep_growing_counts(receiver.started_us, counts);
+        (points.len() > 1).then_some(ByteTrack { points })
+    }
+
     fn from_counts(samples: impl Iterator<Item = (u64, u64)>, end: &StreamEnd) -> ByteTrack {
         let stopped = end.started_us.saturating_add(end.duration_us);
         let mut raw: Vec<(u64, u64)> = samples.chain([(stopped, end.bytes)]).collect();
@@ -118,7 +132,18 @@ pub struct RunArrivals {
 impl RunArrivals {
     pub fn of(observation: &ThroughputObservation) -> RunArrivals {
         let carrying = observation.streams.iter().filter(|s| s.receiver.bytes > 0);
-        let tracks: Vec<ByteTrack> = carrying.map(ByteTrack::of_arrivals).collect();
+        RunArrivals::of_tracks(carrying.map(ByteTrack::of_arrivals).collect())
+    }
+
+    /// Returns the segments that arrived, in order or not; without such counts, the bytes that were
+    /// read.
+    pub fn of_segments(observation: &ThroughputObservation) -> RunArrivals {
+        let carrying = observation.streams.iter().filter(|s| s.receiver.bytes > 0);
+        let tracks: Option<Vec<ByteTrack>> = carrying.map(ByteTrack::of_segments).collect();
+        tracks.map_or_else(|| RunArrivals::of(observation), RunArrivals::of_tracks)
+    }
+
+    fn of_tracks(tracks: Vec<ByteTrack>) -> RunArrivals {
         let from = tracks.iter().map(ByteTrack::first_us).max().unwrap_or(0);
         let to = tracks.iter().map(ByteTrack::last_us).min().unwrap_or(0);
         let bins = if to > from { build_bins(&tracks, from, to) } else { Vec::new() };

@@ -1,0 +1,303 @@
+//! Tests whether the reported reason for a rate is the right one, on queueing disciplines that no one
+//! here made.
+//!
+//! Each cell is a network of namespaces in a Linux guest whose clock is virtual: netem, tbf, htb,
+//! fq_codel, CAKE, PIE, RED, police. Its numbers are drawn from a seed. Right: `limited_by` is one of
+//! the cell's limiters, and a finding that the cell needs is reported. An accusation blames a
+//! policer, a shaper, loss or a host; a false one has a confidence above 0.8 and is wrong.
+//!
+//! Wrong when: a cell's truth is a limit that the run did not reach; each kind draws its numbers so
+//! that it does.
+
+mod cell_kinds;
+mod matrix_cell;
+
+use crate::BenchOutcome;
+use crate::lab_reports::read_goodput_bps;
+use crate::markdown_table::{MarkdownTable, format_number, median};
+use cell_kinds::KINDS;
+use longhaul_analysis::throughput::conclude_throughput;
+use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
+use longhaul_model::splitmix::{SplitMix64, mix_bits};
+use matrix_cell::MatrixCell;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use xtask::program_runner::run_in_parallel;
+use xtask::virtual_time;
+
+/// Of wall time, for one cell on a busy machine.
+const CELL_LIMIT: Duration = Duration::from_secs(900);
+/// The guests that run at once.
+const PARALLEL_GUESTS: usize = 2;
+/// A wrong verdict with this confidence is a false accusation.
+const ACCUSING_CONFIDENCE: f64 = 0.8;
+/// The limiters and causes that blame somebody.
+const ACCUSING_LIMITERS: [&str; 5] = ["policer", "shaper", "loss", "cpu_sender", "cpu_receiver"];
+const ACCUSING_CAUSES: [&str; 6] =
+    ["policer", "shaper", "random_loss", "host_drops", "cpu_sender", "cpu_receiver"];
+/// The minimum shares of right cells, of all and of each kind.
+const RIGHT_RATIO_MIN: f64 = 0.97;
+const KIND_RIGHT_RATIO_MIN: f64 = 0.9;
+
+/// A cell of one kind and seed.
+#[derive(Debug, Clone)]
+struct DrawnCell {
+    kind: &'static str,
+    seed: u64,
+    number: usize,
+    cell: MatrixCell,
+}
+
+impl DrawnCell {
+    fn name(&self) -> String {
+        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let kind: String = self.kind.chars().map(word).collect();
+        format!("{kind}-{}-{}", self.seed, self.number)
+    }
+}
+
+/// What the report of a cell says.
+#[derive(Debug, Clone)]
+struct CellVerdict {
+    limited_by: String,
+    confidence_ratio: f64,
+    findings: Vec<ReportFinding>,
+    goodput_bps: Option<f64>,
+}
+
+#[derive(Debug, Clone)]
+struct JudgedCell {
+    drawn: DrawnCell,
+    verdict: Result<CellVerdict, String>,
+}
+
+impl JudgedCell {
+    fn is_right(&self) -> bool {
+        self.verdict.as_ref().is_ok_and(|verdict| {
+            let truth = self.drawn.cell.truth;
+            let has = |cause: &&str| verdict.findings.iter().any(|found| found.cause == **cause);
+            truth.limiters.contains(&verdict.limited_by.as_str())
+                && (truth.findings.is_empty() || truth.findings.iter().any(|it| has(&it)))
+                && (truth.findings.is_empty() || !has(&"healthy"))
+        })
+    }
+
+    /// Returns the causes that are blamed falsely and with confidence.
+    fn false_accusations(&self) -> Vec<String> {
+        let Ok(verdict) = &self.verdict else {
+            return Vec::new();
+        };
+        let true_words = self.drawn.cell.truth.limiters;
+        let is_true = |word: &str| true_words.iter().any(|it| word.contains(it));
+        let findings = verdict.findings.iter().filter(|found| {
+            ACCUSING_CAUSES.contains(&found.cause.as_str())
+                && found.confidence_ratio > ACCUSING_CONFIDENCE
+        });
+        let limiter = Some(verdict.limited_by.as_str()).filter(|it| {
+            ACCUSING_LIMITERS.contains(it) && verdict.confidence_ratio > ACCUSING_CONFIDENCE
+        });
+        let causes = findings.map(|found| found.cause.as_str());
+        let mut words: Vec<&str> = causes.chain(limiter).filter(|word| !is_true(word)).collect();
+        words.dedup();
+        words.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Runs the cells of these seeds whose kind contains `only`. With `keep`, reports are written to that
+/// folder, and a cell whose report is there is concluded again instead of run.
+pub fn run_all(
+    longhaul: &Path,
+    only: &str,
+    seeds: u64,
+    keep: Option<&Path>,
+) -> Result<BenchOutcome, String> {
+    if let Some(folder) = keep {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
+    }
+    let cells = draw_cells(only, seeds);
+    let judged = run_in_parallel(&cells, PARALLEL_GUESTS, |drawn| {
+        let report = find_report(drawn, longhaul, keep);
+        let verdict = report.map(|report| read_verdict(&report));
+        let judged = JudgedCell { drawn: drawn.clone(), verdict };
+        eprintln!("| {} |", format_row(&judged).join(" | "));
+        judged
+    });
+    let tables = [tabulate_kinds(&judged), tabulate_reliability(&judged), tabulate_wrong(&judged)];
+    Ok(BenchOutcome::new(&tables, check_gates(&judged)))
+}
+
+fn draw_cells(only: &str, seeds: u64) -> Vec<DrawnCell> {
+    let mut cells = Vec::new();
+    for seed in 1..=seeds {
+        for (index, (kind, count, draw)) in KINDS.into_iter().enumerate() {
+            let mut random = SplitMix64::new(mix_bits(seed << 16 | index as u64));
+            let drawn = (0..count).map(|number| (number, draw(&mut random)));
+            cells.extend(drawn.map(|(number, cell)| DrawnCell { kind, seed, number, cell }));
+        }
+    }
+    cells.retain(|drawn| drawn.kind.contains(only));
+    cells
+}
+
+/// Returns the kept report of the cell, or runs it.
+fn find_report(
+    drawn: &DrawnCell,
+    longhaul: &Path,
+    keep: Option<&Path>,
+) -> Result<ThroughputReport, String> {
+    let file: Option<PathBuf> = keep.map(|folder| folder.join(format!("{}.json", drawn.name())));
+    if let Some(text) = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()) {
+        return parse_report(&text);
+    }
+    let script = drawn.cell.script(&longhaul.display().to_string());
+    let outcome =
+        virtual_time::run_in_guest(&format!("matrix-{}", drawn.name()), &script, CELL_LIMIT)?;
+    let text = outcome.output.find('{').map_or("", |at| &outcome.output[at..]);
+    let report = parse_report(text).map_err(|e| format!("{e}: {}", shorten(&outcome.output)))?;
+    if let Some(file) = file {
+        std::fs::write(&file, text).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+    }
+    Ok(report)
+}
+
+fn shorten(output: &str) -> String {
+    output.chars().take(300).collect::<String>().replace('\n', " ")
+}
+
+fn parse_report(text: &str) -> Result<ThroughputReport, String> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let value = values.next().ok_or("no report")?.map_err(|e| format!("no report: {e}"))?;
+    serde_json::from_value(value).map_err(|e| format!("not a report: {e}"))
+}
+
+/// Draws the conclusions of the present analysis from the observation of a report.
+fn read_verdict(report: &ThroughputReport) -> CellVerdict {
+    let conclusion = conclude_throughput(&report.plan, &report.observation);
+    let analysis = conclusion.analysis;
+    let json = serde_json::json!({ "analysis": &analysis });
+    CellVerdict {
+        limited_by: json["analysis"]["limited_by"].as_str().unwrap_or_default().to_owned(),
+        confidence_ratio: analysis.confidence_ratio,
+        findings: conclusion.findings,
+        goodput_bps: read_goodput_bps(&json),
+    }
+}
+
+fn format_row(judged: &JudgedCell) -> Vec<String> {
+    let drawn = &judged.drawn;
+    let truth = drawn.cell.truth;
+    let (said, goodput) = match &judged.verdict {
+        Ok(verdict) => {
+            let causes = verdict.findings.iter().map(|found| found.cause.as_str());
+            let causes: Vec<&str> = causes.collect();
+            let said = format!(
+                "{} {:.2} ({})",
+                verdict.limited_by,
+                verdict.confidence_ratio,
+                causes.join(", ")
+            );
+            (said, verdict.goodput_bps.map(|bps| bps / 1e6))
+        }
+        Err(why) => (format!("no answer: {why}"), None),
+    };
+    vec![
+        drawn.name(),
+        drawn.cell.title(),
+        [truth.limiters, truth.findings].concat().join(", "),
+        said,
+        format_number(goodput, 2),
+        if judged.is_right() { "right" } else { "**wrong**" }.to_owned(),
+        judged.false_accusations().join(", "),
+    ]
+}
+
+fn tabulate_kinds(judged: &[JudgedCell]) -> MarkdownTable {
+    let mut table = MarkdownTable::new(
+        "Verdicts by kind",
+        "kind | cells | right | right, % | false accusations | median confidence",
+    );
+    for (kind, _, _) in KINDS {
+        let cells: Vec<&JudgedCell> = judged.iter().filter(|it| it.drawn.kind == kind).collect();
+        if !cells.is_empty() {
+            table.row(summarize_cells(kind, &cells));
+        }
+    }
+    if !judged.is_empty() {
+        table.row(summarize_cells("**all**", &judged.iter().collect::<Vec<_>>()));
+    }
+    table
+}
+
+fn summarize_cells(kind: &str, cells: &[&JudgedCell]) -> Vec<String> {
+    let right = cells.iter().filter(|it| it.is_right()).count();
+    let accused = cells.iter().filter(|it| !it.false_accusations().is_empty()).count();
+    let confidences: Vec<f64> =
+        cells.iter().filter_map(|it| Some(it.verdict.as_ref().ok()?.confidence_ratio)).collect();
+    vec![
+        kind.to_owned(),
+        cells.len().to_string(),
+        right.to_string(),
+        format!("{:.1}", 100.0 * right as f64 / cells.len() as f64),
+        accused.to_string(),
+        format_number(median(&confidences), 2),
+    ]
+}
+
+/// Tabulates how often verdicts of about the same confidence are right.
+fn tabulate_reliability(judged: &[JudgedCell]) -> MarkdownTable {
+    let columns = "confidence | cells | mean confidence | right, %";
+    let mut table = MarkdownTable::new("Reliability of the confidence", columns);
+    for step in 0..10 {
+        let (from, to) = (f64::from(step) / 10.0, f64::from(step + 1) / 10.0);
+        let within: Vec<(f64, bool)> = judged
+            .iter()
+            .filter_map(|it| Some((it.verdict.as_ref().ok()?.confidence_ratio, it.is_right())))
+            .filter(|(confidence, _)| (from..to).contains(&confidence.min(0.999)))
+            .collect();
+        if within.is_empty() {
+            continue;
+        }
+        let count = within.len() as f64;
+        let mean = within.iter().map(|it| it.0).sum::<f64>() / count;
+        let right = within.iter().filter(|it| it.1).count() as f64;
+        table.row(vec![
+            format!("{from:.1} to {to:.1}"),
+            within.len().to_string(),
+            format!("{mean:.2}"),
+            format!("{:.0}", 100.0 * right / count),
+        ]);
+    }
+    table
+}
+
+fn tabulate_wrong(judged: &[JudgedCell]) -> MarkdownTable {
+    let columns = "cell | path | truth | reported | Mbit/s |  | false accusations";
+    let mut table = MarkdownTable::new("Wrong cells", columns);
+    let wrong = judged.iter().filter(|it| !it.is_right() || !it.false_accusations().is_empty());
+    wrong.for_each(|it| table.row(format_row(it)));
+    table
+}
+
+fn check_gates(judged: &[JudgedCell]) -> Vec<String> {
+    let ratio = |cells: &[&JudgedCell]| {
+        cells.iter().filter(|it| it.is_right()).count() as f64 / cells.len().max(1) as f64
+    };
+    let mut missed = Vec::new();
+    let all: Vec<&JudgedCell> = judged.iter().collect();
+    if ratio(&all) < RIGHT_RATIO_MIN {
+        missed.push(format!("{:.1} % of all cells are right", 100.0 * ratio(&all)));
+    }
+    for (kind, _, _) in KINDS {
+        let cells: Vec<&JudgedCell> = judged.iter().filter(|it| it.drawn.kind == kind).collect();
+        if !cells.is_empty() && ratio(&cells) < KIND_RIGHT_RATIO_MIN {
+            missed.push(format!("{kind}: {:.1} % are right", 100.0 * ratio(&cells)));
+        }
+    }
+    let accused = judged.iter().filter(|it| !it.false_accusations().is_empty()).count();
+    if accused > 0 {
+        missed.push(format!("{accused} false accusations"));
+    }
+    missed
+}

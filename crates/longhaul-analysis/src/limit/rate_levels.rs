@@ -1,0 +1,176 @@
+//! Finds the levels of a run's rate: spans in which the path offered a constant rate.
+//!
+//! The arrivals of segments are split where two constants fit best, and each part again, as long as
+//! the parts are well apart: the step is large, the values of the two parts hardly overlap, and
+//! neither part drifts by more than half of the step. A change of the path needs a full path before
+//! and after it: a queue in the RTTs. Without a queue, a step of the rate is the sender's.
+//!
+//! Source: binary segmentation (Scott and Knott 1974); the thresholds are from drawn networks with
+//! queueing disciplines of Linux 6.12 (docs/benchmarks.md). Units: bit/s of segments, microseconds.
+//! Error: a change is found to one slot, at least 50 ms or one RTT.
+//! Wrong when: the rate changes more often than once in [`LevelTuning::MIN_SLOTS`] slots.
+
+use super::run_reading::RunView;
+use super::shaper_fit::{RateSlot, find_breakpoint, join_bins, median_rate};
+use crate::stats::{mad_scale, quantile, sort_finite};
+use crate::throughput::arrival_timeline::RunArrivals;
+
+/// The parameters of the search for levels.
+struct LevelTuning;
+
+impl LevelTuning {
+    /// The minimum number of slots of a level.
+    const MIN_SLOTS: usize = 8;
+    /// The minimum ratio of two neighbouring levels.
+    const MIN_STEP_RATIO: f64 = 1.2;
+    /// The maximum number of splits within each other.
+    const MAX_DEPTH: usize = 3;
+    /// The minimum distance of two levels, in standard errors.
+    const MIN_Z: f64 = 6.0;
+    /// The minimum scatter assumed, as a share of the level.
+    const MIN_SCATTER: f64 = 0.005;
+    /// This share of the values of either part may lie on the other's side.
+    const OVERLAP: f64 = 0.15;
+    /// The minimum number of segments in a slot: fewer make its rate a matter of chance.
+    const SLOT_SEGMENTS: f64 = 25.0;
+    /// The ramp ends when the rate first reaches this share of the median that follows.
+    const RAMP_RATIO: f64 = 0.8;
+    /// The minimum shares of RTT readings with a queue, at the lower and at the higher level.
+    const LOW_QUEUE_RATIO: f64 = 0.5;
+    const HIGH_QUEUE_RATIO: f64 = 0.2;
+}
+
+/// A span in which the rate was level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLevel {
+    pub from_us: u64,
+    pub to_us: u64,
+    pub bps: f64,
+    /// The scatter of the rate, as a share of the level.
+    pub scatter_ratio: f64,
+}
+
+/// Returns the levels of the rate after the ramp, in order; one if the rate did not change, none if
+/// the run is too short. `slot_us` is the minimum length of a slot.
+pub fn find_rate_levels(arrivals: &RunArrivals, slot_us: u64) -> Vec<RateLevel> {
+    let slots = join_bins(arrivals, slot_us);
+    let rates: Vec<f64> = slots.iter().map(|slot| slot.rate_bps).collect();
+    let Some(start) = find_ramp_end(&rates) else {
+        return Vec::new();
+    };
+    let mut levels = Vec::new();
+    split_levels(&slots[start..], LevelTuning::MAX_DEPTH, &mut levels);
+    levels
+}
+
+/// Returns the length of a slot that holds enough segments for a rate.
+pub fn choose_slot_us(mean_bps: f64, mss_bytes: u64, idle_rtt_us: u64) -> u64 {
+    let segments = LevelTuning::SLOT_SEGMENTS * mss_bytes as f64 * 8e6 / mean_bps.max(1.0);
+    idle_rtt_us.max(segments.min(1e7) as u64)
+}
+
+fn find_ramp_end(rates: &[f64]) -> Option<usize> {
+    let following = |from: usize| median_rate(&rates[from..from + LevelTuning::MIN_SLOTS]);
+    let last = rates.len().checked_sub(LevelTuning::MIN_SLOTS)?;
+    (0..=last).find(|at| rates[*at] >= LevelTuning::RAMP_RATIO * following(*at))
+}
+
+fn split_levels(slots: &[RateSlot], depth: usize, levels: &mut Vec<RateLevel>) {
+    let rates: Vec<f64> = slots.iter().map(|slot| slot.rate_bps).collect();
+    let min = LevelTuning::MIN_SLOTS;
+    let knee = find_breakpoint(&rates, min, min);
+    match knee.filter(|knee| depth > 0 && are_levels_apart(&rates[..*knee], &rates[*knee..])) {
+        Some(knee) => {
+            split_levels(&slots[..knee], depth - 1, levels);
+            split_levels(&slots[knee..], depth - 1, levels);
+        }
+        None => levels.extend(summarize_level(slots, &rates)),
+    }
+}
+
+fn summarize_level(slots: &[RateSlot], rates: &[f64]) -> Option<RateLevel> {
+    let (first, last) = (slots.first()?, slots.last()?);
+    let bps = median_rate(rates);
+    Some(RateLevel {
+        from_us: first.from_us,
+        to_us: last.from_us + (last.seconds * 1e6) as u64,
+        bps,
+        scatter_ratio: mad_scale(rates).unwrap_or(0.0) / bps.max(1.0),
+    })
+}
+
+fn are_levels_apart(before: &[f64], after: &[f64]) -> bool {
+    let levels = [median_rate(before), median_rate(after)];
+    let (low, high) = (levels[0].min(levels[1]), levels[0].max(levels[1]));
+    if low <= 0.0 || high < LevelTuning::MIN_STEP_RATIO * low {
+        return false;
+    }
+    let (lower, higher) = if levels[0] < levels[1] { (before, after) } else { (after, before) };
+    let variance = |part: &[f64], level: f64| {
+        let scatter = mad_scale(part).unwrap_or(0.0).max(LevelTuning::MIN_SCATTER * level);
+        scatter * scatter / part.len() as f64
+    };
+    let z = (high - low) / (variance(lower, low) + variance(higher, high)).sqrt();
+    let middle = high.midpoint(low);
+    let at = |part: &[f64], share| quantile(&sort_finite(part.iter().copied()), share);
+    let is_level = |part: &[f64]| {
+        let (first, second) = part.split_at(part.len() / 2);
+        (median_rate(first) - median_rate(second)).abs() < 0.5 * (high - low)
+    };
+    z > LevelTuning::MIN_Z
+        && at(higher, LevelTuning::OVERLAP).is_some_and(|rate| rate > middle)
+        && at(lower, 1.0 - LevelTuning::OVERLAP).is_some_and(|rate| rate < middle)
+        && is_level(before)
+        && is_level(after)
+}
+
+/// Returns true if the path was full at each of two neighbouring levels, so that the path's free
+/// rate differs.
+pub fn is_path_full_at_both(run: &RunView, one: &RateLevel, other: &RateLevel) -> bool {
+    let (low, high) = if one.bps < other.bps { (one, other) } else { (other, one) };
+    measure_queued_ratio(run, low) >= LevelTuning::LOW_QUEUE_RATIO
+        && measure_queued_ratio(run, high) >= LevelTuning::HIGH_QUEUE_RATIO
+}
+
+/// Returns the share of the RTT readings at a level that include a queue.
+fn measure_queued_ratio(run: &RunView, level: &RateLevel) -> f64 {
+    let within = |at_us: u64| (level.from_us..=level.to_us).contains(&at_us);
+    let intervals = run.streams.iter().flatten().filter(|interval| within(interval.to_us));
+    let readings: Vec<bool> = intervals
+        .filter_map(|interval| Some(run.is_rtt_inflated(interval.rtt_us? as f64)))
+        .collect();
+    readings.iter().filter(|queued| **queued).count() as f64 / readings.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels_of(rates: &[f64]) -> Vec<f64> {
+        let arrivals = RunArrivals::from_rates(rates, 100_000);
+        find_rate_levels(&arrivals, 100_000).iter().map(|level| level.bps).collect()
+    }
+
+    fn wobble(level: f64, count: usize) -> impl Iterator<Item = f64> {
+        (0..count).map(move |i| level * (1.0 + 0.02 * ((i * 7 % 5) as f64 - 2.0) / 2.0))
+    }
+
+    #[test]
+    fn each_lasting_step_begins_a_level() {
+        let rates: Vec<f64> =
+            wobble(1e8, 30).chain(wobble(4e7, 30)).chain(wobble(8e7, 40)).collect();
+        assert_eq!(levels_of(&rates), [1e8, 4e7, 8e7]);
+    }
+
+    #[test]
+    fn a_ramp_a_slope_and_a_sawtooth_have_one_level() {
+        let ramp: Vec<f64> =
+            (0..8).map(|i| 1e8 / 2f64.powi(8 - i)).chain(wobble(1e8, 60)).collect();
+        let slope: Vec<f64> = (0..80).map(|i| 1e8 - 5e5 * f64::from(i)).collect();
+        let sawtooth: Vec<f64> = (0..80).map(|i| 7e7 + 3e6 * f64::from(i % 10)).collect();
+        for rates in [ramp, slope, sawtooth] {
+            assert_eq!(levels_of(&rates).len(), 1, "{rates:?}");
+        }
+        assert!(levels_of(&[1e8; 4]).is_empty());
+    }
+}
