@@ -11,15 +11,6 @@ use xtask::program_runner;
 /// The time for setting up a path and connecting, in addition to that of a command.
 const MARGIN: Duration = Duration::from_secs(90);
 
-/// Binds the server of the far host to one core, and starts a spinning program there in a session of
-/// its own with the highest weight; the lab ends it. The kernel weighs sessions against each other if
-/// it groups them (autogroup), otherwise processes.
-const STARVE_AND_RUN: &str = "
-    taskset --all-tasks --cpu-list --pid 0 $LONGHAUL_LAB_FAR_PID >/dev/null || exit
-    spin='echo -20 2>/dev/null >/proc/$$/autogroup; while :; do :; done'
-    setsid taskset --cpu-list 0 nice -n -20 sh -c \"$spin\" >/dev/null 2>&1 </dev/null &
-    exec \"$0\" \"$@\"";
-
 /// Runs commands at the near end of paths, with `longhaul serve` at the far end.
 #[derive(Debug)]
 pub struct LabReporter<'a> {
@@ -34,8 +25,6 @@ pub struct LabReporter<'a> {
 pub struct LabPath {
     name: String,
     file: PathBuf,
-    /// The far end shares its core with a program that uses nearly all of it.
-    pub starve_far: bool,
 }
 
 impl<'a> LabReporter<'a> {
@@ -53,7 +42,7 @@ impl<'a> LabReporter<'a> {
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = path.title.chars().map(word).collect();
         let file = self.scratch.write(&format!("{name}.toml"), &path.path_file())?;
-        Ok(LabPath { name, file, starve_far: false })
+        Ok(LabPath { name, file })
     }
 
     /// Returns the report that longhaul with these words gives in `time`; kept as `part` of the path.
@@ -79,9 +68,6 @@ impl<'a> LabReporter<'a> {
     fn command(&self, path: &LabPath, words: &str) -> Command {
         let mut lab = Command::new(self.longhaul);
         lab.args(["lab", "run"]).arg(&path.file).arg("--");
-        if path.starve_far {
-            lab.args(["sh", "-c", STARVE_AND_RUN]);
-        }
         lab.arg(self.longhaul).args(words.split(' ')).args(["--json", "--no-save", "--quiet"]);
         lab
     }

@@ -23,7 +23,6 @@ pub mod scratch_folder;
 mod testbed;
 mod throughput_bench;
 mod tune_bench;
-pub mod verdict_bench;
 pub mod verdict_matrix;
 
 use clap::Parser;

@@ -22,8 +22,9 @@ use longhaul_model::splitmix::{SplitMix64, mix_bits};
 use matrix_cell::MatrixCell;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
-use xtask::program_runner::run_in_parallel;
+use xtask::program_runner::{self, run_in_parallel};
 use xtask::virtual_time;
 
 /// Of wall time, for one cell on a busy machine.
@@ -126,6 +127,20 @@ pub fn run_all(
     });
     let tables = [tabulate_kinds(&judged), tabulate_reliability(&judged), tabulate_wrong(&judged)];
     Ok(BenchOutcome::new(&tables, check_gates(&judged)))
+}
+
+/// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
+pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
+    let is_wanted = |cell: &DrawnCell| (cell.kind, cell.seed, cell.number) == (kind, seed, number);
+    let drawn = draw_cells(kind, seed).into_iter().find(is_wanted);
+    let drawn = drawn.ok_or_else(|| format!("there is no cell {number} of \"{kind}\""))?;
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(drawn.cell.script(&longhaul.display().to_string()));
+    let output = program_runner::capture_output(&mut shell, CELL_LIMIT)?;
+    let report = parse_report(&output.stdout).map_err(|e| format!("{e}: {}", output.stderr))?;
+    let judged = JudgedCell { drawn, verdict: Ok(read_verdict(&report)) };
+    let is_accused = !judged.false_accusations().is_empty();
+    if judged.is_right() && !is_accused { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
 }
 
 fn draw_cells(only: &str, seeds: u64) -> Vec<DrawnCell> {

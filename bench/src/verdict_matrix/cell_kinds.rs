@@ -124,14 +124,15 @@ fn draw_usual_bucket(random: &mut SplitMix64) -> MatrixCell {
     MatrixCell::new(path, narrow, PATH)
 }
 
-/// Draws a path and a loss ratio that limits a stream on it to this share of the rate or less.
-fn draw_lossy_path(random: &mut SplitMix64, ratios: [f64; 2]) -> (DrawnPath, f64) {
+/// Draws a path and a loss ratio that limits the streams on it to half of the rate or less, if losses
+/// come in bursts of so many segments.
+fn draw_lossy_path(random: &mut SplitMix64, ratios: [f64; 2], burst: f64) -> (DrawnPath, f64) {
     loop {
         let mut path = DrawnPath::draw(random);
         path.congestion = ["cubic", "reno"][random.below(2)];
         let ratio = log_between(random, ratios[0], ratios[1]);
         let mss = path.mtu as f64 - 60.0;
-        let one = loss_bound_bps(mss, path.rtt_ms / 1e3, ratio).unwrap_or(f64::INFINITY);
+        let one = loss_bound_bps(mss, path.rtt_ms / 1e3, ratio / burst).unwrap_or(f64::INFINITY);
         let bound = one * path.streams as f64;
         let lost = bound * path.seconds() as f64 / 8.0 / mss * ratio;
         if bound < 0.5 * path.rate_bps as f64 && lost > 20.0 {
@@ -141,16 +142,16 @@ fn draw_lossy_path(random: &mut SplitMix64, ratios: [f64; 2]) -> (DrawnPath, f64
 }
 
 fn draw_random_loss(random: &mut SplitMix64) -> MatrixCell {
-    let (mut path, ratio) = draw_lossy_path(random, [1e-4, 2e-2]);
+    let (mut path, ratio) = draw_lossy_path(random, [1e-4, 2e-2], 1.0);
     path.delay_out = format!("loss {:.4}%", ratio * 100.0);
     let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
     MatrixCell::new(path, narrow, LOSS)
 }
 
 fn draw_burst_loss(random: &mut SplitMix64) -> MatrixCell {
-    let (mut path, ratio) = draw_lossy_path(random, [1e-3, 1e-2]);
     // Gilbert: bursts of 1/r packets begin with probability p; the loss ratio is p / (p + r).
     let leave = random.between(0.2, 0.6);
+    let (mut path, ratio) = draw_lossy_path(random, [1e-3, 1e-2], 1.0 / leave);
     let enter = ratio * leave / (1.0 - ratio);
     path.delay_out = format!("loss gemodel {:.5}% {:.1}%", enter * 100.0, leave * 100.0);
     let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
@@ -158,7 +159,7 @@ fn draw_burst_loss(random: &mut SplitMix64) -> MatrixCell {
 }
 
 fn draw_corruption(random: &mut SplitMix64) -> MatrixCell {
-    let (mut path, ratio) = draw_lossy_path(random, [3e-4, 1e-2]);
+    let (mut path, ratio) = draw_lossy_path(random, [3e-4, 1e-2], 1.0);
     path.delay_out = format!("corrupt {:.4}%", ratio * 100.0);
     let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
     MatrixCell::new(path, narrow, LOSS)
@@ -213,7 +214,7 @@ fn draw_window(random: &mut SplitMix64) -> (DrawnPath, u64) {
         let path = DrawnPath::draw(random);
         let share = random.between(0.1, 0.6);
         let bytes = (path.bdp_bytes() * share) as u64 / path.streams;
-        if bytes >= 20_000 {
+        if bytes >= 6 * path.mtu {
             return (path, bytes);
         }
     }
@@ -394,9 +395,13 @@ fn draw_changing_capacity(random: &mut SplitMix64, factor: f64) -> MatrixCell {
     let at = path.seconds() as f64 * random.between(0.35, 0.65);
     let rate = (path.rate_bps as f64 * factor) as u64;
     let change = format!("narrow tbf rate {rate}bit burst {} limit {queue}", path.mtu * 2);
-    MatrixCell::new(path, narrow, CHANGED)
-        .at(at, change)
-        .titled(format!("x{factor:.2} at {at:.0} s"))
+    // A link whose rate falls once, and a shaper whose burst ends, are the same to a sender that filled
+    // the path before.
+    let truth = match factor < 1.0 {
+        true => CellTruth::limited_by(&["path_capacity", "shaper"]).with_finding(&["path_changed"]),
+        false => CHANGED,
+    };
+    MatrixCell::new(path, narrow, truth).at(at, change).titled(format!("x{factor:.2} at {at:.0} s"))
 }
 
 fn draw_rising_capacity(random: &mut SplitMix64) -> MatrixCell {

@@ -7,6 +7,8 @@
 # are set by the matrix: FAMILY (4 or 6), MTU, FIRST (rate of the hosts' own links), DELAY_OUT and
 # DELAY_BACK (arguments of netem), LIMITS (sysctls of both hosts), REVERSE (1 if the receiver asks).
 set -e
+# The hosts have memory for all windows.
+sysctl -qw net.ipv4.tcp_mem='200000 250000 300000'
 for name in near edge core far beside behind; do
     ip netns add $name
     ip -n $name link set lo up

@@ -15,7 +15,6 @@ mod lab;
 mod lab_report;
 mod load;
 mod path;
-mod quick_cells;
 mod runs;
 mod seeds;
 mod tune;

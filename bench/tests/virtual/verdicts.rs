@@ -1,36 +1,67 @@
-//! The part of the fault matrix that must be right, each case at one round-trip time. The whole is
-//! `cargo xtask bench verdicts`. Needs root.
+//! Cells of the matrix of verdicts that must be right, at least one for each kind of fault that was
+//! once named wrongly. The whole is `cargo xtask bench verdicts`.
 
-use crate::quick_cells::{QUICK_PARTS, pick_quick_cells};
-use longhaul_bench::verdict_bench;
-use longhaul_bench::verdict_bench::read_fault_cells;
+use longhaul_bench::verdict_matrix::check_cell;
 
 crate::virtual_tests!(
-    a_clean_path_and_a_slow_reader_are_named,
-    a_small_receive_buffer_and_a_slow_writer_are_named,
-    a_small_send_buffer_and_a_short_run_are_named,
+    a_full_path_is_named_whatever_its_queue,
+    windows_buffers_and_requested_rates_are_named,
+    random_and_bursty_loss_is_named,
+    policers_with_small_and_large_buckets_are_named,
+    a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one,
+    a_path_that_changes_in_mid_run_is_named_with_its_change,
+    an_outage_is_named_and_nothing_is_called_healthy,
+    a_full_way_back_is_named,
+    datagrams_over_the_capacity_find_a_full_path,
+    other_traffic_and_disorder_leave_a_full_path,
 );
 
-fn a_clean_path_and_a_slow_reader_are_named() {
-    assert_right(0);
-}
-
-fn a_small_receive_buffer_and_a_slow_writer_are_named() {
-    assert_right(1);
-}
-
-fn a_small_send_buffer_and_a_short_run_are_named() {
-    assert_right(2);
-}
-
-/// Runs one part of the quick cells and asserts that no gate is missed.
-fn assert_right(part: usize) {
+/// Runs cells of seed 1, each a kind and a number.
+fn check_cells(cells: &[(&str, usize)]) {
     let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
-    let cases = &QUICK_PARTS[part];
-    let mut cells = pick_quick_cells(read_fault_cells().expect("the matrix of the checkout"));
-    cells.retain(|cell| cases.contains(&cell.case.name.as_str()));
-    let outcome = verdict_bench::run_cells(&longhaul, cells, None).expect("the matrix can be run");
-    let rows = cases.iter().map(|case| outcome.text.matches(&format!("| {case} |")).count());
-    assert!(rows.eq([1, 1]), "{}", outcome.text);
-    assert!(outcome.missed.is_empty(), "{}\n{}", outcome.missed.join("\n"), outcome.text);
+    let wrong: Vec<String> = cells
+        .iter()
+        .filter_map(|(kind, number)| check_cell(&longhaul, kind, 1, *number).err())
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn a_full_path_is_named_whatever_its_queue() {
+    check_cells(&[("full path", 6), ("queue management", 8), ("ECN", 1)]);
+}
+
+fn windows_buffers_and_requested_rates_are_named() {
+    check_cells(&[("receive buffer", 1), ("send buffer", 5), ("slow writer", 0), ("pacing", 0)]);
+}
+
+fn random_and_bursty_loss_is_named() {
+    check_cells(&[("random loss", 9), ("bursts of loss", 4), ("corruption", 0)]);
+}
+
+fn policers_with_small_and_large_buckets_are_named() {
+    check_cells(&[("policer, egress", 3), ("policer, ingress", 2), ("policer, ingress", 6)]);
+}
+
+fn a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one() {
+    check_cells(&[("shaper", 1), ("capacity falls", 2)]);
+}
+
+fn a_path_that_changes_in_mid_run_is_named_with_its_change() {
+    check_cells(&[("datagrams arrive", 1), ("traffic leaves", 1), ("capacity rises", 1)]);
+}
+
+fn an_outage_is_named_and_nothing_is_called_healthy() {
+    check_cells(&[("outage", 0), ("outage", 1)]);
+}
+
+fn a_full_way_back_is_named() {
+    check_cells(&[("return path full", 5)]);
+}
+
+fn datagrams_over_the_capacity_find_a_full_path() {
+    check_cells(&[("UDP above the capacity", 0), ("UDP above the capacity", 1)]);
+}
+
+fn other_traffic_and_disorder_leave_a_full_path() {
+    check_cells(&[("short flows of others", 1), ("reordering", 1), ("lost acknowledgements", 0)]);
 }

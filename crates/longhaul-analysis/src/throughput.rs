@@ -447,14 +447,23 @@ fn compute_mean_jitter_us(streams: &[ObservedStream]) -> Option<u64> {
     Some(sum.checked_div(readings.len() as u64)? / 1000)
 }
 
+/// The RTT of a repeated segment comes from TCP timestamps, in whole milliseconds and too short by up to
+/// one (`tcp_rtt_tsopt_us` of Linux).
+const TIMESTAMP_US: u64 = 1000;
+
 /// Returns the minimum RTT known: that of the idle control connection or the kernel's minimum.
 pub fn find_idle_rtt_us(observation: &ThroughputObservation) -> Option<u64> {
+    let idle = observation.idle_rtt_us.filter(|us| *us > 0);
+    let is_rounded = |us: &u64| {
+        let below = idle.and_then(|idle| idle.checked_sub(*us));
+        us % TIMESTAMP_US == 0 && below.is_some_and(|difference| difference < TIMESTAMP_US)
+    };
     let samples = observation.streams.iter().flat_map(|s| &s.sender.samples);
     let kernel = samples.filter_map(|s| {
         let tcp = s.tcp.as_ref()?;
-        tcp.rtt_min_us.or(Some(tcp.rtt_us)).filter(|us| *us > 0)
+        tcp.rtt_min_us.or(Some(tcp.rtt_us)).filter(|us| *us > 0 && !is_rounded(us))
     });
-    kernel.chain(observation.idle_rtt_us.filter(|us| *us > 0)).min()
+    kernel.chain(idle).min()
 }
 
 /// Returns the RTTs of the judged part; `None` if none was read.

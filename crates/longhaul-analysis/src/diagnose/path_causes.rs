@@ -47,7 +47,8 @@ fn format_us(us: u64) -> String {
 pub fn diagnose_outage(case: &DiagnosisCase) -> Option<ReportFinding> {
     let outages = &case.scene.outages;
     let first = outages.first()?;
-    let total: u64 = outages.iter().map(|outage| outage.length_us()).sum();
+    let lengths = outages.iter().map(|outage| outage.length_us());
+    let total = lengths.fold(0, u64::saturating_add);
     let again = match outages.len() {
         1 => String::new(),
         count => format!(", {count} times in this run ({} in total)", format_us(total)),

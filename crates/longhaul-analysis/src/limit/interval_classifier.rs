@@ -25,6 +25,8 @@ impl ClassifierTuning {
     const STARVED_RATIO: f64 = 0.85;
     /// A stream is stalled if nothing moved for this long with data outstanding.
     const STALL_US: u64 = 1_000_000;
+    /// The intervals before a stall whose RTTs show whether the path was full.
+    const STALL_MEMORY: usize = 3;
     /// Unread bytes above this share of the advertised window: the reader is behind.
     const UNREAD_RATIO: f64 = 0.25;
     /// The limit of unread bytes if no window is known: more than a reader leaves between two reads.
@@ -44,6 +46,10 @@ impl ClassifierTuning {
     const SAG_RATIO: f64 = 0.7;
     /// Goodput above this share of the requested pacing rate counts as paced (headers are paced too).
     const PACED_RATIO: f64 = 0.85;
+    /// A rate that scatters less is constant, whatever was lost; with fewer losses than this, losses do not
+    /// set it.
+    const CONSTANT_RATIO: f64 = 0.01;
+    const FEW_LOSSES: u64 = 5;
     /// Slow start ends within so many intervals, each at least one round trip.
     const SLOW_START_INTERVALS: usize = 20;
     /// CUBIC, RFC 9438: the constants C and 1 − β of K.
@@ -131,7 +137,12 @@ fn match_stalled(view: &IntervalContext) -> Option<IntervalState> {
         && view.now.window_limited.is_none_or(|share| share < HALF)
         && view.now.length_us()
             >= ClassifierTuning::STALL_US.max(view.run.idle_rtt_us.unwrap_or(0).saturating_mul(3));
-    ((waiting && idle) || by_timeout).then_some(IntervalState::StalledRto)
+    // A queue before the stall: the path was full, and a whole window was lost in it.
+    let from = view.before.len().saturating_sub(ClassifierTuning::STALL_MEMORY);
+    let trips = view.before[from..].iter().chain([view.now]).filter_map(|interval| interval.rtt_us);
+    let queued = trips.max().is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
+    let state = if queued { IntervalState::Sawtooth } else { IntervalState::StalledRto };
+    ((waiting && idle) || by_timeout).then_some(state)
 }
 
 fn match_requested_rate(view: &IntervalContext) -> Option<IntervalState> {
@@ -264,7 +275,10 @@ fn match_slow_start(view: &IntervalContext) -> Option<IntervalState> {
 /// No visible queue, but the windows move and the rate of all streams together does not; or the
 /// congestion control keeps no queue and paces at the path's rate.
 fn match_flat_path(view: &IntervalContext) -> Option<IntervalState> {
-    let indifferent = view.run.flat && view.traits.window_moved;
+    // The sum over many streams with random losses is flat, too, but never that flat.
+    let evened_out = view.run.retransmitted_segments >= ClassifierTuning::FEW_LOSSES
+        && view.run.scatter_ratio.is_none_or(|ratio| ratio > ClassifierTuning::CONSTANT_RATIO);
+    let indifferent = view.run.flat && view.traits.window_moved && !evened_out;
     let modelled = view.run.bbr && view.now.tcp.is_some();
     ((indifferent || modelled) && is_near_level(view)).then_some(IntervalState::PathFull)
 }
@@ -307,6 +321,7 @@ fn is_first_loss(view: &IntervalContext, at: usize) -> bool {
     let began = until.position(lost).unwrap_or(at);
     let later = view.before.iter().take(at + 1).skip(began);
     began <= ClassifierTuning::SLOW_START_INTERVALS
+        && view.before.len() <= 2 * ClassifierTuning::SLOW_START_INTERVALS
         && later.skip_while(|interval| lost(interval)).all(|interval| !lost(interval))
 }
 

@@ -10,7 +10,7 @@
 use super::interval_state::{IntervalState, StateShares, attribute_bytes};
 use super::loss_response::loss_bound_bps;
 use super::run_reading::RunView;
-use crate::stats::{mad_scale, median};
+use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
 use crate::throughput::arrival_timeline::ArrivalBin;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -31,6 +31,12 @@ impl VerdictTuning {
     const RAMP_RATIO: f64 = 0.3;
     /// Losses that would allow only this share of the mean rate were caused by the run itself.
     const OWN_LOSS_RATIO: f64 = 0.05;
+    /// Random losses allow the level of the rate to be within these multiples of their bound.
+    const BOUND_RATIOS: std::ops::RangeInclusive<f64> = 0.25..=3.0;
+    /// A usual RTT this much above the idle one, as a share, may be a queue that others fill.
+    const QUEUE_OF_OTHERS_RATIO: f64 = 0.1;
+    /// The confidence that doubt leaves.
+    const DOUBTED_RATIO: f64 = 0.6;
     /// UDP: the requested rate was delivered if this share of it arrived.
     const UDP_DELIVERED_RATIO: f64 = 0.97;
     /// UDP: a loss ratio above this limits the rate.
@@ -68,9 +74,32 @@ pub fn find_limiter(run: &RunView) -> RunVerdict {
     let limiter = if share >= VerdictTuning::MIN_SHARE { first } else { Limiter::Unknown };
     let confidence_ratio = match limiter {
         Limiter::Unknown => 0.0,
-        _ => share * (1.0 - shares.state(IntervalState::Unknown)),
+        _ => share * (1.0 - shares.state(IntervalState::Unknown)) * rate_explanation(run, limiter),
     };
     RunVerdict { limiter, confidence_ratio, shares, second }
+}
+
+/// Returns the part of the confidence that evidence against the limiter leaves. Losses are hardly random
+/// if the goodput is far from what they allow, or if the RTT varies as with a queue of others.
+fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
+    match limiter {
+        // The path was full before the step, too: its capacity may have fallen.
+        Limiter::Shaper if run.levels.len() > 1 => return VerdictTuning::DOUBTED_RATIO,
+        Limiter::Loss => {}
+        _ => return 1.0,
+    }
+    let trips = sort_finite(run.judged_intervals().filter_map(|i| i.rtt_us).map(|us| us as f64));
+    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
+    let varies = quantile(&trips, 0.5)
+        .is_some_and(|rtt| rtt - idle_us > VerdictTuning::QUEUE_OF_OTHERS_RATIO * idle_us);
+    let bound_bps = run.mss_bytes.zip(run.loss_ratio).and_then(|(mss, loss)| {
+        loss_bound_bps(mss as f64, idle_us / 1e6, loss).map(|one| one * run.streams.len() as f64)
+    });
+    let ratio = bound_bps.map_or(1.0, |bound| run.level_bps / bound);
+    match varies || !VerdictTuning::BOUND_RATIOS.contains(&ratio) {
+        true => VerdictTuning::DOUBTED_RATIO,
+        false => 1.0,
+    }
 }
 
 /// Returns the confidence that the run was too short to show more than its ramp, if it was.
@@ -142,7 +171,8 @@ fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerd
 /// Returns true if the datagrams that arrive vary less than random loss allows: a full link passes a
 /// constant rate. Of n datagrams of which a random share p is lost, n p (1 - p) is the variance.
 fn is_constant_delivery(run: &RunView) -> bool {
-    let datagrams: u64 = run.observation.streams.iter().map(count_datagrams).sum();
+    let streams = run.observation.streams.iter().map(count_datagrams);
+    let datagrams = streams.fold(0, u64::saturating_add);
     let (Some(loss), true) = (run.totals.loss_ratio, datagrams > 0) else {
         return false;
     };

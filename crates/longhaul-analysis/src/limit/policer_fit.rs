@@ -25,26 +25,41 @@ impl PolicerFitTuning {
     /// The minimum number of slots with loss: the replay needs a pattern, bursts need a repetition.
     const MIN_REPLAY_SLOTS: usize = 5;
     const MIN_BURST_SLOTS: usize = 2;
-    /// The maximum share of losses preceded by a queue (Flach: a fifth).
+    /// The maximum share of losses preceded by a queue (Flach: a fifth). If nearly all slots lose, the
+    /// RTTs of repeated segments are less certain.
     const MAX_QUEUED_RATIO: f64 = 0.2;
+    const MAX_QUEUED_RATIO_DENSE: f64 = 0.5;
     /// Maximum shares: loss fills outside the tolerance, pass fills below the loss level (Flach).
     const MAX_LOSS_OUTSIDE: f64 = 0.1;
     const MAX_PASS_BELOW: f64 = 0.03;
     /// Tolerance: two round trips at the rate (Flach), and a quarter of a slot for our coarser time.
     const TOLERANCE_RTTS: f64 = 2.0;
     const TOLERANCE_SLOTS: f64 = 0.25;
-    /// With losses in nearly every slot, only a bucket keeps the rate this flat.
-    const DENSE_RATIO: f64 = 0.6;
-    const DENSE_SCATTER: f64 = 0.04;
-    /// Limits for blocks of slots. A bucket evens its rate out, so that four slots scatter a quarter as
-    /// much as one (measured: 1.8 % at 11 % loss, 6 % per slot); with random loss it is half as much
-    /// (11 %, and 22 % per slot).
-    const BLOCK_SLOTS: usize = 4;
+    /// A bucket evens the rate out over blocks of slots while it loses in nearly all of them. On drawn
+    /// networks four slots scatter by 0.4 to 4 % with a policer, and by at least 16 % with random loss.
+    /// Longer blocks, where there are slots enough, because timeouts of 200 ms beat with the slots.
+    const MIN_BLOCK_SLOTS: usize = 4;
+    const BLOCKS: usize = 12;
     const MIN_BLOCKS: usize = 8;
-    const DENSE_BLOCK_SCATTER: f64 = 0.03;
+    /// The minimum losses of half of the blocks: with fewer, random losses spread evenly by chance.
+    const MIN_BLOCK_LOSSES: f64 = 4.0;
+    /// A slot has a queue only if it holds so many segments: bursts and delayed acknowledgements raise
+    /// the RTT by fewer.
+    const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
+    const LOSING_BLOCKS_RATIO: f64 = 0.9;
+    const BLOCK_SCATTER: f64 = 0.05;
+    /// BBR does not slow down for losses, and loses in bursts when the bucket is empty: then this loss
+    /// ratio replaces the losses in all blocks, which have to be more even.
+    const HEAVY_LOSS_RATIO: f64 = 0.02;
+    const HEAVY_BLOCK_SCATTER: f64 = 0.03;
+    /// Losses in a good part of the slots: the rate found is the policer's.
+    const DENSE_RATIO: f64 = 0.6;
     /// The minimum ratio of goodput to the bound of random loss: random loss gave 1.3, a policer 5.9.
     const MIN_OVER_BOUND: f64 = 2.5;
     const MIN_OVER_BOUND_REPLAY: f64 = 1.5;
+    /// Losses this clustered need less distance to the bound.
+    const FAR_CLUSTERING: f64 = 12.0;
+    const MIN_OVER_BOUND_CLUSTERED: f64 = 2.0;
     /// Above this ratio, few random losses cannot explain the rate, clustered or not.
     const FAR_OVER_BOUND: f64 = 4.0;
     const MIN_FAR_SLOTS: usize = 3;
@@ -52,6 +67,15 @@ impl PolicerFitTuning {
     /// queue filled before each loss: a link, not a policer.
     const QUEUE_RISE_US: f64 = 500.0;
     const QUEUE_RISE_RATIO: f64 = 0.05;
+    /// A queue is visible if the RTTs exceed the idle one by the time of so many segments, and by this
+    /// share: the higher ones for a queue that comes and goes, half of them for one that stays.
+    const QUEUE_SEGMENTS: f64 = 12.0;
+    const QUEUE_QUANTILE: f64 = 0.9;
+    const QUEUE_SHARE: f64 = 0.1;
+    const STANDING_SEGMENTS: f64 = 4.0;
+    const STANDING_SHARE: f64 = 0.25;
+    /// The minimum rise of the RTT at losses, in segments.
+    const RISE_SEGMENTS: f64 = 2.0;
     /// The minimum number of slots without loss for the comparison.
     const MIN_CALM_SLOTS: usize = 3;
     /// A single overrun: the minimum number of lost segments, and their share of all sent segments.
@@ -89,9 +113,15 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let lost: f64 = slots.iter().map(|s| s.lost).sum();
     let loss_ratio = run.loss_ratio?;
     let queued = losing.iter().filter(|i| slots[**i].queued).count() as f64;
+    let is_dense =
+        losing.len() as f64 >= PolicerFitTuning::LOSING_BLOCKS_RATIO * slots.len() as f64;
+    let max_queued = match is_dense {
+        true => PolicerFitTuning::MAX_QUEUED_RATIO_DENSE,
+        false => PolicerFitTuning::MAX_QUEUED_RATIO,
+    };
     let plain = lost >= PolicerFitTuning::MIN_LOST_SEGMENTS
         && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO
-        && queued <= PolicerFitTuning::MAX_QUEUED_RATIO * losing.len() as f64
+        && queued <= max_queued * losing.len() as f64
         && losing.len() >= PolicerFitTuning::MIN_BURST_SLOTS
         && !run.is_dropped_by_hosts();
     if !plain {
@@ -108,9 +138,9 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         let unqueued = !slots[first].queued;
         (after, unqueued && is_single_overrun(after, lost, random_bps, loss_ratio))
     };
-    let rate_bps = compute_slot_rate(held);
-    let over_bound = rate_bps / random_bps;
-    let found = patterned && !is_queue_visible(run, &slots);
+    let rate_bps = measure_policed_rate(held);
+    let over_bound = compute_slot_rate(held) / random_bps;
+    let found = patterned && !is_queue_visible(run, &slots, rate_bps);
     (rate_bps > 0.0 && found).then(|| PolicerFit {
         from_us: slots[first].from_us,
         rate_bps,
@@ -134,7 +164,7 @@ fn has_bucket_pattern(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> b
     }
     let rate_bps = compute_slot_rate(held);
     let over_bound = rate_bps / random_bps;
-    is_dense_loss(held)
+    is_dense_loss(held, run.loss_ratio.unwrap_or(0.0))
         || matches_replay(run, held, rate_bps, over_bound)
         || has_loss_bursts(held, over_bound)
         || is_far_above_random(held, rate_bps, over_bound)
@@ -155,27 +185,35 @@ fn compute_random_bound_bps(run: &RunView, loss_ratio: f64) -> Option<f64> {
     loss_bound_bps(run.mss_bytes? as f64, rtt_s, loss_ratio).map(|one| one * streams.len() as f64)
 }
 
-/// Returns true if nearly every slot has loss and yet the rate is constant.
-fn is_dense_loss(held: &[PolicerSlot]) -> bool {
-    let losing = held.iter().filter(|s| s.lost >= 1.0).count();
-    losing >= PolicerFitTuning::MIN_REPLAY_SLOTS
-        && losing as f64 >= PolicerFitTuning::DENSE_RATIO * held.len() as f64
-        && (is_level_rate(held) || is_level_in_blocks(held))
-}
-
-fn is_level_rate(held: &[PolicerSlot]) -> bool {
-    let rates: Vec<f64> = held.iter().map(|s| s.bytes / s.seconds()).collect();
+/// Returns true if nearly every block of slots has loss and yet the rate is constant, or the loss is
+/// heavy and in bursts.
+fn is_dense_loss(held: &[PolicerSlot], loss_ratio: f64) -> bool {
+    let slots = (held.len() / PolicerFitTuning::BLOCKS).max(PolicerFitTuning::MIN_BLOCK_SLOTS);
+    let blocks: Vec<&[PolicerSlot]> = held.chunks_exact(slots).collect();
+    let losses: Vec<f64> =
+        blocks.iter().map(|block| block.iter().map(|slot| slot.lost).sum()).collect();
+    let losing = losses.iter().filter(|lost| **lost >= 1.0).count() as f64;
+    let losing = losing / blocks.len().max(1) as f64;
+    let usual_losses = median(losses.iter().copied()).unwrap_or(0.0);
+    let rates: Vec<f64> = blocks.iter().map(|block| compute_slot_rate(block)).collect();
     let level = median(rates.iter().copied()).unwrap_or(0.0);
-    mad_scale(&rates).is_some_and(|scatter| scatter < PolicerFitTuning::DENSE_SCATTER * level)
+    let Some(scatter) = mad_scale(&rates).map(|scatter| scatter / level.max(1.0)) else {
+        return false;
+    };
+    let is_dense = losing >= PolicerFitTuning::LOSING_BLOCKS_RATIO
+        && usual_losses >= PolicerFitTuning::MIN_BLOCK_LOSSES
+        && scatter < PolicerFitTuning::BLOCK_SCATTER;
+    let is_heavy = loss_ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO
+        && scatter < PolicerFitTuning::HEAVY_BLOCK_SCATTER
+        && measure_clustering(held) >= PolicerFitTuning::MIN_CLUSTERING;
+    blocks.len() >= PolicerFitTuning::MIN_BLOCKS && (is_dense || is_heavy)
 }
 
-fn is_level_in_blocks(held: &[PolicerSlot]) -> bool {
-    let rates: Vec<f64> =
-        held.chunks_exact(PolicerFitTuning::BLOCK_SLOTS).map(compute_slot_rate).collect();
-    rates.len() >= PolicerFitTuning::MIN_BLOCKS
-        && mean_and_deviation(&rates).is_some_and(|(mean, deviation)| {
-            deviation < PolicerFitTuning::DENSE_BLOCK_SCATTER * mean
-        })
+/// Returns the ratio of variance to mean of the losses per slot.
+fn measure_clustering(held: &[PolicerSlot]) -> f64 {
+    let losses: Vec<f64> = held.iter().map(|slot| slot.lost).collect();
+    let moments = mean_and_deviation(&losses).filter(|(mean, _)| *mean > 0.0);
+    moments.map_or(0.0, |(mean, deviation)| deviation * deviation / mean)
 }
 
 fn matches_replay(run: &RunView, held: &[PolicerSlot], rate_bps: f64, over_bound: f64) -> bool {
@@ -224,7 +262,24 @@ fn replay_bucket_fills(held: &[PolicerSlot], rate_bps: f64) -> (Vec<f64>, Vec<f6
 }
 
 /// Returns true if the RTT rises at the losses: a queue too short for the common rule.
-fn is_queue_visible(run: &RunView, slots: &[PolicerSlot]) -> bool {
+fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool {
+    let all = sort_finite(slots.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
+    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
+    let segment_us = run.mss_bytes.unwrap_or(0) as f64 * 8e6 / rate_bps.max(1.0);
+    let exceeds = |share_of_trips: f64, segments: f64, share: f64| {
+        let visible_us = (segments * segment_us).max(share * idle_us);
+        quantile(&all, share_of_trips).is_some_and(|high| high - idle_us > visible_us)
+    };
+    let high = PolicerFitTuning::QUEUE_QUANTILE;
+    let losing = slots.iter().filter(|slot| slot.lost >= 1.0).count() as f64;
+    // A full link that loses all the time has a queue all the time.
+    let comes_and_goes = losing < PolicerFitTuning::LOSING_BLOCKS_RATIO * slots.len() as f64;
+    if (comes_and_goes
+        && exceeds(high, PolicerFitTuning::QUEUE_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
+        || exceeds(0.5, PolicerFitTuning::STANDING_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
+    {
+        return true;
+    }
     let trips = |losing: bool| {
         let of_kind = slots.iter().filter(|s| (s.lost >= 1.0) == losing);
         sort_finite(of_kind.filter_map(|s| s.rtt_us).map(|us| us as f64))
@@ -232,9 +287,10 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot]) -> bool {
     let (losing, calm) = (trips(true), trips(false));
     let rise = quantile(&losing, 0.5).zip(quantile(&calm, 0.5)).map(|(l, c)| l - c);
     let telling = PolicerFitTuning::QUEUE_RISE_US
-        .max(PolicerFitTuning::QUEUE_RISE_RATIO * run.idle_rtt_us.unwrap_or(0) as f64);
+        .max(PolicerFitTuning::QUEUE_RISE_RATIO * idle_us)
+        .max(PolicerFitTuning::RISE_SEGMENTS * segment_us);
     losing.len() >= PolicerFitTuning::MIN_REPLAY_SLOTS
-        && calm.len() >= PolicerFitTuning::MIN_CALM_SLOTS
+        && calm.len() >= PolicerFitTuning::MIN_CALM_SLOTS.max(losing.len() / 10)
         && rise.is_some_and(|rise| rise >= telling)
 }
 
@@ -246,11 +302,24 @@ fn has_rate_limit(held: &[PolicerSlot]) -> bool {
 }
 
 fn has_loss_bursts(held: &[PolicerSlot], over_bound: f64) -> bool {
-    let losses: Vec<f64> = held.iter().map(|s| s.lost).collect();
-    let clumped = mean_and_deviation(&losses).is_some_and(|(mean, deviation)| {
-        deviation * deviation >= PolicerFitTuning::MIN_CLUSTERING * mean
-    });
-    over_bound >= PolicerFitTuning::MIN_OVER_BOUND && clumped && has_rate_limit(held)
+    let clustering = measure_clustering(held);
+    let min_over_bound = match clustering >= PolicerFitTuning::FAR_CLUSTERING {
+        true => PolicerFitTuning::MIN_OVER_BOUND_CLUSTERED,
+        false => PolicerFitTuning::MIN_OVER_BOUND,
+    };
+    over_bound >= min_over_bound
+        && clustering >= PolicerFitTuning::MIN_CLUSTERING
+        && has_rate_limit(held)
+}
+
+/// Returns the policer's rate: while it drops in one slot after the other, the bucket is empty, and
+/// what passes is the rate. Without such slots, the mean between the losses, which may be lower.
+fn measure_policed_rate(held: &[PolicerSlot]) -> f64 {
+    let empty = held.windows(2).filter(|pair| pair.iter().all(|slot| slot.lost >= 1.0));
+    let rates: Vec<f64> = empty.map(|pair| compute_slot_rate(&pair[1..])).collect();
+    let mean = compute_slot_rate(held);
+    let is_enough = rates.len() >= PolicerFitTuning::MIN_REPLAY_SLOTS;
+    median(rates).filter(|_| is_enough).map_or(mean, |rate| rate.max(mean))
 }
 
 /// Returns the bytes above the rate before the first loss: the bucket, which was full at the start.
@@ -267,6 +336,8 @@ fn build_slots(run: &RunView) -> Vec<PolicerSlot> {
     };
     let losses: Vec<Vec<(u64, f64)>> = run.streams.iter().map(|s| accumulate_losses(s)).collect();
     let lost_by = |at: u64| losses.iter().map(|points| read_cumulative(points, at)).sum::<f64>();
+    let segment_us = run.mss_bytes.unwrap_or(0) as f64 * 8e6 / run.level_bps.max(1.0);
+    let queue_us = PolicerFitTuning::SLOT_QUEUE_SEGMENTS * segment_us;
     let mut before_us = None;
     let mut slots = Vec::with_capacity(grid.len());
     for interval in grid {
@@ -276,9 +347,12 @@ fn build_slots(run: &RunView) -> Vec<PolicerSlot> {
         slots.push(PolicerSlot {
             from_us,
             to_us,
-            bytes: run.arrivals.rate_between_bps(from_us, to_us) * seconds / 8.0,
+            bytes: run.segments.rate_between_bps(from_us, to_us) * seconds / 8.0,
             lost: lost_by(to_us) - lost_by(from_us),
-            queued: rtt_us.is_some_and(|rtt| run.is_rtt_inflated(rtt as f64)),
+            queued: rtt_us.is_some_and(|rtt| {
+                let rise_us = rtt.saturating_sub(run.idle_rtt_us.unwrap_or(0)) as f64;
+                run.is_rtt_inflated(rtt as f64) && rise_us >= queue_us
+            }),
             rtt_us,
         });
         before_us = interval.rtt_us;

@@ -2,8 +2,8 @@
 //!
 //! The arrivals of segments are split where two constants fit best, and each part again, as long as
 //! the parts are well apart: the step is large, the values of the two parts hardly overlap, and
-//! neither part drifts by more than half of the step. A change of the path needs a full path before
-//! and after it: a queue in the RTTs. Without a queue, a step of the rate is the sender's.
+//! neither part drifts by more than half of the step. A change of the path needs a full path at the
+//! lower level: a queue in the RTTs. Without a queue, a step of the rate is the sender's.
 //!
 //! Source: binary segmentation (Scott and Knott 1974); the thresholds are from drawn networks with
 //! queueing disciplines of Linux 6.12 (docs/benchmarks.md). Units: bit/s of segments, microseconds.
@@ -35,9 +35,8 @@ impl LevelTuning {
     const SLOT_SEGMENTS: f64 = 25.0;
     /// The ramp ends when the rate first reaches this share of the median that follows.
     const RAMP_RATIO: f64 = 0.8;
-    /// The minimum shares of RTT readings with a queue, at the lower and at the higher level.
-    const LOW_QUEUE_RATIO: f64 = 0.5;
-    const HIGH_QUEUE_RATIO: f64 = 0.2;
+    /// The minimum share of RTT readings with a queue at a level of a full path.
+    const QUEUED_RATIO: f64 = 0.5;
 }
 
 /// A span in which the rate was level.
@@ -77,15 +76,28 @@ fn find_ramp_end(rates: &[f64]) -> Option<usize> {
 
 fn split_levels(slots: &[RateSlot], depth: usize, levels: &mut Vec<RateLevel>) {
     let rates: Vec<f64> = slots.iter().map(|slot| slot.rate_bps).collect();
-    let min = LevelTuning::MIN_SLOTS;
-    let knee = find_breakpoint(&rates, min, min);
-    match knee.filter(|knee| depth > 0 && are_levels_apart(&rates[..*knee], &rates[*knee..])) {
+    match find_split(&rates, depth) {
         Some(knee) => {
             split_levels(&slots[..knee], depth - 1, levels);
             split_levels(&slots[knee..], depth - 1, levels);
         }
         None => levels.extend(summarize_level(slots, &rates)),
     }
+}
+
+/// Returns the point at which the rates split into two parts that are well apart, if there is one: each
+/// part is level, or splits again.
+fn find_split(rates: &[f64], depth: usize) -> Option<usize> {
+    let knee = find_breakpoint(rates, LevelTuning::MIN_SLOTS, LevelTuning::MIN_SLOTS)?;
+    let (before, after) = rates.split_at(knee);
+    let step = (median_rate(before) - median_rate(after)).abs();
+    let is_whole = |part: &[f64]| {
+        let (first, second) = part.split_at(part.len() / 2);
+        (median_rate(first) - median_rate(second)).abs() < 0.5 * step
+            || find_split(part, depth - 1).is_some()
+    };
+    (depth > 0 && are_levels_apart(before, after) && is_whole(before) && is_whole(after))
+        .then_some(knee)
 }
 
 fn summarize_level(slots: &[RateSlot], rates: &[f64]) -> Option<RateLevel> {
@@ -113,23 +125,16 @@ fn are_levels_apart(before: &[f64], after: &[f64]) -> bool {
     let z = (high - low) / (variance(lower, low) + variance(higher, high)).sqrt();
     let middle = high.midpoint(low);
     let at = |part: &[f64], share| quantile(&sort_finite(part.iter().copied()), share);
-    let is_level = |part: &[f64]| {
-        let (first, second) = part.split_at(part.len() / 2);
-        (median_rate(first) - median_rate(second)).abs() < 0.5 * (high - low)
-    };
     z > LevelTuning::MIN_Z
         && at(higher, LevelTuning::OVERLAP).is_some_and(|rate| rate > middle)
         && at(lower, 1.0 - LevelTuning::OVERLAP).is_some_and(|rate| rate < middle)
-        && is_level(before)
-        && is_level(after)
 }
 
-/// Returns true if the path was full at each of two neighbouring levels, so that the path's free
-/// rate differs.
-pub fn is_path_full_at_both(run: &RunView, one: &RateLevel, other: &RateLevel) -> bool {
-    let (low, high) = if one.bps < other.bps { (one, other) } else { (other, one) };
-    measure_queued_ratio(run, low) >= LevelTuning::LOW_QUEUE_RATIO
-        && measure_queued_ratio(run, high) >= LevelTuning::HIGH_QUEUE_RATIO
+/// Returns true if the path was full at the lower of two levels: then its free rate differs, because it
+/// carried the higher one.
+pub fn is_path_full_at_lower(run: &RunView, one: &RateLevel, other: &RateLevel) -> bool {
+    let low = if one.bps < other.bps { one } else { other };
+    measure_queued_ratio(run, low) >= LevelTuning::QUEUED_RATIO
 }
 
 /// Returns the share of the RTT readings at a level that include a queue.
@@ -159,7 +164,11 @@ mod tests {
     fn each_lasting_step_begins_a_level() {
         let rates: Vec<f64> =
             wobble(1e8, 30).chain(wobble(4e7, 30)).chain(wobble(8e7, 40)).collect();
-        assert_eq!(levels_of(&rates), [1e8, 4e7, 8e7]);
+        let levels = levels_of(&rates);
+        assert_eq!(levels.len(), 3, "{levels:?}");
+        for (level, truth) in levels.iter().zip([1e8, 4e7, 8e7]) {
+            assert!((level / truth - 1.0).abs() < 0.02, "{level} is not {truth}");
+        }
     }
 
     #[test]

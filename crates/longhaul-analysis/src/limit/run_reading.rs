@@ -149,7 +149,7 @@ fn find_path_levels(run: &RunView) -> Vec<RateLevel> {
     let rtt_us = run.idle_rtt_us.unwrap_or(0);
     let slot_us = rate_levels::choose_slot_us(run.level_bps, run.mss_bytes.unwrap_or(0), rtt_us);
     let levels = rate_levels::find_rate_levels(&run.segments, slot_us);
-    let is_full = |pair: &[RateLevel]| rate_levels::is_path_full_at_both(run, &pair[0], &pair[1]);
+    let is_full = |pair: &[RateLevel]| rate_levels::is_path_full_at_lower(run, &pair[0], &pair[1]);
     let outage = run.outages.first().is_some();
     if outage || run.policer.is_some() || !levels.windows(2).all(is_full) {
         Vec::new()
@@ -158,25 +158,31 @@ fn find_path_levels(run: &RunView) -> Vec<RateLevel> {
     }
 }
 
-/// A shaper lets its burst pass before its queue fills, so losses before the step are those of a path
-/// that was full already. Then only a rate as constant as a token bucket's is a shaper's.
+/// The knee is found to a bin or two.
+const BUCKET_MARGIN_US: u64 = 250_000;
+/// The scatter of a rate that a token bucket keeps constant.
 const BUCKET_SCATTER_RATIO: f64 = 0.01;
 
-fn is_bucket_step(run: &RunView, bucket: ShaperFit) -> bool {
-    let before = run.streams.iter().flatten().filter(|interval| interval.to_us < bucket.knee_us);
-    let lost = before.filter_map(|interval| interval.retransmitted_segments).any(|count| count > 0);
-    let last = run.levels.last();
-    let is_constant = last.is_some_and(|level| level.scatter_ratio < BUCKET_SCATTER_RATIO);
-    run.levels.len() <= 2 && (!lost || is_constant)
+/// Returns true if segments were lost well before the step: the path was full already, and its capacity
+/// may have changed.
+fn is_lossy_before_knee(run: &RunView, bucket: ShaperFit) -> bool {
+    let margin_us = BUCKET_MARGIN_US.max(run.idle_rtt_us.unwrap_or(0).saturating_mul(2));
+    let is_before =
+        |interval: &&SampleInterval| interval.to_us.saturating_add(margin_us) < bucket.knee_us;
+    let before = run.streams.iter().flatten().filter(is_before);
+    before.filter_map(|interval| interval.retransmitted_segments).any(|count| count > 0)
 }
 
 /// Makes the part after the knee the steady part. A step without a standing queue, or one that
-/// a policer or other traffic explains, is not a shaper.
+/// a policer or other traffic explains, is not a shaper. If the path was full before, the rate after the
+/// step has to be as constant as that of a token bucket, and the levels stay as another explanation.
 fn settle_bucket(run: &mut RunView) {
-    let is_bucket = run.bucket.is_some_and(|bucket| is_bucket_step(run, bucket));
-    if run.policer.is_some() || !is_bucket || !is_queued_after_knee(run) {
+    let lossy = run.bucket.is_some_and(|bucket| is_lossy_before_knee(run, bucket));
+    let scatter_ratio = run.levels.last().map_or(1.0, |level| level.scatter_ratio);
+    let is_step = run.levels.len() == 2 && (!lossy || scatter_ratio < BUCKET_SCATTER_RATIO);
+    if run.policer.is_some() || !is_step || !is_queued_after_knee(run) {
         run.bucket = None;
-    } else {
+    } else if !lossy {
         run.levels.clear();
     }
     if let (Some(bucket), None) = (run.bucket, run.plan.warm_up_us) {
@@ -211,7 +217,11 @@ fn compute_scatter(run: &RunView) -> Option<f64> {
 /// segments: a slow link delays a few segments of a burst, and acknowledgements wait for each other.
 const QUEUE_US: f64 = 2000.0;
 const QUEUE_RATIO: f64 = 0.1;
-const QUEUE_SEGMENTS: f64 = 4.0;
+const QUEUE_SEGMENTS: f64 = 3.0;
+/// On a short path, less time is a queue if it is this time, this share, and the time of many segments.
+const SHORT_QUEUE_US: f64 = 1000.0;
+const SHORT_QUEUE_RATIO: f64 = 0.25;
+const SHORT_QUEUE_SEGMENTS: f64 = 16.0;
 /// The minimum ratio of host drops to retransmitted segments for the drops to explain them.
 const HOST_DROP_RATIO: f64 = 0.2;
 
@@ -278,8 +288,13 @@ impl<'a> RunView<'a> {
 
     pub fn queue_threshold_us(&self) -> f64 {
         let mss_bytes = self.mss_bytes.unwrap_or(0) as f64;
-        let segments_us = QUEUE_SEGMENTS * mss_bytes * 8e6 / self.level_bps.max(1.0);
-        QUEUE_US.max(QUEUE_RATIO * self.idle_rtt_us.unwrap_or(0) as f64).max(segments_us)
+        let idle_us = self.idle_rtt_us.unwrap_or(0) as f64;
+        let segment_us = mss_bytes * 8e6 / self.level_bps.max(1.0);
+        let short_us = SHORT_QUEUE_US
+            .max(SHORT_QUEUE_RATIO * idle_us)
+            .max(SHORT_QUEUE_SEGMENTS * segment_us)
+            .min(QUEUE_US);
+        short_us.max(QUEUE_RATIO * idle_us).max(QUEUE_SEGMENTS * segment_us)
     }
 
     /// Returns the intervals of all streams in the steady part (or in the whole run).
