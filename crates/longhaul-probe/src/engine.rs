@@ -156,8 +156,9 @@ fn paced_call_bytes(rate: Rate, least: usize, most: usize) -> usize {
 }
 
 const MAX_STREAM_SAMPLES: usize = 1200;
-/// All samples as results fit into 64 MiB, those of a stream into the frame of its result.
-const MAX_TOTAL_SAMPLES: usize = 40_000;
+/// The samples of all streams of a direction: as results they fit into 64 MiB, those of a stream into
+/// the frame of its result.
+pub(crate) const MAX_TOTAL_SAMPLES: usize = 40_000;
 /// The minimum number of samples of a stream in any run: fewer would not show a ramp.
 const MIN_STREAM_SAMPLES: usize = 4;
 

@@ -75,8 +75,9 @@ pub(crate) use transfer_phase::sends_payload;
 
 use crate::secure::{AuthToken, ExporterKey, make_proof};
 use crate::wire::{
-    AnonymousLimits, ByeReason, ControlMessage, HelloMessage, IntervalCounters, ProbeBounds,
-    ProtocolVersions, SessionNonce, SessionReply, SessionRequest, TokenProof,
+    AnonymousLimits, ByeReason, ControlMessage, HelloMessage, IntervalCounters, MAX_FRAME_BYTES,
+    MAX_RESULT_BYTES, ProbeBounds, ProtocolVersions, SessionNonce, SessionReply, SessionRequest,
+    TokenProof,
 };
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
@@ -299,6 +300,13 @@ impl Session {
 
     pub fn state(&self) -> SessionState {
         self.state
+    }
+
+    /// Returns the maximum size of the next message. Results are large; only the server sends them,
+    /// and only on request.
+    pub fn max_message_bytes(&self) -> usize {
+        let telling = matches!(self.state, SessionState::Exchanging | SessionState::Working);
+        if telling && self.role == SessionRole::Client { MAX_RESULT_BYTES } else { MAX_FRAME_BYTES }
     }
 
     /// Returns the peer's description of itself, once received.

@@ -7,8 +7,7 @@ use crate::engine::{
 };
 use crate::secure::{ChannelEvent, ControlChannel};
 use crate::session::{
-    EngineStart, Session, SessionAction, SessionEnd, SessionInput, SessionRole, SessionState,
-    TransferProgress,
+    EngineStart, Session, SessionAction, SessionEnd, SessionInput, SessionState, TransferProgress,
 };
 use crate::wire::{
     Base64Bytes, ControlMessage, DirectionResult, FrameSplitter, IntervalCounters,
@@ -138,11 +137,7 @@ impl SessionDriver {
     fn decode(&mut self, hooks: &mut dyn SessionHooks, mut bytes: &[u8]) {
         self.feed(hooks, SessionInput::BytesReceived);
         while !bytes.is_empty() && self.closed.is_none() {
-            // Result messages are large; only the server sends them, and only on request.
-            let telling =
-                matches!(self.session.state(), SessionState::Exchanging | SessionState::Working);
-            let results = self.session.role() == SessionRole::Client && telling;
-            self.decoder.set_limit(if results { MAX_RESULT_BYTES } else { MAX_FRAME_BYTES });
+            self.decoder.set_limit(self.session.max_message_bytes());
             match self.decoder.next_message(&mut bytes) {
                 Ok(Some(message)) => self.feed(hooks, SessionInput::Message(message)),
                 Ok(None) => return,

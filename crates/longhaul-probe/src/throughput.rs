@@ -15,7 +15,9 @@ pub use connection_race::AddressFailure;
 pub use control_connect::DEAD_PEER_TIMEOUT;
 pub(crate) use control_connect::open_control as connect_control;
 pub(crate) use result_join::payload_span;
-pub use result_join::{OwnEndContext, early_end_caveats, observe_own_end, payload_duration_us};
+pub use result_join::{
+    OwnEndContext, early_end_caveats, join_results, observe_own_end, payload_duration_us,
+};
 pub use stream_opening::open_data_streams;
 pub(crate) use stream_opening::open_flow;
 pub use target_address::{
@@ -289,7 +291,7 @@ fn conclude_session(
     let collected = std::mem::take(&mut hooks.collected);
     if closed == SessionEnd::Finished {
         let ServerResults { capture, directions } = session.take_results();
-        let joined = result_join::join_results(plan, collected, directions, session);
+        let joined = join_results(plan, collected, directions, session);
         let (observation, mut caveats) = joined.map_err(|what| {
             if stopped {
                 ProbeError::Interrupted { step: SessionState::Running }

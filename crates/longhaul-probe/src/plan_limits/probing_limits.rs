@@ -33,8 +33,8 @@ const MIN_BURST_BPS: u64 = 1_000_000;
 /// Returns the maximum cost of an anonymous client's session.
 pub fn anonymous_bounds(limits: &AnonymousLimits) -> ProbeBounds {
     let seconds = limits.seconds.saturating_mul(ANONYMOUS_TIME_FACTOR);
-    let by_rate = limits.rate_bps.map(|rate| rate / 8 * limits.seconds.max(1)).into_iter();
-    let bytes = by_rate.chain(limits.bytes).min();
+    let by_rate = limits.rate_bps.map(|rate| (rate / 8).saturating_mul(limits.seconds.max(1)));
+    let bytes = by_rate.into_iter().chain(limits.bytes).min();
     ProbeBounds {
         flows: 1,
         most_bytes: bytes.unwrap_or(u64::MAX).min(ANONYMOUS_PROBE_BYTES),

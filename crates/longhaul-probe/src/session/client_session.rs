@@ -4,6 +4,7 @@ use super::{
     ClockReading, MAX_EXCHANGES, PING_INTERVAL, Session, SessionAction, SessionEnd, SessionEvent,
     SessionPurpose, SessionRole, SessionState, sends_payload,
 };
+use crate::engine::MAX_TOTAL_SAMPLES;
 use crate::plan_limits::MAX_CAPTURE_BYTES;
 use crate::probe_error::TokenFailure;
 use crate::secure::verify_proof;
@@ -65,14 +66,20 @@ impl Session {
             && results.capture.len() as u64 <= MAX_CAPTURE_BYTES
     }
 
-    /// Adds a stream's result; false if it is unrequested or not the next one.
+    /// Adds a stream's result; false if it is unrequested, not the next one, or the samples are more
+    /// than an engine keeps.
     fn add_stream(&mut self, result: StreamResult) -> bool {
         let wanted = self.expects_direction(result.forward);
         let streams = self.streams();
         let direction = self.client.results.directions.entry(result.forward).or_default();
         let index = direction.streams.len();
         direction.streams.push(result.end);
-        wanted && index < streams && index == result.index as usize && direction.end.is_none()
+        let samples: usize = direction.streams.iter().map(|stream| stream.samples.len()).sum();
+        wanted
+            && index < streams
+            && index == result.index as usize
+            && direction.end.is_none()
+            && samples <= MAX_TOTAL_SAMPLES
     }
 
     /// Adds the end of a direction's results; false if streams are missing or it is a duplicate.

@@ -21,7 +21,10 @@ use std::error::Error;
 use std::time::Duration;
 
 /// Joins the results of both ends; the error names what is missing.
-pub(super) fn join_results(
+///
+/// # Errors
+/// Results of a direction are missing, or no payload arrived.
+pub fn join_results(
     plan: &ThroughputPlan,
     collected: SessionResults,
     mut far: BTreeMap<bool, ServerDirection>,
