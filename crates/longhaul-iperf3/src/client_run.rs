@@ -27,6 +27,7 @@ pub use client_protocol::{
     ClientAction, ClientInput, ClientProtocol, ClientStep, RESULTS_TIMEOUT, SILENCE_TIMEOUT,
     STEP_TIMEOUT,
 };
+pub use joined_results::{JoinContext, join_ends};
 
 use super::iperf3_messages::{TestCookie, UdpGreeting};
 use crate::iperf3_messages::{ServerRefusal, TestResults};
@@ -35,7 +36,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use client_driver::ClientDriver;
 use client_transfer::{ClientTransfer, fill_in_sizes};
-use joined_results::JoinContext;
 use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, ThroughputPlan};
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
@@ -236,7 +236,7 @@ fn conclude_test(
         return Ok((observation, caveats));
     };
     let known = JoinContext { plan, host, idle_rtt, same_host };
-    let observation = joined_results::join_ends(&known, collected, &results)
+    let observation = join_ends(&known, collected, &results)
         .map_err(|what| failed(ClientTestEnd::Violation { step: ClientStep::Exchanging, what }))?;
     // A server that sends may count what it sent in its own way; our count is the goodput then.
     if observation.forward {

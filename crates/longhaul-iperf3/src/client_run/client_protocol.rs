@@ -8,9 +8,8 @@
 
 use super::ClientTestEnd;
 use crate::iperf3_messages::{
-    FrameSplitter, MAX_CLIENT_RESULT_BYTES, MAX_PARAMETER_BYTES, MAX_SERVER_RESULT_BYTES,
-    REFUSAL_BYTES, ServerRefusal, TestCookie, TestParameters, TestResults, TestState, decode_body,
-    encode_message,
+    FrameSplitter, MAX_CLIENT_RESULT_BYTES, MAX_PARAMETER_BYTES, REFUSAL_BYTES, ServerRefusal,
+    TestCookie, TestParameters, TestResults, TestState, decode_body, encode_message,
 };
 use longhaul_probe::session::INTERRUPT_TIMEOUT;
 use std::time::Duration;
@@ -21,6 +20,10 @@ pub const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout for the server's results: it may still be reading data in flight.
 pub const RESULTS_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The maximum size of the server's results, whose output this client never asks for: 256 streams of
+/// about 250 bytes, and a large margin.
+const MAX_RESULT_BYTES: usize = 1 << 20;
 
 /// The step of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,7 +133,7 @@ impl ClientProtocol {
             ends_by: None,
             moved_bytes: 0,
             refusal: None,
-            bodies: FrameSplitter::new(MAX_SERVER_RESULT_BYTES),
+            bodies: FrameSplitter::new(MAX_RESULT_BYTES),
             body_begun: false,
             results: None,
             actions: Vec::new(),
@@ -221,8 +224,8 @@ impl ClientProtocol {
             let Some(&first) = bytes.first() else {
                 return;
             };
-            // The first byte of a permitted length is less than any state that is possible here.
-            let is_length = usize::from(first) <= MAX_SERVER_RESULT_BYTES >> 24;
+            // The first byte of a permitted length, which is no state.
+            let is_length = first == 0;
             if self.step == ClientStep::Exchanging && (self.body_begun || is_length) {
                 self.receive_results(now, &mut bytes);
             } else {

@@ -20,15 +20,18 @@ use std::time::Duration;
 const RETRANSMITS: &str = "iperf3.retransmits";
 
 /// The data of the test besides the counts.
-pub(super) struct JoinContext<'a> {
+pub struct JoinContext<'a> {
     pub plan: &'a ThroughputPlan,
     pub host: &'a str,
     pub idle_rtt: Option<Duration>,
     pub same_host: bool,
 }
 
-/// Joins the results of both ends; the error says which of the server's data is invalid.
-pub(super) fn join_ends(
+/// Joins the results of both ends.
+///
+/// # Errors
+/// It says which of the server's data is invalid.
+pub fn join_ends(
     known: &JoinContext<'_>,
     collected: SessionResults,
     far: &TestResults,
@@ -69,8 +72,7 @@ fn join_direction(
             ObservedStream { index: index as u32, sender, receiver }
         })
         .collect();
-    let received: u64 = streams.iter().map(|stream| stream.receiver.bytes).sum();
-    if !udp && received == 0 {
+    if !udp && streams.iter().all(|stream| stream.receiver.bytes == 0) {
         return Err("no payload arrived at the receiver".to_owned());
     }
     let far_end = build_server_end(known.host, forward, far, told);
@@ -135,10 +137,10 @@ fn build_server_end(
         (lasted > 0.0).then_some(us.min(1e15) as u64)
     };
     let resent = told.iter().map(|stream| u64::try_from(stream.retransmits).ok());
-    let resent: Option<u64> = resent.sum();
+    let resent = resent.reduce(|all, more| Some(all?.saturating_add(more?))).flatten();
     EndObservation {
         host: HostFacts { name: host.to_owned(), ..HostFacts::default() },
-        bytes: told.iter().map(|stream| stream.bytes.max(0) as u64).sum(),
+        bytes: told.iter().map(|it| it.bytes.max(0) as u64).fold(0, u64::saturating_add),
         cpu_user_us: spent(far.cpu_util_user),
         cpu_system_us: spent(far.cpu_util_system),
         protocol: resent
