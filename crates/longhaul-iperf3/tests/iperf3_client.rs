@@ -11,7 +11,6 @@ use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition
 use longhaul_probe::probe_error::ProbeError;
 use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost;
-use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
@@ -109,45 +108,6 @@ fn every_step_has_its_time_and_frees_the_server_when_it_is_over() {
     let bye = ClientAction::Send(vec![TestState::ClientTerminate.byte()]);
     assert_eq!(actions, [bye, ClientAction::Close(ClientTestEnd::TimedOut { step })]);
     assert_eq!(silent.next_deadline(), None);
-}
-
-fn input() -> impl Strategy<Value = (u64, u8, Vec<u8>)> {
-    let states = prop::sample::select(TestState::ALL.map(TestState::byte).to_vec());
-    let bytes = prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..40),
-        prop::collection::vec(states, 0..8),
-        Just(results()),
-        Just(vec![2, 255, 255, 255, 0]),
-    ];
-    (0..20_u64, 0..6_u8, bytes)
-}
-
-proptest! {
-    #[test]
-    fn whatever_a_server_says_the_test_ends(inputs in prop::collection::vec(input(), 0..30)) {
-        let mut client = client();
-        let mut now = Duration::ZERO;
-        client.handle(now, ClientInput::Start);
-        let mut ends = 0;
-        for (seconds, kind, bytes) in inputs {
-            now += Duration::from_secs(seconds);
-            let input = match kind {
-                0 => ClientInput::StreamsOpen,
-                1 => ClientInput::Moved { bytes: bytes.len() as u64, over: bytes.len() > 20 },
-                2 => ClientInput::Collected(Box::default()),
-                _ => ClientInput::Bytes(&bytes),
-            };
-            let actions = client.handle(now, input);
-            ends += usize::from(closed(&actions).is_some());
-        }
-        for _ in 0..2 {
-            now += LONG;
-            let actions = client.handle(now, ClientInput::Tick);
-            ends += usize::from(closed(&actions).is_some());
-        }
-        prop_assert_eq!(ends, 1);
-        prop_assert_eq!(client.next_deadline(), None);
-    }
 }
 
 /// A server that hangs up on as many clients as are `shunned`, says these bytes to the next, one

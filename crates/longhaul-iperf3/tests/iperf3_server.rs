@@ -8,7 +8,6 @@ use longhaul_iperf3::server_protocol::{
     DONE_TIMEOUT, DRAIN_TIMEOUT, OVERTIME, PARAMETERS_TIMEOUT, RESULTS_TIMEOUT, SILENCE_TIMEOUT,
     STREAM_TIMEOUT, ServerAction, ServerInput, ServerProtocol, ServerStep, ServerTestEnd,
 };
-use proptest::prelude::*;
 use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -212,29 +211,4 @@ fn who_is_busy_or_gone_says_so() {
     stage.feed(ServerInput::Gone("reset".to_owned()));
     let closed = stage.closed.expect("closed").to_string();
     assert_eq!(closed, "lost while running: reset");
-}
-
-proptest! {
-    #[test]
-    fn any_bytes_at_any_step_end_in_bounded_time(
-        steps in 0_usize..8,
-        bytes in proptest::collection::vec(any::<u8>(), 0..300),
-        piece in 1_usize..40,
-    ) {
-        let all = [
-            ServerStep::Parameters, ServerStep::Admitting, ServerStep::Opening, ServerStep::Running, ServerStep::Draining,
-            ServerStep::Results, ServerStep::Collecting, ServerStep::Farewell,
-        ];
-        let mut stage = Stage::at(all[steps]);
-        for piece in bytes.chunks(piece) {
-            stage.bytes(piece);
-        }
-        let mut wakes = 0;
-        while stage.closed.is_none() {
-            stage.outlive();
-            wakes += 1;
-            prop_assert!(wakes < 10, "a test that never ends");
-        }
-        prop_assert!(stage.now < LONGEST);
-    }
 }

@@ -199,22 +199,7 @@ fn cut_at_every_message(direction: RunDirection, fault: Fault, side: Side) {
 }
 
 #[test]
-fn an_unexpected_message_in_every_state_is_a_violation_by_name() {
-    for side in [Side::Initiator, Side::Responder] {
-        for message in 0..8 {
-            let mut pair =
-                Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)), 5);
-            // A ping is legal for the responder while timing only, and never for the initiator.
-            pair.inject_after(
-                message,
-                side,
-                ControlMessage::Proof(crate::wire::TokenProof { token_proof: None }),
-            );
-            pair.drive(BOUND);
-            let closed = pair.closed();
-            assert!(closed.iter().all(Option::is_some), "{side:?} {message}: {closed:?}");
-        }
-    }
+fn an_unexpected_message_is_a_violation_by_name() {
     let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(1_000_000)), 5);
     pair.inject_after(1, Side::Responder, ControlMessage::Ping { number: 0 });
     pair.drive(BOUND);

@@ -38,6 +38,7 @@ impl FakePeer {
 
     pub fn over(socket: TcpStream, handshake: TlsHandshake<'_>) -> FakePeer {
         let deadline = Instant::now() + PATIENCE;
+        socket.set_nodelay(true).expect("a connection");
         FakePeer {
             channel: ControlChannel::open(socket, handshake, deadline).expect("a TLS handshake"),
             decoder: FrameSplitter::new(MAX_FRAME_BYTES),
@@ -80,14 +81,24 @@ impl FakePeer {
 
     /// Hears messages until one is wanted, and returns that.
     pub fn hear_until(&mut self, wanted: impl Fn(&ControlMessage) -> bool) -> ControlMessage {
+        self.hear_or_end(wanted).expect("cut before the message came")
+    }
+
+    /// The same; `None` if the other end hangs up before.
+    pub fn hear_or_end(
+        &mut self,
+        wanted: impl Fn(&ControlMessage) -> bool,
+    ) -> Option<ControlMessage> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             while let Some(message) = self.heard.pop_front() {
                 if wanted(&message) {
-                    return message;
+                    return Some(message);
                 }
             }
-            assert!(!self.cut, "cut before the message came");
+            if self.cut {
+                return None;
+            }
             assert!(Instant::now() < deadline, "the message did not come");
             self.turn(deadline);
         }
