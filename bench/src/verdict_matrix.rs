@@ -79,7 +79,7 @@ impl JudgedCell {
             let truth = self.drawn.cell.truth;
             let has = |cause: &&str| verdict.findings.iter().any(|found| found.cause == **cause);
             truth.limiters.contains(&verdict.limited_by.as_str())
-                && (truth.findings.is_empty() || truth.findings.iter().any(|it| has(&it)))
+                && (truth.findings.is_empty() || truth.findings.iter().any(has))
                 && (truth.findings.is_empty() || !has(&"healthy"))
         })
     }

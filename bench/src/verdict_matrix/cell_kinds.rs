@@ -351,7 +351,7 @@ fn draw_arriving_datagrams(random: &mut SplitMix64) -> MatrixCell {
     let narrow = shared_narrow(random, &path);
     let at = path.seconds() as f64 * random.between(0.35, 0.65);
     let others = other_datagrams(&path, share, path.seconds());
-    MatrixCell::new(path, narrow, CHANGED).at(at, others)
+    MatrixCell::new(path, narrow, CHANGED).at(at, &others)
 }
 
 fn draw_arriving_streams(random: &mut SplitMix64) -> MatrixCell {
@@ -359,7 +359,7 @@ fn draw_arriving_streams(random: &mut SplitMix64) -> MatrixCell {
     let narrow = shared_narrow(random, &path);
     let at = path.seconds() as f64 * random.between(0.35, 0.65);
     let others = format!("others -P {} -t {}", 1 + random.below(4), path.seconds());
-    MatrixCell::new(path, narrow, PATH).at(at, others)
+    MatrixCell::new(path, narrow, PATH).at(at, &others)
 }
 
 fn draw_leaving_traffic(random: &mut SplitMix64) -> MatrixCell {
@@ -375,7 +375,7 @@ fn draw_on_off_traffic(random: &mut SplitMix64) -> MatrixCell {
     let narrow = shared_narrow(random, &path);
     let others = other_datagrams(&path, share, 1);
     MatrixCell::new(path, narrow, PATH)
-        .at(0.0, format!("for i in 1 2 3 4 5 6 7 8 9 10; do {others}; sleep 1; done"))
+        .at(0.0, &format!("for i in 1 2 3 4 5 6 7 8 9 10; do {others}; sleep 1; done"))
 }
 
 fn draw_short_flows(random: &mut SplitMix64) -> MatrixCell {
@@ -383,7 +383,7 @@ fn draw_short_flows(random: &mut SplitMix64) -> MatrixCell {
     let narrow = shared_narrow(random, &path);
     let bytes = (path.rate_bps as f64 / 8.0 * share * 0.3) as u64;
     let flows = format!("for i in $(seq 30); do others -n {bytes}; sleep 0.3; done");
-    MatrixCell::new(path, narrow, PATH).at(0.0, flows)
+    MatrixCell::new(path, narrow, PATH).at(0.0, &flows)
 }
 
 /// Draws a path whose capacity changes by this factor in the middle of the run.
@@ -397,11 +397,14 @@ fn draw_changing_capacity(random: &mut SplitMix64, factor: f64) -> MatrixCell {
     let change = format!("narrow tbf rate {rate}bit burst {} limit {queue}", path.mtu * 2);
     // A link whose rate falls once, and a shaper whose burst ends, are the same to a sender that filled
     // the path before.
-    let truth = match factor < 1.0 {
-        true => CellTruth::limited_by(&["path_capacity", "shaper"]).with_finding(&["path_changed"]),
-        false => CHANGED,
+    let truth = if factor < 1.0 {
+        CellTruth::limited_by(&["path_capacity", "shaper"]).with_finding(&["path_changed"])
+    } else {
+        CHANGED
     };
-    MatrixCell::new(path, narrow, truth).at(at, change).titled(format!("x{factor:.2} at {at:.0} s"))
+    MatrixCell::new(path, narrow, truth)
+        .at(at, &change)
+        .titled(format!("x{factor:.2} at {at:.0} s"))
 }
 
 fn draw_rising_capacity(random: &mut SplitMix64) -> MatrixCell {
@@ -421,7 +424,7 @@ fn draw_outage(random: &mut SplitMix64) -> MatrixCell {
     let seconds = random.between(1.0, 3.0);
     let cut = format!("outage {seconds:.2}");
     let truth = CellTruth::limited_by(&["path_capacity", "loss"]).with_finding(&["outage"]);
-    MatrixCell::new(path, narrow, truth).at(at, cut).titled(format!("{seconds:.1} s"))
+    MatrixCell::new(path, narrow, truth).at(at, &cut).titled(format!("{seconds:.1} s"))
 }
 
 fn draw_short_run(random: &mut SplitMix64) -> MatrixCell {

@@ -214,7 +214,7 @@ impl MatrixCell {
     }
 
     /// Adds a command that runs at this second of the run.
-    pub fn at(self, second: f64, command: String) -> MatrixCell {
+    pub fn at(self, second: f64, command: &str) -> MatrixCell {
         MatrixCell { during: format!("(sleep {second:.2}; {command}) >&2 &\n"), ..self }
     }
 

@@ -456,7 +456,7 @@ pub fn find_idle_rtt_us(observation: &ThroughputObservation) -> Option<u64> {
     let idle = observation.idle_rtt_us.filter(|us| *us > 0);
     let is_rounded = |us: &u64| {
         let below = idle.and_then(|idle| idle.checked_sub(*us));
-        us % TIMESTAMP_US == 0 && below.is_some_and(|difference| difference < TIMESTAMP_US)
+        us.is_multiple_of(TIMESTAMP_US) && below.is_some_and(|difference| difference < TIMESTAMP_US)
     };
     let samples = observation.streams.iter().flat_map(|s| &s.sender.samples);
     let kernel = samples.filter_map(|s| {

@@ -96,9 +96,10 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
         loss_bound_bps(mss as f64, idle_us / 1e6, loss).map(|one| one * run.streams.len() as f64)
     });
     let ratio = bound_bps.map_or(1.0, |bound| run.level_bps / bound);
-    match varies || !VerdictTuning::BOUND_RATIOS.contains(&ratio) {
-        true => VerdictTuning::DOUBTED_RATIO,
-        false => 1.0,
+    if varies || !VerdictTuning::BOUND_RATIOS.contains(&ratio) {
+        VerdictTuning::DOUBTED_RATIO
+    } else {
+        1.0
     }
 }
 
@@ -156,10 +157,7 @@ fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerd
     } else if came >= VerdictTuning::UDP_DELIVERED_RATIO * asked {
         (Limiter::Application, 1.0)
     } else if totals.loss_ratio.is_some_and(|ratio| ratio > VerdictTuning::UDP_LOSS_RATIO) {
-        match is_constant_delivery(run) {
-            true => (Limiter::PathCapacity, 0.9),
-            false => (Limiter::Loss, 0.8),
-        }
+        if is_constant_delivery(run) { (Limiter::PathCapacity, 0.9) } else { (Limiter::Loss, 0.8) }
     } else if sent < VerdictTuning::UDP_DELIVERED_RATIO * asked && is_sender_busy(run) {
         (Limiter::CpuSender, 0.8)
     } else {

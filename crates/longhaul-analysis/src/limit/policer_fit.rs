@@ -115,9 +115,10 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let queued = losing.iter().filter(|i| slots[**i].queued).count() as f64;
     let is_dense =
         losing.len() as f64 >= PolicerFitTuning::LOSING_BLOCKS_RATIO * slots.len() as f64;
-    let max_queued = match is_dense {
-        true => PolicerFitTuning::MAX_QUEUED_RATIO_DENSE,
-        false => PolicerFitTuning::MAX_QUEUED_RATIO,
+    let max_queued = if is_dense {
+        PolicerFitTuning::MAX_QUEUED_RATIO_DENSE
+    } else {
+        PolicerFitTuning::MAX_QUEUED_RATIO
     };
     let plain = lost >= PolicerFitTuning::MIN_LOST_SEGMENTS
         && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO
@@ -303,9 +304,10 @@ fn has_rate_limit(held: &[PolicerSlot]) -> bool {
 
 fn has_loss_bursts(held: &[PolicerSlot], over_bound: f64) -> bool {
     let clustering = measure_clustering(held);
-    let min_over_bound = match clustering >= PolicerFitTuning::FAR_CLUSTERING {
-        true => PolicerFitTuning::MIN_OVER_BOUND_CLUSTERED,
-        false => PolicerFitTuning::MIN_OVER_BOUND,
+    let min_over_bound = if clustering >= PolicerFitTuning::FAR_CLUSTERING {
+        PolicerFitTuning::MIN_OVER_BOUND_CLUSTERED
+    } else {
+        PolicerFitTuning::MIN_OVER_BOUND
     };
     over_bound >= min_over_bound
         && clustering >= PolicerFitTuning::MIN_CLUSTERING

@@ -150,7 +150,7 @@ fn find_path_levels(run: &RunView) -> Vec<RateLevel> {
     let slot_us = rate_levels::choose_slot_us(run.level_bps, run.mss_bytes.unwrap_or(0), rtt_us);
     let levels = rate_levels::find_rate_levels(&run.segments, slot_us);
     let is_full = |pair: &[RateLevel]| rate_levels::is_path_full_at_lower(run, &pair[0], &pair[1]);
-    let outage = run.outages.first().is_some();
+    let outage = !run.outages.is_empty();
     if outage || run.policer.is_some() || !levels.windows(2).all(is_full) {
         Vec::new()
     } else {

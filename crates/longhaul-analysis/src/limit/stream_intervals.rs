@@ -289,9 +289,10 @@ fn find_requested_rate_state(run: &RunView, standing_queue: bool) -> Option<Inte
     let (from_us, to_us) = run.steady.map_or(whole, |s| (s.from_us, s.to_us));
     let reached = run.arrivals.rate_between_bps(from_us, to_us);
     // The bursts of a writer queue on a slow link even if it keeps its rate exactly.
-    let least = match standing_queue {
-        true => StreamTraitsTuning::KEPT_EXACTLY_RATIO,
-        false => StreamTraitsTuning::KEPT_RATIO,
+    let least = if standing_queue {
+        StreamTraitsTuning::KEPT_EXACTLY_RATIO
+    } else {
+        StreamTraitsTuning::KEPT_RATIO
     };
     let kept = |asked: Option<u64>| asked.is_some_and(|bps| reached >= least * bps as f64);
     if kept(run.plan.write_rate_bps) {
