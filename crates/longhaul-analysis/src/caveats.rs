@@ -141,13 +141,21 @@ fn check_host_drops(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCav
 }
 
 fn check_failed_streams(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    let failed = analysis.totals.stream_errors;
-    let mut ends = scene.observation.streams.iter().flat_map(|s| [&s.sender, &s.receiver]);
-    let reason = ends.find_map(|e| e.error.clone())?;
-    Some(ReportCaveat::new(
-        "stream_failed",
-        format!("{failed} streams ended early (first error: {reason})"),
-    ))
+    let streams = &scene.observation.streams;
+    let mut ends = streams.iter().flat_map(|stream| {
+        let ends = [("sender", &stream.sender), ("receiver", &stream.receiver)];
+        ends.map(|(whose, end)| (stream.index, whose, end.error.as_ref()))
+    });
+    let (index, whose, reason) =
+        ends.find_map(|(index, whose, error)| Some((index, whose, error?)))?;
+    let text = match analysis.totals.stream_errors {
+        1 => format!("Stream {index} ended early at the {whose}: {reason}"),
+        failed => format!(
+            "{failed} of {} streams ended early, the first one, {index}, at the {whose}: {reason}",
+            streams.len()
+        ),
+    };
+    Some(ReportCaveat::new("stream_failed", text))
 }
 
 fn check_uneven_streams(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {

@@ -144,6 +144,17 @@ fn an_old_kernel_gives_fewer_verdicts_and_no_wrong_ones() {
 }
 
 #[test]
+fn a_failed_stream_is_a_caveat_once_with_its_end_and_its_reason() {
+    let setting = base(20.0);
+    let mut observation = observe(&setting);
+    observation.streams[0].receiver.error = Some("connection reset".to_owned());
+    let conclusion = conclude_throughput(&plan(&setting), &observation);
+    let failed = conclusion.caveats.iter().filter(|caveat| caveat.code == "stream_failed");
+    let texts: Vec<&str> = failed.map(|caveat| caveat.text.as_str()).collect();
+    assert_eq!(texts, ["Stream 0 ended early at the receiver: connection reset"]);
+}
+
+#[test]
 fn a_buffer_that_nobody_asked_for_is_not_called_clipped() {
     let setting = Setting { send_most: 80_000.0, send_asked: Some(65_536), ..base(2.0) };
     let conclusion = conclude_throughput(&ThroughputPlan::default(), &observe(&setting));

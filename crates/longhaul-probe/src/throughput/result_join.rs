@@ -82,7 +82,6 @@ fn join_direction(
             reconcile_loss(&stream.sender, &mut stream.receiver);
         }
     }
-    add_stream_failures(&streams, caveats);
     let clock = session.clock();
     ThroughputObservation {
         forward,
@@ -243,18 +242,6 @@ fn add_caveats(all: &mut Vec<ReportCaveat>, more: &[ReportCaveat], whose: &str) 
         let caveat = ReportCaveat::new(&caveat.code, format!("{whose}{}", caveat.text));
         if !all.contains(&caveat) {
             all.push(caveat);
-        }
-    }
-}
-
-/// Adds a caveat for each failed stream, which does not end the run but must be visible.
-fn add_stream_failures(streams: &[ObservedStream], caveats: &mut Vec<ReportCaveat>) {
-    for stream in streams {
-        for (end, whose) in [(&stream.sender, "sender"), (&stream.receiver, "receiver")] {
-            if let Some(error) = &end.error {
-                let text = format!("stream {} ended early at the {whose}: {error}", stream.index);
-                caveats.push(ReportCaveat::new("stream_failed", text));
-            }
         }
     }
 }
