@@ -42,14 +42,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 /// State shared by all handlers.
 struct ApiState {
     state: Arc<SharedState>,
     archive: archive_pool::ArchivePool,
     own_address: SocketAddr,
-    listeners: Arc<Semaphore>,
+    listeners: Arc<connection_table::ConnectionTable>,
     stop: watch::Receiver<bool>,
 }
 
@@ -63,7 +63,7 @@ pub async fn serve_api(
     let shared = Arc::new(ApiState {
         archive: archive_pool::ArchivePool::new(Arc::clone(&state.open_archive)),
         own_address: listener.local_addr()?,
-        listeners: Arc::new(Semaphore::new(live_updates::MAX_LISTENERS)),
+        listeners: Arc::default(),
         stop: stop.clone(),
         state,
     });

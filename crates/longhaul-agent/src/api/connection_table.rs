@@ -1,4 +1,5 @@
-//! The open connections of the HTTP server, with shares for each source.
+//! The open connections of the HTTP server, with shares for each source, and those of them that
+//! listen to live updates.
 //!
 //! A new connection is never refused: beyond the limit, one of the source that has most is closed,
 //! if possible one without a request.
@@ -50,6 +51,22 @@ impl ConnectionTable {
             open.close_one();
         }
         Arc::new(OpenConnection { table: Arc::clone(self), source, number, closer })
+    }
+
+    /// Adds a connection as [`ConnectionTable::add`], unless it would be one more of the source that
+    /// has most.
+    pub fn add_within_share(
+        self: &Arc<Self>,
+        peer: IpAddr,
+        most: usize,
+    ) -> Option<Arc<OpenConnection>> {
+        let is_largest = {
+            let open = self.connections.lock();
+            let oldest = open.all.oldest_of_largest().filter(|_| open.all.total() >= most);
+            let largest = oldest.and_then(|number| open.closers.get(&number));
+            largest.is_some_and(|(source, _)| *source == SourcePrefix::from(peer))
+        };
+        (!is_largest).then(|| self.add(peer, most))
     }
 
     /// Returns the number of open connections.

@@ -2,12 +2,15 @@
 //! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
 //!
 //! A listener that lags behind gets a `resync` event; one that stops reading is disconnected. The
-//! number of listeners is limited.
+//! number of listeners is limited and shared by source.
 
 use super::ApiState;
+use super::access_control::PeerAddress;
 use super::api_error::ApiError;
+use super::connection_table::OpenConnection;
 use super::http_server::wait_for_stop;
 use crate::agent::shared_state::LiveUpdate;
+use axum::Extension;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -15,7 +18,7 @@ use futures_util::{StreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
+use tokio::sync::{broadcast, watch};
 
 /// The maximum number of listeners.
 pub const MAX_LISTENERS: usize = 64;
@@ -28,9 +31,12 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(2);
 /// JSON. `resync`: updates were lost, read everything again. Sends a comment every 15 s.
 #[utoipa::path(get, path = "/api/v1/live", tag = "news",
     responses((status = 200, description = "Server-sent events, until either end closes", content_type = "text/event-stream", body = String)))]
-pub async fn live(State(shared): State<Arc<ApiState>>) -> Result<impl IntoResponse, ApiError> {
-    let place = Arc::clone(&shared.listeners).try_acquire_owned();
-    let place = place.map_err(|_| {
+pub async fn live(
+    State(shared): State<Arc<ApiState>>,
+    Extension(PeerAddress(peer)): Extension<PeerAddress>,
+) -> Result<impl IntoResponse, ApiError> {
+    let place = shared.listeners.add_within_share(peer.ip(), MAX_LISTENERS);
+    let place = place.ok_or_else(|| {
         ApiError::unavailable(
             "too_many_listeners",
             format!("{MAX_LISTENERS} clients are listening already"),
@@ -40,7 +46,7 @@ pub async fn live(State(shared): State<Arc<ApiState>>) -> Result<impl IntoRespon
     let listener = UpdateListener {
         updates: shared.state.updates.subscribe(),
         stop: shared.stop.clone(),
-        _place: place,
+        place,
     };
     let hello = Event::default().retry(RECONNECT_DELAY).comment("hello");
     let events = stream::iter([Ok(hello)]).chain(stream::unfold(listener, async |mut it| {
@@ -55,7 +61,7 @@ pub async fn live(State(shared): State<Arc<ApiState>>) -> Result<impl IntoRespon
 struct UpdateListener {
     updates: broadcast::Receiver<LiveUpdate>,
     stop: watch::Receiver<bool>,
-    _place: OwnedSemaphorePermit,
+    place: Arc<OpenConnection>,
 }
 
 impl UpdateListener {
@@ -64,6 +70,8 @@ impl UpdateListener {
         let update = tokio::select! {
             update = self.updates.recv() => update,
             () = wait_for_stop(&mut self.stop) => return None,
+            // Another source needs the place.
+            () = self.place.closer.notified() => return None,
         };
         Some(match update {
             Ok(LiveUpdate::Run(row)) => Event::default().event("run").json_data(&*row),

@@ -7,8 +7,8 @@ use longhaul_store::RunEntry;
 use longhaul_store::history_store::IncomingRun;
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 
 fn request(scene: &Scene) -> String {
     format!("GET /api/v1/live HTTP/1.1\r\nhost: {}\r\n\r\n", scene.at)
@@ -90,6 +90,15 @@ fn listeners_are_bounded_and_their_places_come_back() {
             until(&mut line, ": hello").await;
             lines.push(line);
         }
+        // One of them gives way to another source.
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.9.9.9:0".parse().expect("an address")).expect("loopback");
+        let mut other = socket.connect(scene.at).await.expect("it listens");
+        other.write_all(request(&scene).as_bytes()).await.expect("it reads");
+        until(&mut other, ": hello").await;
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(PATIENCE, lines[0].read_to_end(&mut rest)).await;
+        assert!(ended.is_ok(), "the oldest line stays open");
         let mut late = scene.open(&request(&scene)).await;
         until(&mut late, "too_many_listeners").await
     });
