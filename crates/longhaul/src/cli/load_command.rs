@@ -132,7 +132,8 @@ fn require_any_load(report: &LoadReport) -> Result<(), CommandFailure> {
     if phases.any(|phase| phase.load.is_some() || phase.competitor.is_some()) {
         return Ok(());
     }
-    let mut fail = CommandFailure::new(PEER, "no load has a result");
+    let mut fail = CommandFailure::new(PEER, "no load has a result")
+        .hint(Some("check the server with `longhaul test`"));
     let errors = report.observation.phases.iter();
     fail.causes = errors.filter_map(|phase| phase.error.clone()).take(2).collect();
     Err(fail)
