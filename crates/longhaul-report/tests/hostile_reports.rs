@@ -11,7 +11,10 @@ use longhaul_analysis::load::conclude_load;
 use longhaul_analysis::path::conclude_path;
 use longhaul_analysis::scan::conclude_scan;
 use longhaul_analysis::throughput::conclude_throughput;
-use longhaul_model::report::v1::{AnyReport, ReportKind};
+use longhaul_history::report_comparison::ArchivedRun;
+use longhaul_history::report_comparison::run_set_comparison::{RunSet, compare_run_sets};
+use longhaul_model::report::v1::{AnyReport, ComparisonReport, ReportKind};
+use longhaul_report::run_comparison::comparison_document::build_comparison_document;
 use report_rendering::{find_pointers, render_report};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -84,14 +87,45 @@ fn is_rendered_or_refused(value: &Value) -> bool {
         return true;
     };
     catch_unwind(AssertUnwindSafe(|| {
+        let stored = report.clone();
         conclude_again(&mut report);
+        let comparison = compare_reports(&stored, &report);
         let rendered = render_report(&report);
         let is_shown = !rendered.texts[0].is_empty();
         let json = [Some(rendered.json), rendered.iperf3_json];
         let is_json = |text: &String| serde_json::from_str::<Value>(text).is_ok();
-        is_shown && rendered.html.contains("</html>") && json.iter().flatten().all(is_json)
+        is_shown
+            && !comparison.is_empty()
+            && rendered.html.contains("</html>")
+            && json.iter().flatten().all(is_json)
     }))
     .is_ok_and(|is_complete| is_complete)
+}
+
+/// Returns the text of a comparison of two runs.
+fn compare_reports(before: &AnyReport, after: &AnyReport) -> String {
+    let set = |text: &str, report: &AnyReport| RunSet {
+        text: text.to_owned(),
+        runs: vec![ArchivedRun {
+            at_us: 1,
+            run_id: text.to_owned(),
+            near: "near".to_owned(),
+            far: "far".to_owned(),
+            report: report.clone(),
+        }],
+    };
+    let compared = compare_run_sets(&mut set("before", before), &mut set("after", after));
+    let [a, b] = compared.sides;
+    build_comparison_document(&ComparisonReport {
+        schema: String::new(),
+        kind: "comparison".to_owned(),
+        longhaul: String::new(),
+        a,
+        b,
+        changes: compared.changes,
+        caveats: compared.caveats,
+    })
+    .text()
 }
 
 #[test]
@@ -106,6 +140,7 @@ fn every_form_of_a_report_with_impossible_numbers_ends_and_does_not_panic() {
         changed.extend(change_numbers(name, &original));
         changed.extend(empty_lists(name, &original));
     }
+    println!("attack: tried {}", changed.len());
     let (results, outcomes) = mpsc::channel();
     let names: Vec<String> = changed.iter().map(|(name, _)| name.clone()).collect();
     std::thread::spawn(move || {
