@@ -5,6 +5,7 @@
 use crate::TaskResult;
 use crate::ci::{self, TestProgram};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// The contents of attacks.toml.
@@ -18,11 +19,9 @@ struct AttackFile {
 #[serde(deny_unknown_fields)]
 struct AttackClass {
     class: String,
-    /// Package and target, as in the names of [`TestProgram`].
-    program: String,
-    /// The beginning of the names of the tests; empty for all.
-    #[serde(default)]
-    tests: String,
+    /// Package and target, as in the names of [`TestProgram`], and parts of the names of the tests;
+    /// none for all.
+    programs: BTreeMap<String, Vec<String>>,
 }
 
 /// Runs all attacks, prints the table, and fails if one was not survived.
@@ -33,32 +32,36 @@ pub fn run() -> TaskResult {
     let mut lost = 0;
     println!("| class | tried | survived | s |\n| --- | --- | --- | --- |");
     for class in &file.attack {
-        let program = programs.iter().find(|it| it.name == class.program);
-        let program =
-            program.ok_or_else(|| format!("attacks.toml: no program {}", class.program))?;
         let began = Instant::now();
-        let (tried, survived) = run_class(program, class)?;
+        let (mut tried, mut is_survived) = (0, true);
+        for (name, tests) in &class.programs {
+            let program = programs.iter().find(|it| it.name == *name);
+            let program = program.ok_or_else(|| format!("attacks.toml: no program {name}"))?;
+            let (count, all) = run_tests(program, tests)?;
+            tried += count;
+            is_survived &= all;
+        }
+        let survived = if is_survived { tried.to_string() } else { "not all".to_owned() };
         let seconds = began.elapsed().as_secs();
         println!("| {} | {tried} | {survived} | {seconds} |", class.class);
-        lost += u64::from(survived != tried.to_string());
+        lost += u64::from(!is_survived);
     }
     if lost > 0 { Err(format!("{lost} classes of attacks were not survived")) } else { Ok(()) }
 }
 
-/// Returns the number of attacks, and of those that were survived.
-fn run_class(program: &TestProgram, class: &AttackClass) -> Result<(u64, String), String> {
-    let output = program.run_shown(&class.tests)?;
+/// Returns the number of attacks, and whether all were survived.
+fn run_tests(program: &TestProgram, tests: &[String]) -> Result<(u64, bool), String> {
+    let output = program.run_shown(tests)?;
     let counts = output.stdout.lines().filter_map(|line| {
         let (_, count) = line.split_once("attack: tried ")?;
         count.trim().parse::<u64>().ok()
     });
     let tried = counts.sum();
-    if !output.status.success() {
+    let is_survived = output.status.success();
+    if !is_survived {
         eprintln!("{}{}", output.stdout, output.stderr);
-        return Ok((tried, "not all".to_owned()));
+    } else if tried == 0 {
+        return Err(format!("{} {tests:?}: no attack was tried", program.name));
     }
-    if tried == 0 {
-        return Err(format!("{} {}: no attack was tried", class.program, class.tests));
-    }
-    Ok((tried, tried.to_string()))
+    Ok((tried, is_survived))
 }

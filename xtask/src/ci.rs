@@ -161,10 +161,10 @@ impl TestProgram {
         Some(self)
     }
 
-    /// Runs the tests whose names begin so, without a capture of their output.
-    pub fn run_shown(&self, tests: &str) -> Result<ProgramOutput, String> {
+    /// Runs the tests whose names contain one of these, without a capture of their output.
+    pub fn run_shown(&self, tests: &[String]) -> Result<ProgramOutput, String> {
         let mut command = self.command(&longhaul_program()?);
-        command.args(Some(tests).filter(|it| !it.is_empty())).arg("--nocapture");
+        command.args(tests).arg("--nocapture");
         program_runner::capture_output(&mut command, LIMIT)
     }
 

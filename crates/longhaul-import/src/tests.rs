@@ -236,6 +236,7 @@ proptest! {
         for format in FORMATS {
             let _ = parse_output(&text, Some(format));
         }
+        println!("attack: tried 1");
     }
 
     #[test]
@@ -255,5 +256,6 @@ proptest! {
         for part in [&bytes[..], &bytes[..at]] {
             let _ = parse_output(&String::from_utf8_lossy(part), None);
         }
+        println!("attack: tried 1");
     }
 }

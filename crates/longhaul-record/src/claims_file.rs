@@ -97,6 +97,7 @@ mod tests {
             if let Ok(claims) = parse_claims(&text, is_json) {
                 prop_assert!(claims.len() <= MAX_CLAIMS);
             }
+            println!("attack: tried 1");
         }
     }
 }

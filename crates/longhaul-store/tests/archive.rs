@@ -1,6 +1,7 @@
 //! What an archive keeps, and what it says when it cannot.
 
 use longhaul_model::report::v1::{AnyReport, ParentRun, ThroughputReport, scan};
+use longhaul_model::splitmix::SplitMix64;
 use longhaul_store::{AppendOutcome, Archive, StoreError, UnfinishedScan};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -102,6 +103,7 @@ fn a_file_that_is_not_ours_is_left_alone() {
     assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
     assert!(error.hint().unwrap().contains("archive.sqlite3"));
     assert_eq!(fs::read(folder.file()).unwrap(), vec![b'x'; 8192]);
+    println!("attack: tried 1");
 }
 
 #[test]
@@ -118,6 +120,61 @@ fn a_file_with_its_middle_overwritten_is_named_damaged() {
         .and_then(|mut archive| archive.append(&report(DARESBURY)))
         .unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+    println!("attack: tried 1");
+}
+
+/// Cuts the file, or changes bytes or pages of it.
+fn damage_file(whole: &[u8], random: &mut SplitMix64) -> Vec<u8> {
+    const PAGE_BYTES: usize = 4096;
+    let mut bytes = whole.to_vec();
+    let pages = bytes.len() / PAGE_BYTES;
+    let page = |random: &mut SplitMix64| random.below(pages) * PAGE_BYTES;
+    match random.below(4) {
+        0 => bytes.truncate(random.below(whole.len())),
+        1 => {
+            for _ in 0..=random.below(64) {
+                let place = random.below(bytes.len());
+                bytes[place] = random.next_u64() as u8;
+            }
+        }
+        2 => {
+            let begin = page(random);
+            bytes[begin..begin + PAGE_BYTES].fill(random.next_u64() as u8);
+        }
+        _ => {
+            let (from, to) = (page(random), page(random));
+            bytes.copy_within(from..from + PAGE_BYTES, to);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_damaged_archive_gives_its_runs_or_a_named_error() {
+    const FILES: u64 = 300;
+    let folder = Folder::new("mutated");
+    let mut archive = Archive::open(&folder.file()).unwrap();
+    archive.append(&report(GENEVA)).unwrap();
+    archive.append(&report(DARESBURY)).unwrap();
+    drop(archive);
+    let whole = fs::read(folder.file()).unwrap();
+    let mut refused = 0;
+    for seed in 0..FILES {
+        let _ = fs::remove_dir_all(&folder.0);
+        fs::create_dir_all(&folder.0).unwrap();
+        fs::write(folder.file(), damage_file(&whole, &mut SplitMix64::new(seed))).unwrap();
+        let used = Archive::open(&folder.file()).and_then(|mut archive| {
+            archive.list(10)?;
+            archive.find("last")?;
+            archive.append(&report(GENEVA))
+        });
+        if let Err(error) = used {
+            assert!(!error.to_string().is_empty(), "{error:?}");
+            refused += 1;
+        }
+    }
+    assert!(refused > FILES / 4 && refused < FILES, "{refused}");
+    println!("attack: tried {FILES}");
 }
 
 #[test]
@@ -127,6 +184,7 @@ fn the_database_of_another_program_is_refused() {
     other.execute_batch("CREATE TABLE cookies (a)").unwrap();
     let error = Archive::open(&folder.file()).unwrap_err();
     assert!(matches!(error, StoreError::Foreign { .. }), "{error:?}");
+    println!("attack: tried 1");
 }
 
 #[test]
@@ -137,6 +195,7 @@ fn an_archive_from_the_future_is_refused() {
     other.pragma_update(None, "user_version", 99).unwrap();
     let error = Archive::open(&folder.file()).unwrap_err();
     assert!(error.to_string().contains("schema 99, this longhaul supports"), "{error}");
+    println!("attack: tried 1");
 }
 
 #[test]
@@ -147,6 +206,7 @@ fn a_report_of_a_later_schema_is_named_as_such() {
     run.schema = "longhaul.report/2".to_owned();
     archive.append(&run).unwrap();
     assert!(matches!(archive.find("last"), Err(StoreError::UnknownReport { .. })));
+    println!("attack: tried 1");
 }
 
 #[test]
@@ -158,6 +218,7 @@ fn a_folder_that_cannot_hold_the_file_is_named() {
     // A folder in the place of the file fails for root as well, whom permissions do not stop.
     let error = Archive::open(&folder.0).unwrap_err();
     assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
+    println!("attack: tried 1");
 }
 
 /// A row as another program, or an earlier longhaul, may have left it there.

@@ -118,5 +118,6 @@ proptest! {
         let bytes = [&[first], &bytes[..]].concat();
         decode::decode_packet(0, link, original, &bytes);
         prop_assert!(decode::count_header_bytes(&bytes) <= bytes.len());
+        println!("attack: tried 1");
     }
 }

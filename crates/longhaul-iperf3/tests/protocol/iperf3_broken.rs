@@ -122,6 +122,7 @@ fn a_client_lost_at_any_step_frees_the_only_place_at_once() {
     for steps in 0..5 {
         drop(stopped_at(&far, steps));
         next_is_served(&far);
+        println!("attack: tried 1");
     }
 }
 
@@ -158,6 +159,7 @@ fn a_client_that_is_killed_frees_the_only_place_at_once() {
         let running = running_client(&far, arguments);
         kill(running);
         next_is_served(&far);
+        println!("attack: tried 1");
     }
     // A stock client is served after all of them.
     assert_eq!(error(&run(&far, &["-n", "100K"])), None);

@@ -363,6 +363,7 @@ proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in ".{0,400}") {
         let _ = read(&text, &[]);
+        println!("attack: tried 1");
     }
 
     #[test]
@@ -371,11 +372,13 @@ proptest! {
     ) {
         let text = format!("{}{piece}{}", &SMALL[..cut], &SMALL[cut..]);
         let _ = read(&text, &[]);
+        println!("attack: tried 1");
     }
 
     #[test]
     fn no_set_makes_the_reader_panic(key in "[a-z0-9.]{0,30}", value in ".{0,30}") {
         let _ = read(SMALL, &[&format!("{key}={value}")]);
         let _ = read(SMALL, &[&format!("hops.1.{key}={value}")]);
+        println!("attack: tried 1");
     }
 }

@@ -66,6 +66,7 @@ fn before_write() {
     assert!(back.iter().all(|change| change.reverted), "{back:?}");
     assert_eq!(all(), before);
     assert!(!journal.exists());
+    println!("attack: tried 1");
 }
 
 fn after_write() {
@@ -74,6 +75,7 @@ fn after_write() {
     assert_ne!(all(), before);
     revert_settings(&journal).expect("reverted");
     assert_eq!(all(), before);
+    println!("attack: tried 1");
 }
 
 /// One writer, then two at a time, killed at ever other moments.
@@ -88,6 +90,7 @@ fn anywhere() {
         for writer in &mut writers {
             writer.kill().expect("the writer runs until it is killed");
             writer.wait().expect("its end");
+            println!("attack: tried 1");
         }
         let back = revert_settings(&journal).expect("what the writers left is reverted");
         assert!(back.iter().all(|change| change.reverted), "{back:?}");

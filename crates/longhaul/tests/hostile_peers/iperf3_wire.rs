@@ -46,7 +46,7 @@ const MAX_SERVER_COURSE: Duration = server_protocol::PARAMETERS_TIMEOUT
     .saturating_add(server_protocol::RESULTS_TIMEOUT.saturating_mul(2))
     .saturating_add(server_protocol::DONE_TIMEOUT);
 const SERVER_BUDGET: usize = 4 << 20;
-const CLIENT_BUDGET: usize = 64 << 20;
+const CLIENT_BUDGET: usize = 16 << 20;
 
 /// A test that is attacked.
 pub struct TestScene {

@@ -68,6 +68,7 @@ fn a_whole_archive_is_ok_and_a_damaged_one_is_not() {
     let (text, error) = archive_command(&file, &["check"], 6);
     assert!(text.contains("run lab has schema `longhaul.report/9`"), "{text}");
     assert!(error.contains("1 problem in") && error.contains("hint: restore a backup"), "{error}");
+    println!("attack: tried 1");
 }
 
 #[test]
@@ -82,6 +83,7 @@ fn a_page_that_is_overwritten_is_found() {
     std::fs::write(&file, bytes).expect("damage");
     let (text, error) = archive_command(&file, &["check"], 6);
     assert!(format!("{text}{error}").contains("damaged"), "{text}{error}");
+    println!("attack: tried 1");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! exit code, and an end before the deadline.
 
 use crate::support::{Folder, longhaul};
+use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
 
 /// Standard error of a call that must end with `code` and say nothing on standard output.
@@ -122,7 +123,6 @@ fn a_far_end_that_says_nothing_is_given_up() {
 
 #[test]
 fn a_far_end_of_another_kind_is_told_from_ours() {
-    use std::io::Write;
     let other = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let port = other.local_addr().expect("its number").port().to_string();
     let answer = std::thread::spawn(move || {
@@ -133,6 +133,64 @@ fn a_far_end_of_another_kind_is_told_from_ours() {
     answer.join().expect("the other end");
     assert!(text.starts_with("error: "), "{text}");
     assert!(text.contains("longhaul serve"), "{text}");
+}
+
+/// What hostile servers send to whoever connects; they wait for the end of the connection, or not.
+const HOSTILE_BYTES: [(&str, &[u8], bool); 8] = [
+    ("close", b"", false),
+    ("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n", true),
+    ("garbage", &[0x80, 0xff, 0, 1, 2, 0xfe, 0x7f, 0x55], true),
+    ("half a TLS record", b"\x16\x03\x03\x40\x00half of it", true),
+    ("a TLS record that is too long", b"\x16\x03\x03\xff\xff", true),
+    ("a TLS alert", b"\x15\x03\x03\x00\x02\x02\x28", false),
+    ("HTTP", b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n", false),
+    ("a busy server of iperf3", b"\xff", false),
+];
+
+/// Sends the bytes to everybody until the test ends; returns the port.
+fn serve_bytes(bytes: &'static [u8], waits: bool) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let port = listener.local_addr().expect("its number").port();
+    std::thread::spawn(move || {
+        for mut peer in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let _ = peer.write_all(bytes);
+                if waits {
+                    let _ = std::io::copy(&mut peer, &mut std::io::sink());
+                }
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn a_hostile_server_ends_every_command_with_a_named_error() {
+    const COMMANDS: [&str; 6] = ["test", "tune", "load", "available", "record", "copy"];
+    let attack = |(kind, bytes, waits): (&str, &'static [u8], bool)| {
+        let host = format!("127.0.0.1:{}", serve_bytes(bytes, waits));
+        for command in COMMANDS {
+            let mut run = longhaul();
+            run.args([command, "--connect-timeout", "3s"]);
+            match command {
+                "copy" => run.args([&format!("{host}:file"), "-"]),
+                _ => run.arg(&host),
+            };
+            let assert = run.arg("--no-save").assert();
+            let output = assert.get_output();
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            let place = format!("{command}, {kind}: {told}");
+            assert!(matches!(output.status.code(), Some(3 | 4)), "{place}");
+            let has = |start: &str| told.lines().any(|line| line.starts_with(start));
+            assert!(has("error: ") && has("hint: "), "{place}");
+            println!("attack: tried 1");
+        }
+    };
+    std::thread::scope(|scope| {
+        for kind in HOSTILE_BYTES {
+            scope.spawn(move || attack(kind));
+        }
+    });
 }
 
 #[test]

@@ -177,6 +177,7 @@ fn what_may_not_be_reached_or_replaced_is_not() {
         let name = format!("127.0.0.1:{name}");
         refused(served.copy(&name, text(&scene.file("got"))), 3);
         refused(served.copy(text(&file), &name), 3);
+        println!("attack: tried 2");
     }
     assert!(!scene.file("got").exists());
     assert_eq!(fs::read(served.folder.join("file")).expect("there"), b"old");

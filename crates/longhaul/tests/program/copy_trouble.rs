@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -140,6 +140,7 @@ fn a_killed_copy_is_taken_up_where_it_was() {
         let same = fs::read(served.folder.join("file")).expect("there") == noise(24 * MIB);
         assert!(same);
         assert_eq!(fs::read_dir(&served.folder).expect("there").count(), 1, "left over");
+        println!("attack: tried 1");
     }
 }
 
@@ -193,6 +194,7 @@ fn a_target_without_room_says_so_and_the_copy_goes_on_later() {
     let seen = report(served.copy("127.0.0.1:file", text(&target)));
     assert!(seen["observation"]["held_bytes"].as_u64().is_some_and(|held| held > 0));
     assert!(fs::read(&target).expect("there") == noise(12 * MIB));
+    println!("attack: tried 1");
 }
 
 #[test]
@@ -262,4 +264,52 @@ fn a_full_disk_is_named_and_the_copy_goes_on_once_there_is_room() {
     let seen: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let held = seen["observation"]["held_bytes"].as_u64();
     assert!(held > Some(0), "{held:?}");
+    println!("attack: tried 1");
+}
+
+/// Puts a link to `outside` in the place of `folder` again and again, and counts how often.
+fn swap_for_link(folder: &Path, outside: &Path, over: &AtomicBool) -> u64 {
+    let aside = folder.with_extension("aside");
+    let mut swaps = 0;
+    while !over.load(Ordering::Relaxed) {
+        fs::rename(folder, &aside).expect("moved");
+        symlink(outside, folder).expect("a link");
+        std::thread::yield_now();
+        fs::remove_file(folder).expect("the link");
+        fs::rename(&aside, folder).expect("moved back");
+        swaps += 1;
+    }
+    swaps
+}
+
+#[test]
+fn links_swapped_for_folders_meanwhile_lead_no_copy_outside() {
+    const COPIES: u64 = 20;
+    let scene = Folder::new("copy-swapped");
+    let served = Served::new(&scene, "rw");
+    let (folder, outside) = (served.folder.join("folder"), scene.file("outside"));
+    fs::create_dir(&folder).expect("a folder");
+    fs::create_dir(&outside).expect("a folder");
+    fs::write(folder.join("file"), "inside").expect("a file");
+    fs::write(outside.join("file"), "outside").expect("a file");
+    let source = scene.file("source");
+    fs::write(&source, "new").expect("a file");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let swapper = scope.spawn(|| swap_for_link(&folder, &outside, &over));
+        for number in 0..COPIES / 2 {
+            let got = scene.file(&format!("got-{number}"));
+            // A copy may find the link in its way.
+            let _ = served.copy("127.0.0.1:folder/file", text(&got)).output().expect("it runs");
+            assert!(!got.exists() || fs::read(&got).expect("a file") == b"inside");
+            let name = format!("127.0.0.1:folder/new-{number}");
+            let _ = served.copy(text(&source), &name).output().expect("it runs");
+        }
+        over.store(true, Ordering::Relaxed);
+        let swaps = swapper.join().expect("no name is taken");
+        println!("{swaps} links were swapped\nattack: tried {COPIES}");
+        assert!(swaps > COPIES);
+    });
+    assert_eq!(fs::read_dir(&outside).expect("the folder").count(), 1);
+    assert_eq!(fs::read(outside.join("file")).expect("a file"), b"outside");
 }

@@ -180,6 +180,7 @@ fn a_stored_report_full_of_hostile_texts_is_shown_clean_in_every_form() {
         let mut value = fixture_value(name);
         let filled = fill_texts(&mut value, |value| parse_report(value).is_some());
         assert!(filled.len() > 5, "{name} has texts: {filled:?}");
+        println!("attack: tried {}", filled.len());
         let report = parse_report(&value).expect("a report");
         let rendered = render_report(&report);
         for text in rendered.texts.iter().chain([&rendered.html]) {

@@ -221,6 +221,7 @@ fn a_full_disk_costs_the_entry_and_not_the_result() {
     let shown = text_of(&output.stdout);
     assert!(shown.contains("limited by"), "{shown}");
     assert!(shown.contains("not archived: repeat the command with --full"), "{shown}");
+    println!("attack: tried 1");
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn every_parameter_is_held_to_what_it_may_be() {
         assert_eq!(answer.code(), "bad_request", "{query}");
         assert!(answer.body.contains(why), "{query}: {}", answer.body);
         assert!(answer.body.len() < 600, "{query} comes back whole");
+        println!("attack: tried 1");
     }
 }
 
@@ -52,11 +53,13 @@ fn no_address_leads_out_of_the_page_or_the_archive() {
     ] {
         let answer = scene.get(path);
         assert!(!answer.body.contains("root:") && !answer.body.contains("[package]"), "{path}");
+        println!("attack: tried 1");
     }
     for path in ["/api/v1/runs/..%2f..%2fetc%2fpasswd", "/api/v1/nothing", "/api", "/api/v2/about"]
     {
         let answer = scene.get(path);
         assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
+        println!("attack: tried 1");
     }
     let long = format!("/api/v1/pairs?x={}", "y".repeat(10_000));
     assert_eq!(scene.get(&long).status, 414);
@@ -83,6 +86,7 @@ fn without_a_token_only_a_name_of_this_host_is_answered() {
         String::new(),
     ] {
         assert_eq!(status(&host), 421, "{host}");
+        println!("attack: tried 1");
     }
     let bare = scene.raw("GET /metrics HTTP/1.0\r\n\r\n");
     assert_eq!(bare.status, 421);
@@ -103,6 +107,7 @@ fn with_a_token_nothing_of_the_api_is_told_without_it() {
     ] {
         let answer = ask(&header);
         assert_eq!((answer.status, answer.code().as_str()), (401, "no_token"), "{header}");
+        println!("attack: tried 1");
     }
     let right = format!("authorization: Bearer {TOKEN}");
     assert_eq!(ask(&right).status, 200);
@@ -138,6 +143,7 @@ fn large_and_broken_requests_end_in_an_error() {
     let raw = format!("GET / HTTP/1.1\r\nhost: {}\r\n{many}\r\n", scene.at);
     assert_eq!(scene.raw(&raw).status, 431);
     assert_eq!(scene.raw("\u{1}\u{2}\u{3}\r\n\r\n").status, 400);
+    println!("attack: tried 3");
 }
 
 #[test]
@@ -150,6 +156,7 @@ fn headers_that_never_end_are_cut_off() {
         assert!(ended.is_ok(), "the connection stays open for ever");
     });
     assert_eq!(scene.get("/healthz").status, 200, "others are served");
+    println!("attack: tried 1");
 }
 
 #[test]
@@ -183,4 +190,5 @@ fn three_hundred_idle_connections_of_one_source_leave_room_for_others() {
         idle.retain(is_open);
     });
     assert!(idle.len() > 200, "{} are open: the request waited for their end", idle.len());
+    println!("attack: tried {IDLE}");
 }

@@ -56,6 +56,7 @@ fn bodies_that_are_no_orders_are_refused() {
         let answer = scene.ask("POST", "/api/v1/runs", headers, body);
         assert_eq!(answer.status, status, "{body}: {}", answer.body);
         assert_eq!(answer.code(), "bad_request");
+        println!("attack: tried 1");
     }
 }
 
@@ -72,6 +73,7 @@ fn another_site_cannot_ask_in_the_name_of_a_browser() {
     ] {
         let answer = order(&scene, "bulk", headers);
         assert_eq!((answer.status, answer.code().as_str()), (403, "foreign_origin"), "{headers:?}");
+        println!("attack: tried 1");
     }
     let rebound = ["host: evil.example", "origin: http://evil.example"];
     assert_eq!(order(&scene, "bulk", &rebound).status, 421);
