@@ -4,7 +4,7 @@
 //! 8200, 9293, 768, 7323, 2018; link types of the tcpdump group's registry.
 
 use crate::CaptureRecord;
-use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxIpSlice, TcpHeaderSlice};
+use etherparse::{IpNumber, LaxIpSlice, TcpHeaderSlice};
 use longhaul_model::decoded_packet::{
     DecodedPacket, PacketTransport, PayloadHead, TcpFlags, TcpHeader, TcpHeaderOptions,
 };
@@ -134,9 +134,7 @@ fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
             let (header, extensions) = (packet.header(), packet.extensions());
             let payload = usize::from(header.payload_length());
             let total = if payload == 0 { 0 } else { payload + 40 };
-            let later = extensions.clone().into_iter().any(|extension| {
-                matches!(extension, Ipv6ExtensionSlice::Fragment(it) if it.fragment_offset().value() != 0)
-            });
+            let later = has_later_fragment(header.next_header(), extensions.slice());
             (later, 40 + extensions.slice().len(), total, header.ecn())
         }
     };
@@ -148,6 +146,27 @@ fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
         total_bytes,
         ecn: ecn.value(),
     })
+}
+
+/// Returns whether one of these IPv6 extension headers, of which the first is of this kind, belongs to
+/// a fragment other than the first. (The library's iterator reads beyond the end where headers were
+/// cut off.)
+fn has_later_fragment(mut kind: IpNumber, mut headers: &[u8]) -> bool {
+    while let &[next, length, high, low, ..] = headers {
+        let header_bytes = match kind {
+            IpNumber::IPV6_FRAGMENTATION_HEADER => {
+                if u16::from_be_bytes([high, low]) >> 3 != 0 {
+                    return true;
+                }
+                8
+            }
+            IpNumber::AUTHENTICATION_HEADER => (usize::from(length) + 2) * 4,
+            _ => (usize::from(length) + 1) * 8,
+        };
+        kind = IpNumber(next);
+        headers = headers.get(header_bytes..).unwrap_or_default();
+    }
+    false
 }
 
 /// Returns the TCP header and its length. Options that were not captured are missing.

@@ -107,6 +107,38 @@ fn fragments_and_foreign_protocols_are_nobodys() {
     assert_eq!(decode::decode_packet(0, LINK_RAW, 40, &ip), None);
 }
 
+/// A packet of IPv6 with extension headers, of which the first is of this kind, before UDP.
+fn packet_with_extensions(first: u8, headers: &[u8]) -> Vec<u8> {
+    let ends = [address("[2001:db8::1]:9"), address("[2001:db8::2]:5201")];
+    let mut ip = packet(ends[0], ends[1], true, &[], b"x");
+    ip[6] = first;
+    ip.splice(40..40, headers.iter().copied());
+    let payload = (ip.len() - 40) as u16;
+    ip[4..6].copy_from_slice(&payload.to_be_bytes());
+    ip
+}
+
+#[test]
+fn later_fragments_of_ipv6_are_nobodys_behind_other_headers() {
+    let options = [44, 0, 0, 0, 0, 0, 0, 0];
+    for (offset_and_more, is_decoded) in [(0x0001_u16, true), (0x0008, false)] {
+        let [high, low] = offset_and_more.to_be_bytes();
+        let fragment = [17, 0, high, low, 0, 0, 0, 7];
+        let ip = packet_with_extensions(60, &[options, fragment].concat());
+        let decoded = decode::decode_packet(0, LINK_RAW, ip.len() as u32, &ip);
+        assert_eq!(decoded.is_some(), is_decoded, "{offset_and_more:#x}");
+    }
+}
+
+#[test]
+fn extension_headers_that_were_cut_off_are_not_read() {
+    // Hop-by-hop options announce destination options, which are missing or not complete.
+    let ip = packet_with_extensions(0, &[60, 0, 0, 0, 0, 0, 0, 0]);
+    for length in 40..50 {
+        assert_eq!(decode::decode_packet(0, LINK_RAW, ip.len() as u32, &ip[..length]), None);
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_decoded_or_not_but_never_harm(
