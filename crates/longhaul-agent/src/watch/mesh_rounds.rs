@@ -84,7 +84,7 @@ fn add_circle_pairs(hosts: &[usize], into: &mut Vec<(usize, usize)>) {
     let mut hosts = hosts.to_vec();
     hosts.sort_unstable();
     let even = hosts.len().next_multiple_of(2);
-    let around = even - 1;
+    let around = even.saturating_sub(1);
     for round in 0..around {
         for step in 0..even / 2 {
             let one = (round + step) % around;

@@ -125,6 +125,14 @@ fn runs_on_a_shared_link_add_up() {
 }
 
 #[test]
+fn a_mesh_of_unknown_hosts_alone_is_told() {
+    let mesh = "[[mesh]]\nname = \"m\"\nhosts = [\"nowhere\"]\n";
+    let measure = "[[measure]]\nname = \"bulk\"\nkind = \"throughput\"\nevery = \"1 h\"\n";
+    let problems = read(&small(&format!("{mesh}{measure}"))).expect_err("no such host");
+    assert!(problems.join("\n").contains("unknown host `nowhere`"), "{problems:#?}");
+}
+
+#[test]
 fn a_mesh_says_how_often_its_pairs_can_have_their_turn() {
     let hosts: Vec<String> = (0..20).map(|n| format!("\"h{n}\"")).collect();
     let each =
