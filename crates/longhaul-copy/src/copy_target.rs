@@ -5,6 +5,7 @@ use super::partial_file::{PartialFile, TARGET_EXISTS, VerifiedBlocks};
 use super::relative_names::{self, join_paths};
 use longhaul_probe::wire::{ExistingEntries, FileEntry, TargetRequest};
 use longhaul_sys::confined_dir::{ConfinedDir, FileKind, FileState};
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,9 @@ pub(crate) struct CopyTarget {
     pub(super) location: Option<(Arc<ConfinedDir>, PathBuf)>,
     pub(super) options: TargetRequest,
     pub(super) entries: Vec<TargetEntry>,
+    /// The paths of the entries, each of which is listed once: the second would wait for the lock of
+    /// the first.
+    listed: HashSet<PathBuf>,
     /// Set when the requester is gone: waiting and verification end.
     cancelled: Arc<AtomicBool>,
 }
@@ -57,6 +61,7 @@ impl CopyTarget {
             location: Some((Arc::new(folder), path)),
             options: wish,
             entries: Vec::new(),
+            listed: HashSet::new(),
             cancelled: given_up,
         })
     }
@@ -74,7 +79,12 @@ impl CopyTarget {
         let mut entered = ExistingEntries::default();
         for entry in entries {
             let index = self.entries.len() as u32;
-            let planned = self.plan_entry(entry)?;
+            let path = relative_names::parse_relative_path(entry.path.as_received())?;
+            if self.listed.contains(&path) {
+                return Err(cannot_write(&path, &"the source lists it twice"));
+            }
+            let planned = self.plan_entry(entry, &path)?;
+            self.listed.insert(path);
             if planned.exists {
                 entered.there.push(index);
             }
@@ -95,16 +105,17 @@ impl CopyTarget {
         wanted.map(|(index, sum)| (*index, sum.inner)).take(most).collect()
     }
 
-    fn plan_entry(&self, entry: FileEntry) -> Result<TargetEntry, String> {
-        let inner = relative_names::parse_relative_path(entry.path.as_received())?;
-        let mut planned = TargetEntry { path: inner.clone(), entry, exists: false, partial: None };
+    /// `inner` is the path of the entry.
+    fn plan_entry(&self, entry: FileEntry, inner: &Path) -> Result<TargetEntry, String> {
+        let mut planned =
+            TargetEntry { path: inner.to_owned(), entry, exists: false, partial: None };
         let Some((folder, base)) = &self.location else {
             let plain = !planned.entry.folder && planned.path.as_os_str().is_empty();
             return plain
                 .then_some(planned)
                 .ok_or_else(|| "a folder cannot be written to standard output".to_owned());
         };
-        planned.path = join_paths(base, &inner);
+        planned.path = join_paths(base, inner);
         let path = planned.path.clone();
         let failed = |why: &dyn Display| cannot_write(&path, why);
         let seen = folder.stat(&path).map_err(|error| failed(&error))?;
@@ -218,6 +229,16 @@ mod tests {
         let refused = waiting.join().expect("it ends").expect_err("the name is taken");
         assert!(refused.contains("--overwrite"), "{refused}");
         assert_eq!(scratch.names(), ["file"], "nothing is left over");
+    }
+
+    #[test]
+    fn a_path_that_is_listed_twice_is_refused_without_waiting_for_its_own_lock() {
+        let scratch = TargetFolder::new("twice");
+        let mut target = scratch.target(TargetRequest::default(), &Arc::default());
+        target.add_entries(vec![entry()]).expect("free");
+        let again = FileEntry { path: "./".into(), ..entry() };
+        let refused = target.add_entries(vec![again]).expect_err("the second");
+        assert!(refused.contains("twice"), "{refused}");
     }
 
     #[test]
