@@ -210,6 +210,22 @@ mod tests {
     }
 
     #[test]
+    fn limits_that_a_hostile_server_announces_do_not_overflow() {
+        let most = AnonymousLimits {
+            seconds: u64::MAX,
+            streams: 1,
+            concurrent: 1,
+            rate_bps: Some(u64::MAX),
+            bytes: None,
+        };
+        let bounds = anonymous_bounds(&most);
+        assert_eq!(
+            (bounds.most_bytes, bounds.most_time_us),
+            (ANONYMOUS_PROBE_BYTES, MAX_PROBING_US)
+        );
+    }
+
+    #[test]
     fn trains_cost_what_they_send() {
         let trains = vec![train(0), train(1)];
         assert_eq!(check_trains(&trains), Ok(300_000));
