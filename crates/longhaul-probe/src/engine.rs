@@ -452,7 +452,9 @@ impl StopRule {
 #[cfg(test)]
 mod tests;
 
-pub use datagram_tracker::{CounterWidth, DatagramFormat, reconcile_loss};
+pub use datagram_tracker::{
+    CounterWidth, DatagramFormat, DatagramHeader, DatagramTracker, reconcile_loss,
+};
 pub(crate) use end_host::read_host_facts;
 pub use end_run::EndRun;
 pub(crate) use sockets::is_queue_full;

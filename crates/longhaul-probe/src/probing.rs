@@ -62,6 +62,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
+pub use train_join::join_trains;
+pub use train_recorder::{DatagramArrival, TrainRecorder};
 use train_sender::TrainSender;
 
 /// Time for outstanding datagrams, plus a part of the round trip, after the server has reported

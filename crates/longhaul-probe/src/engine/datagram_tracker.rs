@@ -46,7 +46,7 @@ impl DatagramFormat {
     }
 
     /// Writes `header` to the beginning of `datagram`, which has room for it.
-    pub(super) fn write(self, header: DatagramHeader, datagram: &mut [u8]) {
+    pub fn write(self, header: DatagramHeader, datagram: &mut [u8]) {
         let width = match self {
             DatagramFormat::Longhaul => return header.write(datagram),
             DatagramFormat::Numbered(width) => width,
@@ -65,7 +65,7 @@ impl DatagramFormat {
     }
 
     /// Returns `None` for a datagram of another format.
-    pub(super) fn read(self, datagram: &[u8]) -> Option<DatagramHeader> {
+    pub fn read(self, datagram: &[u8]) -> Option<DatagramHeader> {
         let width = match self {
             DatagramFormat::Longhaul => return DatagramHeader::read(datagram),
             DatagramFormat::Numbered(width) => width,
@@ -86,7 +86,7 @@ impl DatagramFormat {
 
 /// The header of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DatagramHeader {
+pub struct DatagramHeader {
     pub stream: u16,
     /// Set in the end mark; `sequence` is then the number of datagrams sent.
     pub last: bool,
@@ -122,7 +122,7 @@ const WINDOW: u64 = 1 << 16;
 
 /// The datagrams of one stream that have arrived.
 #[derive(Debug)]
-pub(super) struct DatagramTracker {
+pub struct DatagramTracker {
     /// A bitmap of the last [`WINDOW`] sequence numbers.
     seen: Vec<u64>,
     /// One above the highest sequence number so far.
@@ -136,8 +136,8 @@ pub(super) struct DatagramTracker {
     jitter_ns: f64,
 }
 
-impl DatagramTracker {
-    pub fn new() -> DatagramTracker {
+impl Default for DatagramTracker {
+    fn default() -> DatagramTracker {
         DatagramTracker {
             seen: vec![0; (WINDOW / 64) as usize],
             next: 0,
@@ -149,7 +149,9 @@ impl DatagramTracker {
             jitter_ns: 0.0,
         }
     }
+}
 
+impl DatagramTracker {
     /// Records a datagram; returns whether it is new. `arrived` is a time on any steady clock.
     pub fn record(&mut self, header: DatagramHeader, arrived: Duration) -> bool {
         if header.last {
@@ -250,7 +252,7 @@ mod tests {
     }
 
     fn account(sequences: &[u64], total: Option<u64>) -> UdpCounts {
-        let mut ledger = DatagramTracker::new();
+        let mut ledger = DatagramTracker::default();
         for &sequence in sequences {
             ledger.record(header(sequence), Duration::from_micros(sequence + 7));
         }
@@ -306,7 +308,7 @@ mod tests {
     fn an_even_stream_has_no_jitter_and_an_uneven_one_has() {
         let even: Vec<u64> = (0..100).collect();
         assert_eq!(account(&even, None).jitter_ns, Some(0));
-        let mut ledger = DatagramTracker::new();
+        let mut ledger = DatagramTracker::default();
         for number in 0..1000_u64 {
             let late = Duration::from_micros(number % 2 * 160);
             ledger.record(header(number), Duration::from_micros(number) + late);
@@ -337,7 +339,7 @@ mod tests {
         fn nothing_received_makes_the_ledger_fail(
             datagrams in prop::collection::vec((any::<u64>(), any::<bool>(), any::<u64>()), 0..200),
         ) {
-            let mut ledger = DatagramTracker::new();
+            let mut ledger = DatagramTracker::default();
             for (sequence, last, sent_ns) in datagrams {
                 let sequence = if sent_ns % 3 == 0 { sequence } else { sequence % 1000 };
                 ledger.record(DatagramHeader { stream: 0, last, sequence, sent_ns }, Duration::from_nanos(sent_ns));

@@ -238,7 +238,7 @@ impl<'a> DatagramReceiver<'a> {
             socket,
             meter: CounterWriter::new(&shared.streams[index].counters, shared.clock()),
             batch: ReceiveBatch::new(SLOTS, shared.spec.heads.header_bytes(), sink),
-            tracker: DatagramTracker::new(),
+            tracker: DatagramTracker::default(),
             batch_pacer: SockRef::from(socket).recv_buffer_size().ok().map(BatchPacer::new),
         })
     }

@@ -12,7 +12,7 @@ const MAX_CLOCK_STEP_NS: u64 = 20_000;
 const MAX_TRAIN_NS: u64 = 180_000_000_000;
 
 /// Joins the records of all trains, in plan order.
-pub(super) fn join_trains(
+pub fn join_trains(
     plans: &[TrainPlan],
     sent: &[SentTrain],
     seen: &ReceivedTrains,

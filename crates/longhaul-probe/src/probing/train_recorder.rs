@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The arrival of a datagram.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct DatagramArrival {
+pub struct DatagramArrival {
     /// Kernel timestamp (wall clock).
     pub kernel: Option<Duration>,
     /// Monotonic time at which this program read it.
@@ -34,7 +34,7 @@ struct ExpectedTrain {
 
 /// The expected trains.
 #[derive(Debug, Default)]
-pub(super) struct TrainRecorder {
+pub struct TrainRecorder {
     trains: Vec<ExpectedTrain>,
     offset_ns: i64,
     /// Trains with packets since the last reading of the clocks.
