@@ -37,8 +37,7 @@ pub use client_copy::{
     CopyError, CopyOutcome, CopyProgress, CopyRequest, LocalLocation, copy_files,
 };
 pub use files_session::FilesHandler;
-pub use server_files::FilesRoot;
-pub(crate) use server_files::ServerFiles;
+pub use server_files::{FilesRoot, ServerFiles};
 
 use longhaul_model::report::v1::plan::{RunDirection, ThroughputPlan};
 use longhaul_probe::engine::{DataSocket, EngineError};

@@ -70,7 +70,7 @@ const MAX_LISTED_BYTES: usize = 1 << 20;
 const SUM_BYTES: usize = 8 + 32;
 
 /// The server's state of one copy.
-pub(crate) struct ServerFiles {
+pub struct ServerFiles {
     roots: Vec<FilesRoot>,
     /// True once the peer has proved the token.
     trusted: bool,
