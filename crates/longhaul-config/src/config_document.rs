@@ -212,18 +212,17 @@ impl<'t> ConfigDocument<'t> {
     /// Notes the error of the value at `path`, and removes the value. Returns `None` if that is the
     /// whole document.
     fn refuse(&mut self, mut path: Vec<String>, message: &str) -> Option<()> {
-        // Serde gives the names in backticks: the field, then those that are known.
-        let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        if message.starts_with("unknown field ") {
+        let (refused, known) = split_known_names(message);
+        if refused.starts_with("unknown field ") {
             path.pop();
-            self.refuse_unknown_keys(&path, &names[1..]);
+            self.refuse_unknown_keys(&path, &known);
             return Some(());
         }
-        if message.starts_with("missing field ") {
-            self.add_missing(&path, names.first().unwrap_or(&""));
+        if let Some(field) = refused.strip_prefix("missing field ") {
+            self.add_missing(&path, field.trim_matches('`'));
         } else {
             let position = self.find(&path);
-            let (what, advice) = describe_error(message, &names, &position);
+            let (what, advice) = describe_error(message, &position);
             self.push(position.offset, position.key, what, advice);
         }
         let last = path.pop()?;
@@ -461,18 +460,21 @@ fn describe_value(value: &DeValue<'_>) -> String {
     }
 }
 
+/// Splits a message of serde at the names that it knows, which are in backticks. The refused name
+/// before them is one of the file and may have backticks, too.
+fn split_known_names(message: &str) -> (&str, Vec<&str>) {
+    let (refused, known) = message.rsplit_once(", expected ").unwrap_or((message, ""));
+    (refused, known.split('`').skip(1).step_by(2).collect())
+}
+
 /// Returns what is wrong, and the advice, for a message of serde or of a value's own type. Those
 /// have the form `is …; advice`.
-fn describe_error(
-    message: &str,
-    names: &[&str],
-    position: &ValuePosition<'_, '_>,
-) -> (String, String) {
+fn describe_error(message: &str, position: &ValuePosition<'_, '_>) -> (String, String) {
     let value = position.value.map_or_else(String::new, describe_value);
-    if message.starts_with("unknown variant ") {
+    let (refused, known) = split_known_names(message);
+    if let Some(word) = refused.strip_prefix("unknown variant ") {
         let key = position.key.rsplit('.').next().unwrap_or_default();
-        let word = names.first().copied().unwrap_or_default();
-        let advice = suggest_known(word, names.iter().skip(1).copied());
+        let advice = suggest_known(word.trim_matches('`'), known);
         let key = if position.is_element { "entry" } else { key };
         return (format!("unknown {key} {value}"), advice);
     }
@@ -544,6 +546,31 @@ mod tests {
              f:7: host.3.name: `3` is not a string; put it in quotes\n\
              f:9: host.3.evry: unknown key; did you mean `every`? known: name, every"
         );
+    }
+
+    #[test]
+    fn backticks_in_a_key_or_word_of_the_file_are_not_those_of_known_names() {
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "snake_case", deny_unknown_fields)]
+        struct KindKeys {
+            kind: PathKind,
+        }
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum PathKind {
+            Long,
+            Short,
+        }
+        let read = |text| {
+            let mut document = ConfigDocument::parse("f", text, RULES).expect("TOML");
+            let keys = document.read::<KindKeys>();
+            (keys, document.into_result(Some(())).err().expect("an error").to_string())
+        };
+        let (_, problems) = read("kind = \"lon`, expected one of `\\u0007\"\n");
+        assert!(problems.ends_with("known: long, short"), "{problems}");
+        let (keys, problems) = read("\"a`b\" = 1\nkind = \"long\"\n");
+        assert!(matches!(keys.expect("what is right").kind, PathKind::Long));
+        assert_eq!(problems, "f:1: a`b: unknown key; known: kind");
     }
 
     #[test]

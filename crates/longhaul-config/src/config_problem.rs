@@ -110,9 +110,12 @@ pub fn quote_value(text: &str) -> String {
     format!("`{clean}{}`", if is_long { "…" } else { "" })
 }
 
-/// Returns `did you mean …? known: …`, or as much of it as applies.
+/// Returns `did you mean …? known: …`, or as much of it as applies. Known words may be names of the
+/// file, and are sanitized.
 pub fn suggest_known<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
+    let clean = |known: &str| sanitize_line(known, MAX_QUOTED_CHARS);
+    let known: Vec<String> = known.into_iter().map(clean).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
     if known.is_empty() {
         return String::new();
     }
