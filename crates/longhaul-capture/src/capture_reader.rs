@@ -25,6 +25,9 @@ const MAX_COMMENTS: usize = 64;
 const MAX_TEXT_BYTES: usize = 4096;
 /// The block type of a section: the first bytes of a pcapng file in both byte orders.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// The length of a block's type and its two lengths.
+const BLOCK_FRAME_BYTES: u32 = 12;
+const CONTRADICTORY_BLOCK: &str = "a block contradicts its type or its length";
 /// The first bytes of a pcap file: little-endian and big-endian, microseconds and nanoseconds.
 const PCAP_MAGICS: [[u8; 4]; 4] = [
     [0xd4, 0xc3, 0xb2, 0xa1],
@@ -147,6 +150,9 @@ impl<'a> CaptureReader<'a> {
     fn read_block(&mut self) -> Result<Option<PacketLocation>, Option<String>> {
         let blocks = self.blocks.as_mut().ok_or(None)?;
         blocks.consume(std::mem::take(&mut self.held_bytes));
+        if self.format == "pcapng" && self.section.is_block_too_short(blocks.data()) {
+            return Err(Some(CONTRADICTORY_BLOCK.to_owned()));
+        }
         let why = match blocks.next() {
             Ok((length, block)) => {
                 let found = self.section.parse_block(length, &block)?;
@@ -167,7 +173,7 @@ impl<'a> CaptureReader<'a> {
             Err(PcapError::BufferTooSmall) => {
                 format!("a block of more than the {MAX_BLOCK_BYTES} bytes that are allowed")
             }
-            Err(_) => "a block contradicts its type or its length".to_owned(),
+            Err(_) => CONTRADICTORY_BLOCK.to_owned(),
         };
         Err(Some(why))
     }
@@ -211,6 +217,18 @@ struct CaptureSection {
 }
 
 impl CaptureSection {
+    /// Returns whether the pcapng block that begins here is shorter than its own frame, which the
+    /// library does not check for every type.
+    fn is_block_too_short(&self, bytes: &[u8]) -> bool {
+        let Some((kind, rest)) = bytes.split_first_chunk::<4>() else {
+            return false;
+        };
+        let decode = if self.big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+        let length = rest.first_chunk().copied().map(decode);
+        // The beginning of a section says itself in which byte order it is.
+        *kind != PCAPNG_MAGIC && length.is_some_and(|length| length < BLOCK_FRAME_BYTES)
+    }
+
     /// Returns the packet of a block that has one, and keeps the metadata of others.
     fn parse_block(
         &mut self,

@@ -56,6 +56,21 @@ fn syn() -> Vec<u8> {
 }
 
 #[test]
+fn a_block_that_is_shorter_than_its_own_frame_is_damage() {
+    for length in [0_u32, 7, 8, 11] {
+        let mut section = vec![0x0a, 0x0d, 0x0d, 0x0a, 0, 0, 0, 28, 0x1a, 0x2b, 0x3c, 0x4d];
+        section.extend([0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 28]);
+        // Information about a process, and a block of no known type.
+        for kind in [0x8000_0001_u32, 0x7777] {
+            let block = [kind.to_be_bytes(), length.to_be_bytes(), [0; 4], [0; 4]].concat();
+            let (packets, damage) = read(&[&section[..], &block].concat()).expect("a section");
+            assert!(packets.is_empty());
+            assert_eq!(damage.map(|it| it.at_byte), Some(28), "{kind:#x} of {length} bytes");
+        }
+    }
+}
+
+#[test]
 fn what_is_written_is_read_again() {
     let written = file(&[syn(), vec![1, 2, 3], Vec::new()]);
     let mut reader = CaptureReader::open(&written[..]).expect("a capture");
