@@ -7,6 +7,14 @@
 # are set by the matrix: FAMILY (4 or 6), MTU, FIRST (rate of the hosts' own links), DELAY_OUT and
 # DELAY_BACK (arguments of netem), LIMITS (sysctls of both hosts), REVERSE (1 if the receiver asks).
 set -e
+# Nothing is left of a cell before this one, nor of this one.
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+for name in near edge core far beside behind; do
+    [ ! -e /run/netns/$name ] || {
+        kill -9 $(ip netns pids $name) 2>/dev/null || true
+        ip netns del $name
+    }
+done
 # The hosts have memory for all windows.
 sysctl -qw net.ipv4.tcp_mem='200000 250000 300000'
 for name in near edge core far beside behind; do
