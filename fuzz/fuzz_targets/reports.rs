@@ -4,6 +4,7 @@
 #![no_main]
 
 #[path = "../../crates/longhaul/tests/program/report_rendering.rs"]
+#[expect(dead_code, reason = "the tests of the program need more of it")]
 mod report_rendering;
 
 use libfuzzer_sys::arbitrary::Unstructured;
