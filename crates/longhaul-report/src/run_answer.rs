@@ -298,7 +298,8 @@ pub fn answer_prediction(page: &mut ReportDocument, report: &PredictionReport) {
                 it.goodput_bps as f64 >= NEAR_BEST_RATIO * best.goodput_bps as f64
             };
             let least = sheet.cells.iter().filter(near).min_by_key(|cell| {
-                u64::from(cell.setting.streams) * cell.setting.window_bytes.unwrap_or(u64::MAX >> 8)
+                let window = cell.setting.window_bytes.unwrap_or(u64::MAX >> 8);
+                window.saturating_mul(u64::from(cell.setting.streams))
             });
             let cell = least.unwrap_or(best);
             let (rate, limiter) = (format_rate(cell.goodput_bps), limiter_label(cell.limited_by));
