@@ -256,11 +256,6 @@ fn describe_state_share(case: &DiagnosisCase, state: IntervalState) -> String {
     format!("{} for {share} of the bytes", state.describe())
 }
 
-fn read_protocol_counter(end: &EndObservation, name: &str) -> u64 {
-    let dotted = end.protocol.iter().find(|(key, _)| key.rsplit('.').next() == Some(name));
-    dotted.map_or(0, |(_, grown)| *grown)
-}
-
 fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
     let (second, share) = case.verdict.second?;
     let first = case.verdict.limiter;

@@ -410,6 +410,13 @@ pub fn last_tcp_info(end: &StreamEnd) -> Option<&TcpReading> {
     end.samples.iter().rev().find_map(|s| s.tcp.as_ref())
 }
 
+/// Returns the growth of a protocol counter of a host during the run, by the last part of its name; 0
+/// if it did not grow.
+pub fn read_protocol_counter(end: &EndObservation, name: &str) -> u64 {
+    let dotted = end.protocol.iter().find(|(key, _)| key.rsplit('.').next() == Some(name));
+    dotted.map_or(0, |(_, grown)| *grown)
+}
+
 /// Returns the sum, if there are streams and all of them have the reading.
 fn sum_readings(
     streams: &[ObservedStream],

@@ -42,12 +42,11 @@
 //! Units: packets or events. Wrong when: other traffic of the host is the one dropped.
 
 use super::{
-    DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host,
-    read_protocol_counter, to_rate,
+    DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
 use crate::limit::run_reading::is_drop_counter;
-use crate::throughput;
+use crate::throughput::{self, read_protocol_counter};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{EndObservation, ObservedStream, TcpReading};

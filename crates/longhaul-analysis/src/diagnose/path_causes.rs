@@ -11,8 +11,8 @@
 //!
 //! The free rate of the path changed in the middle of a run.
 //!
-//! We would see: levels of the rate well apart, and a full path at both. Refuted by: a shaper's pattern
-//! (no loss before a single step down). Needs: arrivals, RTT, retransmits. To do: measure again; a
+//! We would see: levels of the rate well apart, and a full path at the lower of two. Refuted by: a
+//! shaper's pattern (no loss before a single step down). Needs: arrivals, RTT, retransmits. To do: measure again; a
 //! single figure for this run describes neither part.
 //!
 //! Source: `limit::rate_levels`. Units: bit/s, seconds. Wrong when: a shaper's peak rate filled the path

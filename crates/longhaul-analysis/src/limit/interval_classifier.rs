@@ -284,14 +284,12 @@ fn match_flat_path(view: &IntervalContext) -> Option<IntervalState> {
 }
 
 fn match_loss(view: &IntervalContext) -> Option<IntervalState> {
-    (view.now.retransmitted_segments? > 0)
-        .then(|| classify_loss(view, view.before.len(), IntervalState::Loss))
+    view.now.has_retransmits().then(|| classify_loss(view, view.before.len(), IntervalState::Loss))
 }
 
 /// No loss now, but the window has not grown back from an earlier one.
 fn match_recovery(view: &IntervalContext) -> Option<IntervalState> {
-    let lost = |i: &SampleInterval| i.retransmitted_segments.is_some_and(|n| n > 0);
-    let last = view.before.iter().rposition(lost)?;
+    let last = view.before.iter().rposition(SampleInterval::has_retransmits)?;
     let used = view.now.tcp.is_none_or(|t| t.unacked_bytes as f64 >= HALF * t.cwnd_bytes as f64);
     let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
     (used && past <= compute_recovery_seconds(&view.before[..=last]))
@@ -315,14 +313,13 @@ fn classify_loss(view: &IntervalContext, at: usize, plain: IntervalState) -> Int
 /// Returns true if the losses until `at` are those of the end of slow start: it overran the path in the
 /// first round trips, and nothing was lost since it recovered.
 fn is_first_loss(view: &IntervalContext, at: usize) -> bool {
-    let lost =
-        |interval: &SampleInterval| interval.retransmitted_segments.is_some_and(|count| count > 0);
-    let mut until = view.before.iter().take(at + 1);
-    let began = until.position(lost).unwrap_or(at);
-    let later = view.before.iter().take(at + 1).skip(began);
+    let until = &view.before[..view.before.len().min(at + 1)];
+    let began = until.iter().position(SampleInterval::has_retransmits).unwrap_or(at);
+    let spans = until.chunk_by(|a, b| a.has_retransmits() == b.has_retransmits());
+    let episodes = spans.filter(|span| span[0].has_retransmits()).count();
     began <= ClassifierTuning::SLOW_START_INTERVALS
         && view.before.len() <= 2 * ClassifierTuning::SLOW_START_INTERVALS
-        && later.skip_while(|interval| lost(interval)).all(|interval| !lost(interval))
+        && episodes <= 1
 }
 
 /// Returns CUBIC's K: seconds from a loss until the window has its former size (at least 1 s).

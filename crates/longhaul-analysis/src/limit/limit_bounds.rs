@@ -9,7 +9,6 @@
 
 use super::interval_state::IntervalState;
 use super::limiter_verdict::RunVerdict;
-use super::loss_response::loss_bound_bps;
 use super::run_reading::RunView;
 use crate::stats::median;
 use crate::throughput::format_whole_percent;
@@ -249,13 +248,11 @@ fn bound_by_loss(run: &RunView, verdict: &RunVerdict) -> Option<ExplainedRate> {
     if own || run.retransmitted_segments < MIN_LOST_SEGMENTS || run.bbr {
         return None;
     }
-    let (rtt_us, rtt) = find_bounding_rtt(run, verdict, Limiter::Loss)?;
+    let (_, rtt) = find_bounding_rtt(run, verdict, Limiter::Loss)?;
     let ratio = run.loss_ratio?;
-    let streams = &run.observation.streams;
     let mss = run.mss_bytes?;
-    let one = loss_bound_bps(mss as f64, rtt_us as f64 / 1e6, ratio)?;
     let why = format!("{:.3} % loss, MSS {mss} B, {rtt} RTT", ratio * 100.0);
-    Some(((one * streams.len() as f64) as u64, why))
+    Some((run.random_loss_bound_bps()? as u64, why))
 }
 
 fn bound_by_pacing(run: &RunView) -> Option<ExplainedRate> {

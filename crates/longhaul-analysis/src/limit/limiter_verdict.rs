@@ -8,7 +8,6 @@
 //! Wrong when: the run is nearly all `unknown`; then the verdict is unknown.
 
 use super::interval_state::{IntervalState, StateShares, attribute_bytes};
-use super::loss_response::loss_bound_bps;
 use super::run_reading::RunView;
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
@@ -92,10 +91,7 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
     let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
     let varies = quantile(&trips, 0.5)
         .is_some_and(|rtt| rtt - idle_us > VerdictTuning::QUEUE_OF_OTHERS_RATIO * idle_us);
-    let bound_bps = run.mss_bytes.zip(run.loss_ratio).and_then(|(mss, loss)| {
-        loss_bound_bps(mss as f64, idle_us / 1e6, loss).map(|one| one * run.streams.len() as f64)
-    });
-    let ratio = bound_bps.map_or(1.0, |bound| run.level_bps / bound);
+    let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
     if varies || !VerdictTuning::BOUND_RATIOS.contains(&ratio) {
         VerdictTuning::DOUBTED_RATIO
     } else {
@@ -134,16 +130,11 @@ fn rate_ramp_confidence(
 /// Returns true if slow start overran the path and lost a burst from which the run did not recover:
 /// the same loss spread over the run would allow almost no throughput.
 fn is_self_inflicted_loss(run: &RunView) -> bool {
-    let streams = &run.observation.streams;
-    let bound = run.mss_bytes.zip(run.idle_rtt_us).and_then(|(mss, rtt_us)| {
-        let rtt_s = rtt_us as f64 / 1e6;
-        loss_bound_bps(mss as f64, rtt_s, run.loss_ratio?)
-    });
-    let bytes: f64 = streams.iter().map(|s| s.receiver.bytes as f64).sum();
+    let streams = run.observation.streams.iter();
+    let bytes: f64 = streams.map(|s| s.receiver.bytes as f64).sum();
     let mean_bps = bytes * 8e6 / run.observation.elapsed_us.max(1) as f64;
-    bound.is_some_and(|each| {
-        each * (streams.len() as f64) < VerdictTuning::OWN_LOSS_RATIO * mean_bps
-    })
+    let bound = run.random_loss_bound_bps();
+    bound.is_some_and(|bound| bound < VerdictTuning::OWN_LOSS_RATIO * mean_bps)
 }
 
 fn judge_datagrams(run: &RunView, shares: StateShares, rate_bps: u64) -> RunVerdict {

@@ -6,7 +6,8 @@
 //! (RFC 6298 section 5.5), up to twice. Wrong when: the sender's host was stopped meanwhile.
 
 use super::run_reading::RunView;
-use longhaul_model::report::v1::observation::StreamEnd;
+use crate::throughput::{last_tcp_info, read_protocol_counter};
+use longhaul_model::report::v1::observation::ObservedStream;
 
 /// The parameters of the search.
 struct OutageTuning;
@@ -60,11 +61,8 @@ pub fn find_outages(run: &RunView) -> Vec<PathOutage> {
 
 /// Returns the retransmission timeouts of the sender, from the streams' own counters or the host's.
 pub fn count_timeouts(run: &RunView) -> u64 {
-    let of_stream = |end: &StreamEnd| {
-        end.samples.iter().rev().find_map(|sample| sample.tcp.as_ref()?.timeouts).unwrap_or(0)
-    };
-    let streams = run.observation.streams.iter().map(|stream| of_stream(&stream.sender));
-    let own = streams.fold(0, u64::saturating_add);
-    let host = run.observation.ends.sender.protocol.get("TcpExt.TCPTimeouts").copied();
-    own.max(host.unwrap_or(0))
+    let ends = &run.observation.ends;
+    let timeouts = |stream: &ObservedStream| last_tcp_info(&stream.sender)?.timeouts;
+    let own = run.observation.streams.iter().filter_map(timeouts).fold(0, u64::saturating_add);
+    own.max(read_protocol_counter(&ends.sender, "TCPTimeouts"))
 }

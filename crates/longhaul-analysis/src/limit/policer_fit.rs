@@ -12,7 +12,6 @@
 //! Wrong when: a link's queue is too short to show in the RTT (it then acts as a bucket), or
 //! intervals are much longer than the bucket's refill.
 
-use super::loss_response::loss_bound_bps;
 use super::run_reading::RunView;
 use crate::stats::{mad_scale, mean_and_deviation, median, quantile, sort_finite};
 
@@ -43,10 +42,8 @@ impl PolicerFitTuning {
     const MIN_BLOCKS: usize = 8;
     /// The minimum losses of half of the blocks: with fewer, random losses spread evenly by chance.
     const MIN_BLOCK_LOSSES: f64 = 4.0;
-    /// A slot has a queue only if it holds so many segments: bursts and delayed acknowledgements raise
-    /// the RTT by fewer.
-    const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
-    const LOSING_BLOCKS_RATIO: f64 = 0.9;
+    /// Blocks, or slots, lose nearly all the time if this share of them loses.
+    const LOSING_RATIO: f64 = 0.9;
     const BLOCK_SCATTER: f64 = 0.05;
     /// BBR does not slow down for losses, and loses in bursts when the bucket is empty: then this loss
     /// ratio replaces the losses in all blocks, which have to be more even.
@@ -74,6 +71,9 @@ impl PolicerFitTuning {
     const QUEUE_SHARE: f64 = 0.1;
     const STANDING_SEGMENTS: f64 = 4.0;
     const STANDING_SHARE: f64 = 0.25;
+    /// A slot has a queue only if it holds so many segments: bursts and delayed acknowledgements raise
+    /// the RTT by fewer.
+    const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
     /// The minimum rise of the RTT at losses, in segments.
     const RISE_SEGMENTS: f64 = 2.0;
     /// The minimum number of slots without loss for the comparison.
@@ -113,9 +113,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let lost: f64 = slots.iter().map(|s| s.lost).sum();
     let loss_ratio = run.loss_ratio?;
     let queued = losing.iter().filter(|i| slots[**i].queued).count() as f64;
-    let is_dense =
-        losing.len() as f64 >= PolicerFitTuning::LOSING_BLOCKS_RATIO * slots.len() as f64;
-    let max_queued = if is_dense {
+    let max_queued = if is_losing_all_the_time(&slots) {
         PolicerFitTuning::MAX_QUEUED_RATIO_DENSE
     } else {
         PolicerFitTuning::MAX_QUEUED_RATIO
@@ -132,7 +130,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     // The slot of the first loss still contains the burst; the rest is at the policed rate.
     let between = slots.get(first + 1..=last).unwrap_or(&[]);
     let after = slots.get(first + 1..).unwrap_or(&[]);
-    let random_bps = compute_random_bound_bps(run, loss_ratio)?;
+    let random_bps = run.random_loss_bound_bps()?;
     let (held, patterned) = if has_bucket_pattern(run, between, random_bps) {
         (between, true)
     } else {
@@ -180,12 +178,6 @@ fn is_single_overrun(after: &[PolicerSlot], lost: f64, random_bps: f64, loss_rat
         && compute_slot_rate(after) >= PolicerFitTuning::FAR_OVER_BOUND * random_bps
 }
 
-fn compute_random_bound_bps(run: &RunView, loss_ratio: f64) -> Option<f64> {
-    let streams = &run.observation.streams;
-    let rtt_s = run.idle_rtt_us? as f64 / 1e6;
-    loss_bound_bps(run.mss_bytes? as f64, rtt_s, loss_ratio).map(|one| one * streams.len() as f64)
-}
-
 /// Returns true if nearly every block of slots has loss and yet the rate is constant, or the loss is
 /// heavy and in bursts.
 fn is_dense_loss(held: &[PolicerSlot], loss_ratio: f64) -> bool {
@@ -201,7 +193,7 @@ fn is_dense_loss(held: &[PolicerSlot], loss_ratio: f64) -> bool {
     let Some(scatter) = mad_scale(&rates).map(|scatter| scatter / level.max(1.0)) else {
         return false;
     };
-    let is_dense = losing >= PolicerFitTuning::LOSING_BLOCKS_RATIO
+    let is_dense = losing >= PolicerFitTuning::LOSING_RATIO
         && usual_losses >= PolicerFitTuning::MIN_BLOCK_LOSSES
         && scatter < PolicerFitTuning::BLOCK_SCATTER;
     let is_heavy = loss_ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO
@@ -262,20 +254,23 @@ fn replay_bucket_fills(held: &[PolicerSlot], rate_bps: f64) -> (Vec<f64>, Vec<f6
     (on_loss, on_pass)
 }
 
+fn is_losing_all_the_time(slots: &[PolicerSlot]) -> bool {
+    let losing = slots.iter().filter(|slot| slot.lost >= 1.0).count();
+    losing as f64 >= PolicerFitTuning::LOSING_RATIO * slots.len() as f64
+}
+
 /// Returns true if the RTT rises at the losses: a queue too short for the common rule.
 fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool {
     let all = sort_finite(slots.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
     let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
-    let segment_us = run.mss_bytes.unwrap_or(0) as f64 * 8e6 / rate_bps.max(1.0);
+    let segment_us = run.segment_us(rate_bps);
     let exceeds = |share_of_trips: f64, segments: f64, share: f64| {
         let visible_us = (segments * segment_us).max(share * idle_us);
         quantile(&all, share_of_trips).is_some_and(|high| high - idle_us > visible_us)
     };
     let high = PolicerFitTuning::QUEUE_QUANTILE;
-    let losing = slots.iter().filter(|slot| slot.lost >= 1.0).count() as f64;
     // A full link that loses all the time has a queue all the time.
-    let comes_and_goes = losing < PolicerFitTuning::LOSING_BLOCKS_RATIO * slots.len() as f64;
-    if (comes_and_goes
+    if (!is_losing_all_the_time(slots)
         && exceeds(high, PolicerFitTuning::QUEUE_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
         || exceeds(0.5, PolicerFitTuning::STANDING_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
     {
@@ -338,8 +333,7 @@ fn build_slots(run: &RunView) -> Vec<PolicerSlot> {
     };
     let losses: Vec<Vec<(u64, f64)>> = run.streams.iter().map(|s| accumulate_losses(s)).collect();
     let lost_by = |at: u64| losses.iter().map(|points| read_cumulative(points, at)).sum::<f64>();
-    let segment_us = run.mss_bytes.unwrap_or(0) as f64 * 8e6 / run.level_bps.max(1.0);
-    let queue_us = PolicerFitTuning::SLOT_QUEUE_SEGMENTS * segment_us;
+    let queue_us = PolicerFitTuning::SLOT_QUEUE_SEGMENTS * run.segment_us(run.level_bps);
     let mut before_us = None;
     let mut slots = Vec::with_capacity(grid.len());
     for interval in grid {

@@ -10,8 +10,10 @@
 //! Error: a change is found to one slot, at least 50 ms or one RTT.
 //! Wrong when: the rate changes more often than once in [`LevelTuning::MIN_SLOTS`] slots.
 
-use super::run_reading::RunView;
-use super::shaper_fit::{RateSlot, find_breakpoint, join_bins, median_rate};
+use super::run_reading::{QUEUED_RATIO, RunView};
+use super::shaper_fit::{
+    RateSlot, find_breakpoint, join_bins, measure_half_step, measure_step_z, median_rate,
+};
 use crate::stats::{mad_scale, quantile, sort_finite};
 use crate::throughput::arrival_timeline::RunArrivals;
 
@@ -27,16 +29,12 @@ impl LevelTuning {
     const MAX_DEPTH: usize = 3;
     /// The minimum distance of two levels, in standard errors.
     const MIN_Z: f64 = 6.0;
-    /// The minimum scatter assumed, as a share of the level.
-    const MIN_SCATTER: f64 = 0.005;
     /// This share of the values of either part may lie on the other's side.
     const OVERLAP: f64 = 0.15;
     /// The minimum number of segments in a slot: fewer make its rate a matter of chance.
     const SLOT_SEGMENTS: f64 = 25.0;
     /// The ramp ends when the rate first reaches this share of the median that follows.
     const RAMP_RATIO: f64 = 0.8;
-    /// The minimum share of RTT readings with a queue at a level of a full path.
-    const QUEUED_RATIO: f64 = 0.5;
 }
 
 /// A span in which the rate was level.
@@ -62,10 +60,9 @@ pub fn find_rate_levels(arrivals: &RunArrivals, slot_us: u64) -> Vec<RateLevel> 
     levels
 }
 
-/// Returns the length of a slot that holds enough segments for a rate.
-pub fn choose_slot_us(mean_bps: f64, mss_bytes: u64, idle_rtt_us: u64) -> u64 {
-    let segments = LevelTuning::SLOT_SEGMENTS * mss_bytes as f64 * 8e6 / mean_bps.max(1.0);
-    idle_rtt_us.max(segments.min(1e7) as u64)
+/// Returns the length of a slot that holds enough segments for a rate, from the time of one.
+pub fn choose_slot_us(segment_us: f64, idle_rtt_us: u64) -> u64 {
+    idle_rtt_us.max((LevelTuning::SLOT_SEGMENTS * segment_us).min(1e7) as u64)
 }
 
 fn find_ramp_end(rates: &[f64]) -> Option<usize> {
@@ -88,16 +85,16 @@ fn split_levels(slots: &[RateSlot], depth: usize, levels: &mut Vec<RateLevel>) {
 /// Returns the point at which the rates split into two parts that are well apart, if there is one: each
 /// part is level, or splits again.
 fn find_split(rates: &[f64], depth: usize) -> Option<usize> {
+    if depth == 0 {
+        return None;
+    }
     let knee = find_breakpoint(rates, LevelTuning::MIN_SLOTS, LevelTuning::MIN_SLOTS)?;
     let (before, after) = rates.split_at(knee);
     let step = (median_rate(before) - median_rate(after)).abs();
     let is_whole = |part: &[f64]| {
-        let (first, second) = part.split_at(part.len() / 2);
-        (median_rate(first) - median_rate(second)).abs() < 0.5 * step
-            || find_split(part, depth - 1).is_some()
+        measure_half_step(part) < 0.5 * step || find_split(part, depth - 1).is_some()
     };
-    (depth > 0 && are_levels_apart(before, after) && is_whole(before) && is_whole(after))
-        .then_some(knee)
+    (are_levels_apart(before, after) && is_whole(before) && is_whole(after)).then_some(knee)
 }
 
 fn summarize_level(slots: &[RateSlot], rates: &[f64]) -> Option<RateLevel> {
@@ -118,14 +115,9 @@ fn are_levels_apart(before: &[f64], after: &[f64]) -> bool {
         return false;
     }
     let (lower, higher) = if levels[0] < levels[1] { (before, after) } else { (after, before) };
-    let variance = |part: &[f64], level: f64| {
-        let scatter = mad_scale(part).unwrap_or(0.0).max(LevelTuning::MIN_SCATTER * level);
-        scatter * scatter / part.len() as f64
-    };
-    let z = (high - low) / (variance(lower, low) + variance(higher, high)).sqrt();
     let middle = high.midpoint(low);
     let at = |part: &[f64], share| quantile(&sort_finite(part.iter().copied()), share);
-    z > LevelTuning::MIN_Z
+    measure_step_z(before, after) > LevelTuning::MIN_Z
         && at(higher, LevelTuning::OVERLAP).is_some_and(|rate| rate > middle)
         && at(lower, 1.0 - LevelTuning::OVERLAP).is_some_and(|rate| rate < middle)
 }
@@ -134,17 +126,9 @@ fn are_levels_apart(before: &[f64], after: &[f64]) -> bool {
 /// carried the higher one.
 pub fn is_path_full_at_lower(run: &RunView, one: &RateLevel, other: &RateLevel) -> bool {
     let low = if one.bps < other.bps { one } else { other };
-    measure_queued_ratio(run, low) >= LevelTuning::QUEUED_RATIO
-}
-
-/// Returns the share of the RTT readings at a level that include a queue.
-fn measure_queued_ratio(run: &RunView, level: &RateLevel) -> f64 {
-    let within = |at_us: u64| (level.from_us..=level.to_us).contains(&at_us);
+    let within = |at_us: u64| (low.from_us..=low.to_us).contains(&at_us);
     let intervals = run.streams.iter().flatten().filter(|interval| within(interval.to_us));
-    let readings: Vec<bool> = intervals
-        .filter_map(|interval| Some(run.is_rtt_inflated(interval.rtt_us? as f64)))
-        .collect();
-    readings.iter().filter(|queued| **queued).count() as f64 / readings.len().max(1) as f64
+    run.measure_queued_ratio(intervals) >= QUEUED_RATIO
 }
 
 #[cfg(test)]

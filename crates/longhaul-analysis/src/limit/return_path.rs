@@ -8,9 +8,10 @@
 //! disciplines of Linux 6.12. Units: segments, shares. Error: the acknowledgements of the last RTT.
 //! Wrong when: a device on the path thins acknowledgements out to a constant rate on purpose.
 
-use super::run_reading::RunView;
+use super::run_reading::{QUEUED_RATIO, RunView};
 use super::stream_intervals::SampleInterval;
 use crate::stats::mean_and_deviation;
+use crate::throughput::last_tcp_info;
 use longhaul_model::report::v1::observation::{ObservedStream, TcpReading};
 
 /// The parameters of the detection.
@@ -47,9 +48,7 @@ pub struct FullReturnPath {
 
 /// Returns the full way back, if the run shows one.
 pub fn find_full_return_path(run: &RunView) -> Option<FullReturnPath> {
-    let readings = run.streams.iter().flatten().filter_map(|interval| interval.rtt_us);
-    let queued: Vec<bool> = readings.map(|rtt| run.is_rtt_inflated(rtt as f64)).collect();
-    if queued.iter().filter(|it| **it).count() * 2 < queued.len() {
+    if run.measure_queued_ratio(run.streams.iter().flatten()) < QUEUED_RATIO {
         return None;
     }
     let (acks, data) =
@@ -75,20 +74,14 @@ pub fn find_full_return_path(run: &RunView) -> Option<FullReturnPath> {
 
 /// Returns the share of the receiver's segments that its peer did not get.
 fn compute_lost_ratio(streams: &[ObservedStream]) -> Option<f64> {
-    let last = |end: &longhaul_model::report::v1::observation::StreamEnd| {
-        end.samples.iter().rev().find_map(|sample| sample.tcp.clone())
-    };
-    let counts: Option<Vec<(u64, u64)>> = streams
-        .iter()
-        .map(|stream| {
-            Some((last(&stream.sender)?.segments_in?, last(&stream.receiver)?.segments_out?))
-        })
-        .collect();
-    let sum = |of: fn(&(u64, u64)) -> u64, counts: &[(u64, u64)]| {
-        counts.iter().map(of).fold(0, u64::saturating_add) as f64
-    };
-    let counts = counts.filter(|counts| !counts.is_empty())?;
-    let (came, sent) = (sum(|it| it.0, &counts), sum(|it| it.1, &counts));
+    let counts = streams.iter().map(|stream| {
+        let came = last_tcp_info(&stream.sender)?.segments_in?;
+        Some((came, last_tcp_info(&stream.receiver)?.segments_out?))
+    });
+    let counts: Vec<(u64, u64)> = counts.collect::<Option<_>>()?;
+    let sum =
+        |of: fn(&(u64, u64)) -> u64| counts.iter().map(of).fold(0, u64::saturating_add) as f64;
+    let (came, sent) = (sum(|it| it.0), sum(|it| it.1));
     (sent > 0.0).then(|| (1.0 - came / sent).max(0.0))
 }
 

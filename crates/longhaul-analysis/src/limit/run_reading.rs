@@ -14,6 +14,7 @@
 //! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
 //! Wrong when: streams take different routes (one idle RTT for all).
 
+use super::loss_response::loss_bound_bps;
 use super::path_outage::{self, PathOutage};
 use super::policer_fit::{self, PolicerFit, ShaperFit};
 use super::rate_levels::{self, RateLevel};
@@ -147,7 +148,7 @@ fn count_refused_retransmits(observation: &ThroughputObservation, retransmitted:
 /// Returns the levels of the path's free rate: one if it did not change, none if it was not seen.
 fn find_path_levels(run: &RunView) -> Vec<RateLevel> {
     let rtt_us = run.idle_rtt_us.unwrap_or(0);
-    let slot_us = rate_levels::choose_slot_us(run.level_bps, run.mss_bytes.unwrap_or(0), rtt_us);
+    let slot_us = rate_levels::choose_slot_us(run.segment_us(run.level_bps), rtt_us);
     let levels = rate_levels::find_rate_levels(&run.segments, slot_us);
     let is_full = |pair: &[RateLevel]| rate_levels::is_path_full_at_lower(run, &pair[0], &pair[1]);
     let outage = !run.outages.is_empty();
@@ -169,8 +170,8 @@ fn is_lossy_before_knee(run: &RunView, bucket: ShaperFit) -> bool {
     let margin_us = BUCKET_MARGIN_US.max(run.idle_rtt_us.unwrap_or(0).saturating_mul(2));
     let is_before =
         |interval: &&SampleInterval| interval.to_us.saturating_add(margin_us) < bucket.knee_us;
-    let before = run.streams.iter().flatten().filter(is_before);
-    before.filter_map(|interval| interval.retransmitted_segments).any(|count| count > 0)
+    let mut before = run.streams.iter().flatten().filter(is_before);
+    before.any(SampleInterval::has_retransmits)
 }
 
 /// Makes the part after the knee the steady part. A step without a standing queue, or one that
@@ -194,14 +195,10 @@ fn settle_bucket(run: &mut RunView) {
 
 /// Returns true if RTTs after the knee show a queue, since a shaper queues the excess.
 fn is_queued_after_knee(run: &RunView) -> bool {
-    let Some(bucket) = run.bucket else {
-        return false;
-    };
-    let after = run.streams.iter().flatten().filter(|i| i.from_us >= bucket.knee_us);
-    let readings: Vec<bool> =
-        after.filter_map(|i| Some(run.is_rtt_inflated(i.rtt_us? as f64))).collect();
-    let queued = readings.iter().filter(|q| **q).count();
-    queued * 2 >= readings.len() && !readings.is_empty()
+    run.bucket.is_some_and(|bucket| {
+        let after = run.streams.iter().flatten().filter(|i| i.from_us >= bucket.knee_us);
+        run.measure_queued_ratio(after) >= QUEUED_RATIO
+    })
 }
 
 fn compute_scatter(run: &RunView) -> Option<f64> {
@@ -222,6 +219,8 @@ const QUEUE_SEGMENTS: f64 = 3.0;
 const SHORT_QUEUE_US: f64 = 1000.0;
 const SHORT_QUEUE_RATIO: f64 = 0.25;
 const SHORT_QUEUE_SEGMENTS: f64 = 16.0;
+/// A path is full if this share of its RTTs includes a queue.
+pub const QUEUED_RATIO: f64 = 0.5;
 /// The minimum ratio of host drops to retransmitted segments for the drops to explain them.
 const HOST_DROP_RATIO: f64 = 0.2;
 
@@ -286,10 +285,38 @@ impl<'a> RunView<'a> {
         self.idle_rtt_us.is_some_and(|idle| rtt_us - idle as f64 >= self.queue_threshold_us())
     }
 
+    /// Returns the share of the RTT readings of these intervals that include a queue; 0 without
+    /// readings.
+    pub fn measure_queued_ratio<'i>(
+        &self,
+        intervals: impl Iterator<Item = &'i SampleInterval<'a>>,
+    ) -> f64
+    where
+        'a: 'i,
+    {
+        let (mut readings, mut queued) = (0_u32, 0_u32);
+        for rtt_us in intervals.filter_map(|interval| interval.rtt_us) {
+            readings += 1;
+            queued += u32::from(self.is_rtt_inflated(rtt_us as f64));
+        }
+        f64::from(queued) / f64::from(readings.max(1))
+    }
+
+    /// Returns the time in which a link of this rate sends a segment.
+    pub fn segment_us(&self, rate_bps: f64) -> f64 {
+        self.mss_bytes.unwrap_or(0) as f64 * 8e6 / rate_bps.max(1.0)
+    }
+
+    /// Returns the rate that all streams together reach if the losses are random; `None` without loss.
+    pub fn random_loss_bound_bps(&self) -> Option<f64> {
+        let rtt_s = self.idle_rtt_us? as f64 / 1e6;
+        let one = loss_bound_bps(self.mss_bytes? as f64, rtt_s, self.loss_ratio?)?;
+        Some(one * self.streams.len() as f64)
+    }
+
     pub fn queue_threshold_us(&self) -> f64 {
-        let mss_bytes = self.mss_bytes.unwrap_or(0) as f64;
         let idle_us = self.idle_rtt_us.unwrap_or(0) as f64;
-        let segment_us = mss_bytes * 8e6 / self.level_bps.max(1.0);
+        let segment_us = self.segment_us(self.level_bps);
         let short_us = SHORT_QUEUE_US
             .max(SHORT_QUEUE_RATIO * idle_us)
             .max(SHORT_QUEUE_SEGMENTS * segment_us)

@@ -123,13 +123,8 @@ fn is_step_accepted(before: &[f64], after: &[f64]) -> bool {
     if low <= 0.0 || high / low <= ShaperFitTuning::MIN_STEP_RATIO {
         return false;
     }
-    let error = |part: &[f64], level: f64| {
-        let scatter = mad_scale(part).unwrap_or(0.0).max(ShaperFitTuning::MIN_SCATTER * level);
-        scatter * scatter / part.len() as f64
-    };
-    let z = (high - low) / (error(before, high) + error(after, low)).sqrt();
     let step = high / low - 1.0;
-    z > ShaperFitTuning::MIN_Z
+    measure_step_z(before, after) > ShaperFitTuning::MIN_Z
         && compute_drift(before) < 0.5 * step + ShaperFitTuning::MAX_DRIFT_BEFORE
         && compute_drift(after) < ShaperFitTuning::MAX_DRIFT_AFTER
         && compute_lower_tail(before) > high.midpoint(low)
@@ -145,11 +140,27 @@ fn compute_upper_tail(part: &[f64]) -> f64 {
     quantile(&sort_finite(part.iter().copied()), 0.9).unwrap_or(0.0)
 }
 
+/// Returns the distance of the levels of two parts, in standard errors.
+pub(super) fn measure_step_z(before: &[f64], after: &[f64]) -> f64 {
+    let variance = |part: &[f64]| {
+        let least = ShaperFitTuning::MIN_SCATTER * median_rate(part);
+        let scatter = mad_scale(part).unwrap_or(0.0).max(least);
+        scatter * scatter / part.len() as f64
+    };
+    let step = (median_rate(before) - median_rate(after)).abs();
+    step / (variance(before) + variance(after)).sqrt()
+}
+
+/// Returns the difference between the levels of the halves of a part.
+pub(super) fn measure_half_step(part: &[f64]) -> f64 {
+    let (first, second) = part.split_at(part.len() / 2);
+    (median_rate(first) - median_rate(second)).abs()
+}
+
 /// Returns the difference between the halves of a part, as a share of its level.
 fn compute_drift(part: &[f64]) -> f64 {
-    let (first, second) = part.split_at(part.len() / 2);
     let level = median_rate(part);
-    if level > 0.0 { (median_rate(first) - median_rate(second)).abs() / level } else { 0.0 }
+    if level > 0.0 { measure_half_step(part) / level } else { 0.0 }
 }
 
 pub(super) fn median_rate(part: &[f64]) -> f64 {

@@ -87,6 +87,10 @@ impl SampleInterval<'_> {
     pub fn length_us(&self) -> u64 {
         self.to_us.saturating_sub(self.from_us)
     }
+
+    pub fn has_retransmits(&self) -> bool {
+        self.retransmitted_segments.is_some_and(|count| count > 0)
+    }
 }
 
 /// Returns the intervals of one stream; all but the last are at least `least_us` long.
