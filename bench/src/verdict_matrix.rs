@@ -58,7 +58,7 @@ impl DrawnCell {
     }
 }
 
-/// What the report of a cell says.
+/// The verdict and the findings of the report of a cell.
 #[derive(Debug, Clone)]
 struct CellVerdict {
     limited_by: String,

@@ -10,7 +10,8 @@ use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::{KnownRoute, PathCapacityEstimate, conclude_path};
 use longhaul_analysis::predict::{derive_plan_from_scan, predict_goodput};
 use longhaul_analysis::tune::{ProbeTrial, SearchSpent, SearchStart, SearchStep, SettingSearch};
-use longhaul_fuzz::report_input::{conclude_again, parse_report, read_report};
+use longhaul_fuzz::report_conclusions::conclude_again;
+use longhaul_fuzz::report_input::{parse_report, read_report};
 use longhaul_history::change_detection::{DetectionOptions, analyse_series};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{

@@ -4,12 +4,12 @@
 #![no_main]
 
 #[path = "../../crates/longhaul/tests/program/report_rendering.rs"]
-#[expect(dead_code, reason = "the tests of the program need more of it")]
 mod report_rendering;
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use longhaul_fuzz::report_input::{conclude_again, read_report};
+use longhaul_fuzz::report_conclusions::conclude_again;
+use longhaul_fuzz::report_input::read_report;
 use longhaul_history::report_comparison::direction_asymmetry::compare_directions;
 use longhaul_history::report_comparison::period_case::{adjust_path_changes, compare_periods};
 use longhaul_history::report_comparison::run_set_comparison::{RunSet, compare_run_sets};

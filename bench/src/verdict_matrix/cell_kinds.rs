@@ -57,7 +57,7 @@ fn draw_full_path(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw(random);
     let queue = path.queue_bytes(log_between(random, 1.0, 4.0));
     let narrow = match random.below(3) {
-        0 => path.tbf(path.mtu * 2, queue),
+        0 => path.link_with_queue(queue),
         1 => path.htb(queue),
         _ => path.netem_rate(queue),
     };
@@ -68,21 +68,21 @@ fn draw_parallel_streams(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.streams = 2 + random.below(15) as u64;
     let queue = path.queue_bytes(log_between(random, 1.0, 3.0));
-    let narrow = path.tbf(path.mtu * 2, queue);
+    let narrow = path.link_with_queue(queue);
     MatrixCell::new(path, narrow, PATH)
 }
 
 fn draw_shallow_queue(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw(random);
     let queue = path.queue_bytes(log_between(random, 0.1, 0.6));
-    let narrow = path.tbf(path.mtu * 2, queue);
+    let narrow = path.link_with_queue(queue);
     MatrixCell::new(path, narrow, PATH)
 }
 
 fn draw_deep_queue(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw(random);
     let queue = path.queue_bytes(log_between(random, 4.0, 10.0));
-    let narrow = path.tbf(path.mtu * 2, queue);
+    let narrow = path.link_with_queue(queue);
     MatrixCell::new(path, narrow, PATH)
 }
 
@@ -144,8 +144,7 @@ fn draw_lossy_path(random: &mut SplitMix64, ratios: [f64; 2], burst: f64) -> (Dr
 fn draw_random_loss(random: &mut SplitMix64) -> MatrixCell {
     let (mut path, ratio) = draw_lossy_path(random, [1e-4, 2e-2], 1.0);
     path.delay_out = format!("loss {:.4}%", ratio * 100.0);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, LOSS)
+    MatrixCell::on_plain_link(path, LOSS)
 }
 
 fn draw_burst_loss(random: &mut SplitMix64) -> MatrixCell {
@@ -154,23 +153,20 @@ fn draw_burst_loss(random: &mut SplitMix64) -> MatrixCell {
     let (mut path, ratio) = draw_lossy_path(random, [1e-3, 1e-2], 1.0 / leave);
     let enter = ratio * leave / (1.0 - ratio);
     path.delay_out = format!("loss gemodel {:.5}% {:.1}%", enter * 100.0, leave * 100.0);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, LOSS)
+    MatrixCell::on_plain_link(path, LOSS)
 }
 
 fn draw_corruption(random: &mut SplitMix64) -> MatrixCell {
     let (mut path, ratio) = draw_lossy_path(random, [3e-4, 1e-2], 1.0);
     path.delay_out = format!("corrupt {:.4}%", ratio * 100.0);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, LOSS)
+    MatrixCell::on_plain_link(path, LOSS)
 }
 
 fn draw_bbr_under_loss(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.congestion = "bbr";
     path.delay_out = format!("loss {:.3}%", log_between(random, 0.01, 1.0));
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, PATH)
+    MatrixCell::on_plain_link(path, PATH)
 }
 
 fn draw_policer(random: &mut SplitMix64, place: &str) -> MatrixCell {
@@ -222,23 +218,20 @@ fn draw_window(random: &mut SplitMix64) -> (DrawnPath, u64) {
 
 fn draw_receive_buffer(random: &mut SplitMix64) -> MatrixCell {
     let (path, window) = draw_window(random);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, CellTruth::limited_by(&["receive_window"]))
+    MatrixCell::on_plain_link(path, CellTruth::limited_by(&["receive_window"]))
         .option(format!("--receive-buffer {window}"))
 }
 
 fn draw_tcp_rmem(random: &mut SplitMix64) -> MatrixCell {
     let (path, window) = draw_window(random);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
     let max = window * 2;
     let command = format!("ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 16384 {max}'");
-    MatrixCell::new(path, narrow, CellTruth::limited_by(&["receive_window"])).before(command)
+    MatrixCell::on_plain_link(path, CellTruth::limited_by(&["receive_window"])).before(command)
 }
 
 fn draw_send_buffer(random: &mut SplitMix64) -> MatrixCell {
     let (path, window) = draw_window(random);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, CellTruth::limited_by(&["send_buffer"]))
+    MatrixCell::on_plain_link(path, CellTruth::limited_by(&["send_buffer"]))
         .option(format!("--send-buffer {window}"))
 }
 
@@ -251,23 +244,20 @@ fn draw_requested_rate(random: &mut SplitMix64) -> (DrawnPath, u64) {
 
 fn draw_slow_writer(random: &mut SplitMix64) -> MatrixCell {
     let (path, rate) = draw_requested_rate(random);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, CellTruth::limited_by(&["application"]))
+    MatrixCell::on_plain_link(path, CellTruth::limited_by(&["application"]))
         .option(format!("--bitrate {rate}"))
 }
 
 fn draw_slow_reader(random: &mut SplitMix64) -> MatrixCell {
     let (path, rate) = draw_requested_rate(random);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, CellTruth::limited_by(&["application"]))
+    MatrixCell::on_plain_link(path, CellTruth::limited_by(&["application"]))
         .option(format!("--read-rate {rate}"))
 }
 
 fn draw_pacing(random: &mut SplitMix64) -> MatrixCell {
     let (path, rate) = draw_requested_rate(random);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
     let each = rate / path.streams;
-    MatrixCell::new(path, narrow, CellTruth::limited_by(&["pacing"]))
+    MatrixCell::on_plain_link(path, CellTruth::limited_by(&["pacing"]))
         .option(format!("--pacing {each}"))
 }
 
@@ -276,35 +266,31 @@ fn draw_reordering(random: &mut SplitMix64) -> MatrixCell {
     path.delay_out = format!("reorder {:.2}% 50%", 100.0 - log_between(random, 0.1, 1.0));
     // Nearly all packets are sent at once, after a delay line of their own; the others are late.
     path.late_ms = Some(random.between(1.0, 5.0));
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, PATH)
+    MatrixCell::on_plain_link(path, PATH)
 }
 
 fn draw_duplicates(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.delay_out = format!("duplicate {:.2}%", log_between(random, 0.1, 2.0));
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, PATH)
+    MatrixCell::on_plain_link(path, PATH)
 }
 
 fn draw_jitter(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw_within(random, [2e6, 300e6], [10.0, 300.0]);
     path.jitter_ms = random.between(0.2, 2.0);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, PATH)
+    MatrixCell::on_plain_link(path, PATH)
 }
 
 fn draw_lost_acknowledgements(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.delay_back = format!("loss {:.1}%", log_between(random, 1.0, 30.0));
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, PATH)
+    MatrixCell::on_plain_link(path, PATH)
 }
 
 fn draw_full_return_path(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw_within(random, [5e6, 400e6], [1.0, 150.0]);
     path.congestion = ["cubic", "reno"][random.below(2)];
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
+    let narrow = path.plain_link();
     let back = path.rate_bps as f64 / random.between(80.0, 200.0) * 1500.0 / path.mtu as f64;
     let queue = (back / 8.0 * log_between(random, 0.05, 0.4)).max(3000.0);
     let narrow = format!("{narrow}\nnarrow_back tbf rate {back:.0}bit burst 3000 limit {queue:.0}");
@@ -323,7 +309,7 @@ fn draw_shared_path(random: &mut SplitMix64) -> (DrawnPath, f64) {
 
 fn shared_narrow(random: &mut SplitMix64, path: &DrawnPath) -> String {
     let queue = path.queue_bytes(log_between(random, 1.0, 2.0));
-    path.tbf(path.mtu * 2, queue)
+    path.link_with_queue(queue)
 }
 
 /// Returns the command of other datagrams at this share of the rate.
@@ -391,7 +377,7 @@ fn draw_changing_capacity(random: &mut SplitMix64, factor: f64) -> MatrixCell {
     let mut path = DrawnPath::draw_within(random, [5e6, 200e6], [1.0, 150.0]);
     path.congestion = ["cubic", "reno", "bbr"][random.below(3)];
     let queue = path.queue_bytes(log_between(random, 1.0, 3.0));
-    let narrow = path.tbf(path.mtu * 2, queue);
+    let narrow = path.link_with_queue(queue);
     let at = path.seconds() as f64 * random.between(0.35, 0.65);
     let rate = (path.rate_bps as f64 * factor) as u64;
     let change = format!("narrow tbf rate {rate}bit burst {} limit {queue}", path.mtu * 2);
@@ -419,32 +405,29 @@ fn draw_falling_capacity(random: &mut SplitMix64) -> MatrixCell {
 
 fn draw_outage(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw_within(random, [2e6, 300e6], [1.0, 200.0]);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
     let at = path.seconds() as f64 * random.between(0.3, 0.6);
     let seconds = random.between(1.0, 3.0);
     let cut = format!("outage {seconds:.2}");
     let truth = CellTruth::limited_by(&["path_capacity", "loss"]).with_finding(&["outage"]);
-    MatrixCell::new(path, narrow, truth).at(at, &cut).titled(format!("{seconds:.1} s"))
+    MatrixCell::on_plain_link(path, truth).at(at, &cut).titled(format!("{seconds:.1} s"))
 }
 
 fn draw_short_run(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw_within(random, [50e6, 2e9], [60.0, 400.0]);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
     let seconds = path.rtt_ms / 1e3 * random.between(5.0, 14.0);
     let truth = CellTruth::limited_by(&["ramp", "path_capacity"]).with_finding(&["short_run"]);
-    MatrixCell::new(path, narrow, truth).lasting(seconds.max(0.5))
+    MatrixCell::on_plain_link(path, truth).lasting(seconds.max(0.5))
 }
 
 fn draw_slow_datagrams(random: &mut SplitMix64) -> MatrixCell {
     let (path, rate) = draw_requested_rate(random);
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(2.0));
-    MatrixCell::new(path, narrow, CellTruth::limited_by(&["application"]))
+    MatrixCell::on_plain_link(path, CellTruth::limited_by(&["application"]))
         .option(format!("-u -b {rate}"))
 }
 
 fn draw_fast_datagrams(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw_within(random, [4e6, 400e6], [1.0, 200.0]);
     let rate = (path.rate_bps as f64 * random.between(1.3, 3.0)) as u64;
-    let narrow = path.tbf(path.mtu * 2, path.queue_bytes(log_between(random, 0.5, 3.0)));
+    let narrow = path.link_with_queue(path.queue_bytes(log_between(random, 0.5, 3.0)));
     MatrixCell::new(path, narrow, PATH).option(format!("-u -b {rate}"))
 }

@@ -22,7 +22,7 @@ pub fn log_between(random: &mut SplitMix64, low: f64, high: f64) -> f64 {
     random.between(low.ln(), high.ln()).exp()
 }
 
-/// What is true of a cell.
+/// The limiters and findings that are right for a cell.
 #[derive(Debug, Clone, Copy)]
 pub struct CellTruth {
     /// The limiters that are right.
@@ -107,18 +107,23 @@ impl DrawnPath {
         USUAL_SECONDS.max(ROUND_TRIPS * self.rtt_ms / 1e3).ceil() as u64
     }
 
+    pub fn plain_link(&self) -> String {
+        self.link_with_queue(self.queue_bytes(2.0))
+    }
+
+    /// Returns the command of a link at the rate with a queue of so many bytes.
+    pub fn link_with_queue(&self, queue: u64) -> String {
+        self.tbf(self.mtu * 2, queue)
+    }
+
+    /// Returns the command of a token bucket with a queue of so many bytes.
     pub fn tbf(&self, bucket: u64, queue: u64) -> String {
         let bucket = bucket + 100;
         format!("narrow tbf rate {}bit burst {bucket} limit {queue}", self.rate_bps)
     }
 
     pub fn htb(&self, queue: u64) -> String {
-        let class = format!("rate {0}bit burst {1} cburst {1}", self.rate_bps, self.mtu * 2);
-        format!(
-            "narrow htb default 1\n\
-             ip netns exec edge tc class add dev core parent 1: classid 1:1 htb {class}\n\
-             ip netns exec edge tc qdisc add dev core parent 1:1 bfifo limit {queue}"
-        )
+        self.managed(&format!("bfifo limit {queue}"))
     }
 
     pub fn netem_rate(&self, queue: u64) -> String {
@@ -197,6 +202,12 @@ impl MatrixCell {
             options: String::new(),
             truth,
         }
+    }
+
+    /// Returns a cell with a queue of two bandwidth-delay products and nothing else on the narrow link.
+    pub fn on_plain_link(path: DrawnPath, truth: CellTruth) -> MatrixCell {
+        let narrow = path.plain_link();
+        MatrixCell::new(path, narrow, truth)
     }
 
     pub fn titled(self, note: String) -> MatrixCell {

@@ -1,21 +1,20 @@
 //! Reports with impossible numbers: whatever a stored report contains, its conclusions are drawn
 //! and every form of it is rendered within a bounded time, and without a panic.
 
+#[path = "../../longhaul/tests/program/json_pointers.rs"]
+mod json_pointers;
+#[path = "support/report_conclusions.rs"]
+mod report_conclusions;
 #[path = "../../longhaul/tests/program/report_rendering.rs"]
 mod report_rendering;
 
-use longhaul_analysis::available_bandwidth::conclude_available;
-use longhaul_analysis::copy_analysis::conclude_copy;
-use longhaul_analysis::imported::conclude_imported;
-use longhaul_analysis::load::conclude_load;
-use longhaul_analysis::path::conclude_path;
-use longhaul_analysis::scan::conclude_scan;
-use longhaul_analysis::throughput::conclude_throughput;
+use json_pointers::{find_pointers, name_field};
 use longhaul_history::report_comparison::ArchivedRun;
 use longhaul_history::report_comparison::run_set_comparison::{RunSet, compare_run_sets};
 use longhaul_model::report::v1::{AnyReport, ComparisonReport, ReportKind};
 use longhaul_report::run_comparison::comparison_document::build_comparison_document;
-use report_rendering::{find_pointers, render_report};
+use report_conclusions::conclude_again;
+use report_rendering::render_report;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -34,8 +33,7 @@ fn first_pointers(value: &Value, is_wanted: fn(&Value) -> bool) -> Vec<String> {
     let mut found = find_pointers(value, is_wanted);
     let mut places = BTreeMap::new();
     found.retain(|pointer| {
-        let count: &mut usize =
-            places.entry(pointer.replace(|c: char| c.is_ascii_digit(), "")).or_default();
+        let count: &mut usize = places.entry(name_field(pointer)).or_default();
         *count += 1;
         *count <= PLACES
     });
@@ -88,7 +86,7 @@ fn is_rendered_or_refused(value: &Value) -> bool {
     };
     catch_unwind(AssertUnwindSafe(|| {
         let stored = report.clone();
-        conclude_again(&mut report);
+        conclude_again(&mut report, &[]);
         let comparison = compare_reports(&stored, &report);
         let rendered = render_report(&report);
         let is_shown = !rendered.texts[0].is_empty();
@@ -159,31 +157,4 @@ fn every_form_of_a_report_with_impossible_numbers_ends_and_does_not_panic() {
         }
     }
     assert!(panics.is_empty(), "{} panics: {panics:#?}", panics.len());
-}
-
-/// Draws the conclusions of a report again from its plan and its observation.
-pub fn conclude_again(report: &mut AnyReport) {
-    match report {
-        AnyReport::Throughput(run) => {
-            run.analysis = conclude_throughput(&run.plan, &run.observation).analysis;
-        }
-        AnyReport::Scan(scan) => {
-            scan.analysis = conclude_scan(&scan.plan, &scan.observation, &[], "grid_done").analysis;
-        }
-        AnyReport::Path(path) => {
-            path.analysis = conclude_path(&path.plan, &path.observation, &[], None).analysis;
-        }
-        AnyReport::Available(available) => {
-            available.analysis =
-                conclude_available(&available.plan, &available.observation).analysis;
-        }
-        AnyReport::Load(load) => {
-            load.analysis = conclude_load(&load.plan, &load.observation).analysis;
-        }
-        AnyReport::Imported(imported) => {
-            imported.analysis = conclude_imported(&imported.observation).0;
-        }
-        AnyReport::Copy(copy) => copy.analysis = conclude_copy(&copy.observation).0,
-        AnyReport::Host(_) | AnyReport::Predict(_) => {}
-    }
 }

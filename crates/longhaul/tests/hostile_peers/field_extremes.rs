@@ -1,5 +1,6 @@
 //! Messages of which one field has an extreme value.
 
+use crate::json_pointers::{find_pointers, name_field};
 use longhaul_model::splitmix::SplitMix64;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -99,24 +100,17 @@ impl FieldAttacks {
 
 /// Sets all numbers at or below this place to the first of these that their fields take.
 fn set_numbers<T: DeserializeOwned>(message: &mut Value, place: &str, numbers: &[u64]) {
-    let value = message.pointer_mut(place).expect("a value");
-    let below: Vec<String> = match value {
-        Value::Array(items) => (0..items.len()).map(|index| index.to_string()).collect(),
-        Value::Object(members) => members.keys().cloned().collect(),
-        Value::Number(_) => {
-            let before = value.clone();
-            for number in numbers.iter().map(|number| Value::from(*number)).chain([before]) {
-                *message.pointer_mut(place).expect("a number") = number;
-                if T::deserialize(&*message).is_ok() {
-                    break;
-                }
+    let value = message.pointer(place).expect("a value");
+    for below in find_pointers(value, Value::is_number) {
+        let place = format!("{place}{below}");
+        let before = message.pointer(&place).cloned();
+        let numbers = numbers.iter().map(|number| Value::from(*number)).chain(before);
+        for number in numbers {
+            *message.pointer_mut(&place).expect("a number") = number;
+            if T::deserialize(&*message).is_ok() {
+                break;
             }
-            return;
         }
-        _ => return,
-    };
-    for key in below {
-        set_numbers::<T>(message, &format!("{place}/{key}"), numbers);
     }
 }
 
@@ -141,11 +135,10 @@ fn list_attacks<T: DeserializeOwned>(messages: &[Value]) -> Vec<FieldAttack> {
     const SIGNED: [u64; 4] = [i64::MAX as u64, i32::MAX as u64, i16::MAX as u64, i8::MAX as u64];
     let (mut known, mut attacks) = (BTreeSet::new(), Vec::new());
     for message in messages {
-        let mut nodes = Vec::new();
-        list_nodes(message, "", &mut nodes);
-        let places: Vec<String> = nodes.iter().map(|(place, _)| place.clone()).collect();
-        for (node, (place, value)) in nodes.into_iter().enumerate() {
-            let name = name_field(&place);
+        let places = find_pointers(message, |_| true);
+        for (node, place) in places.iter().enumerate() {
+            let value = message.pointer(place).expect("a value");
+            let name = name_field(place);
             if !known.insert(name.clone()) {
                 continue;
             }
@@ -155,7 +148,7 @@ fn list_attacks<T: DeserializeOwned>(messages: &[Value]) -> Vec<FieldAttack> {
             }));
             // In one object, or of this name in all items.
             let places: Vec<&str> = match value {
-                Value::Object(_) | Value::Array(_) => vec![&place],
+                Value::Object(_) | Value::Array(_) => vec![place],
                 _ => {
                     places.iter().filter(|it| name_field(it) == name).map(String::as_str).collect()
                 }
@@ -209,29 +202,6 @@ fn add_missing(
         (Value::Array(known), Value::Array(all)) => {
             if let (Some(known), Some(all)) = (known.first(), all.first()) {
                 add_missing(root, &format!("{place}/0"), known, all, extended);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Returns the names on the way to a field, without the places in lists.
-fn name_field(place: &str) -> String {
-    place.replace(|letter: char| letter.is_ascii_digit(), "")
-}
-
-/// Lists the nodes with their JSON pointers, in the order in which they are written.
-fn list_nodes<'v>(value: &'v Value, place: &str, nodes: &mut Vec<(String, &'v Value)>) {
-    nodes.push((place.to_owned(), value));
-    match value {
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                list_nodes(item, &format!("{place}/{index}"), nodes);
-            }
-        }
-        Value::Object(members) => {
-            for (key, member) in members {
-                list_nodes(member, &format!("{place}/{key}"), nodes);
             }
         }
         _ => {}

@@ -23,10 +23,10 @@ pub trait CourseVictim {
     fn reason(&self) -> Option<String>;
 }
 
-/// What an honest peer sends, each in the state of the victim in which it is due.
+/// The messages of an honest peer, each with the state of the victim in which it is due.
 pub type PeerScript = Vec<(u8, Vec<u8>)>;
 
-/// What a peer does after its hostile message.
+/// The behaviour of a peer after its hostile message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterAttack {
     /// Goes on with the honest message that the hostile one came before.

@@ -15,6 +15,8 @@ mod field_extremes;
 mod files_protocol;
 mod hostile_course;
 mod iperf3_wire;
+#[path = "../program/json_pointers.rs"]
+mod json_pointers;
 mod own_wire;
 mod type_samples;
 

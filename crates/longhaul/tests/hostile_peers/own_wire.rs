@@ -32,7 +32,7 @@ use std::time::Duration;
 const EXPORTER: [u8; 32] = [7; 32];
 const TOKEN: &str = "a token of more than sixteen characters";
 const STREAMS: u32 = 2;
-/// What each stream of this end sends and receives.
+/// The bytes that each stream of this end sends and receives.
 const STREAM_BYTES: u64 = 1_000_000;
 const RUN_TIME: Duration = Duration::from_secs(1);
 /// The requests of a probe session.
@@ -133,7 +133,7 @@ fn flows(plan: &ThroughputPlan, forward: bool) -> bool {
     plan.direction == RunDirection::Both || (plan.direction == RunDirection::Forward) == forward
 }
 
-/// What an honest server sends.
+/// The messages of an honest server.
 fn server_messages(
     purpose: &SessionPurpose,
     has_token: bool,
@@ -204,7 +204,7 @@ fn server_results(plan: &ThroughputPlan) -> Vec<ControlMessage> {
     results
 }
 
-/// What an honest client sends.
+/// The messages of an honest client.
 fn client_messages(
     purpose: &SessionPurpose,
     has_token: bool,

@@ -135,7 +135,7 @@ fn a_far_end_of_another_kind_is_told_from_ours() {
     assert!(text.contains("longhaul serve"), "{text}");
 }
 
-/// What hostile servers send to whoever connects; they wait for the end of the connection, or not.
+/// The bytes of hostile servers to whoever connects; they wait for the end of the connection, or not.
 const HOSTILE_BYTES: [(&str, &[u8], bool); 8] = [
     ("close", b"", false),
     ("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n", true),

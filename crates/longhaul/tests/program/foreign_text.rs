@@ -1,7 +1,8 @@
 //! Text from outside: whatever a peer or a stored report contains, no terminal is steered and no
 //! text is longer than the limit.
 
-use crate::report_rendering::{find_pointers, render_report};
+use crate::json_pointers::{find_pointers, name_field};
+use crate::report_rendering::render_report;
 use crate::support::{Folder, fixture, longhaul};
 use longhaul_iperf3::iperf3_messages::{TestParameters, TestResults, decode_body};
 use longhaul_model::foreign_text::MAX_FOREIGN_CHARS;
@@ -26,8 +27,7 @@ fn fill_texts(value: &mut Value, parse: impl Fn(&Value) -> bool) -> Vec<String> 
     let mut is_any_text = BTreeMap::new();
     let mut filled = find_pointers(value, Value::is_string);
     filled.retain(|pointer| {
-        let field = pointer.replace(|c: char| c.is_ascii_digit(), "");
-        let fits = *is_any_text.entry(field).or_insert_with(|| {
+        let fits = *is_any_text.entry(name_field(pointer)).or_insert_with(|| {
             let mut changed = value.clone();
             *changed.pointer_mut(pointer).expect("a text") = Value::from(UNSAFE);
             parse(&changed)

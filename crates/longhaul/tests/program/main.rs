@@ -27,6 +27,7 @@ mod imported;
 mod iperf3;
 mod iperf3_command;
 mod iperf3_killed;
+mod json_pointers;
 mod load;
 mod logs;
 mod loopback;

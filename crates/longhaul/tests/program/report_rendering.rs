@@ -1,30 +1,7 @@
-//! Every form in which a report is shown, and the places of its values, for tests with hostile
-//! reports.
+//! Every form in which a report is shown, for tests and fuzzing with hostile reports.
 
 use longhaul_model::report::v1::AnyReport;
 use longhaul_report::{iperf3_report_json, plot, scan_text, summary_lines};
-use serde_json::Value;
-
-/// Returns the JSON pointers of all values of this kind, containers before their contents.
-pub fn find_pointers(value: &Value, is_wanted: fn(&Value) -> bool) -> Vec<String> {
-    fn visit(value: &Value, pointer: &str, is_wanted: fn(&Value) -> bool, found: &mut Vec<String>) {
-        if is_wanted(value) {
-            found.push(pointer.to_owned());
-        }
-        if let Value::Array(items) = value {
-            for (index, item) in items.iter().enumerate() {
-                visit(item, &format!("{pointer}/{index}"), is_wanted, found);
-            }
-        }
-        for (key, field) in value.as_object().into_iter().flatten() {
-            let key = key.replace('~', "~0").replace('/', "~1");
-            visit(field, &format!("{pointer}/{key}"), is_wanted, found);
-        }
-    }
-    let mut found = Vec::new();
-    visit(value, "", is_wanted, &mut found);
-    found
-}
 
 /// A report in all forms.
 pub struct RenderedReport {
