@@ -7,8 +7,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Accept backlog: all streams of a run connect at once.
-const BACKLOG: i32 = 1024;
+/// The connections that may wait for `accept`, and those of unfinished handshakes on kernels without
+/// SYN cookies: 5,000 a second over 436 ms are 2,180. The kernel lowers it to net.core.somaxconn.
+const BACKLOG: i32 = 4096;
 
 /// Address and options of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
