@@ -415,7 +415,9 @@ fn draw_outage(random: &mut SplitMix64) -> MatrixCell {
 fn draw_short_run(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw_within(random, [50e6, 2e9], [60.0, 400.0]);
     let seconds = path.rtt_ms / 1e3 * random.between(5.0, 14.0);
-    let truth = CellTruth::limited_by(&["ramp", "path_capacity"]).with_finding(&["short_run"]);
+    // Few samples remain after the ramp: that the limit cannot be told is right, too.
+    let truth =
+        CellTruth::limited_by(&["ramp", "path_capacity", "unknown"]).with_finding(&["short_run"]);
     MatrixCell::on_plain_link(path, truth).lasting(seconds.max(0.5))
 }
 

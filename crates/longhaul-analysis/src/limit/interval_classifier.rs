@@ -11,7 +11,7 @@
 //! not match; they are never wrong.
 
 use super::interval_state::IntervalState;
-use super::run_reading::RunView;
+use super::run_reading::{QUEUED_RATIO, RunView};
 use super::stream_intervals::{
     BELOW_WINDOW_RATIO, HALF, SampleInterval, StreamTraits, compute_window_room, is_send_buffer_dry,
 };
@@ -52,6 +52,8 @@ impl ClassifierTuning {
     const FEW_LOSSES: u64 = 5;
     /// Slow start ends within so many intervals, each at least one round trip.
     const SLOW_START_INTERVALS: usize = 20;
+    /// A window below this share of the one before was reduced, not only sampled at another moment.
+    const REDUCED_RATIO: f64 = 0.9;
     /// CUBIC, RFC 9438: the constants C and 1 − β of K.
     const CUBIC_C: f64 = 0.4;
     const CUBIC_DROP: f64 = 0.3;
@@ -67,7 +69,7 @@ struct IntervalContext<'v, 'a> {
 }
 
 /// In order of precedence; see the header.
-const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 15] = [
+const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 16] = [
     match_stalled,
     match_requested_rate,
     match_sender_app,
@@ -82,6 +84,7 @@ const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 15] = [
     match_flat_path,
     match_loss,
     match_recovery,
+    match_marked,
     match_climbing,
 ];
 
@@ -140,7 +143,9 @@ fn match_stalled(view: &IntervalContext) -> Option<IntervalState> {
     // A queue before the stall: the path was full, and a whole window was lost in it.
     let from = view.before.len().saturating_sub(ClassifierTuning::STALL_MEMORY);
     let trips = view.before[from..].iter().chain([view.now]).filter_map(|interval| interval.rtt_us);
-    let queued = trips.max().is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
+    // A stream that only retransmits has no new RTT (RFC 6298, section 3), but others of the run have.
+    let queued = trips.max().is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64))
+        || view.run.queued_ratio >= QUEUED_RATIO;
     let state = if queued { IntervalState::Sawtooth } else { IntervalState::StalledRto };
     ((waiting && idle) || by_timeout).then_some(state)
 }
@@ -294,6 +299,21 @@ fn match_recovery(view: &IntervalContext) -> Option<IntervalState> {
     let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
     (used && past <= compute_recovery_seconds(&view.before[..=last]))
         .then(|| classify_loss(view, last, IntervalState::Recovering))
+}
+
+/// A queue marked segments (RFC 3168), so the window was reduced without a loss and has not grown back.
+fn match_marked(view: &IntervalContext) -> Option<IntervalState> {
+    if !view.run.has_marked_segments {
+        return None;
+    }
+    let window = |interval: &SampleInterval| interval.tcp.map(|tcp| tcp.cwnd_bytes as f64);
+    let is_reduced = |pair: &[SampleInterval]| {
+        let windows = window(&pair[0]).zip(window(&pair[1]));
+        windows.is_some_and(|(before, now)| now < ClassifierTuning::REDUCED_RATIO * before)
+    };
+    let last = (1..view.before.len()).rfind(|at| is_reduced(&view.before[at - 1..=*at]))?;
+    let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
+    (past <= compute_recovery_seconds(&view.before[..last])).then_some(IntervalState::Sawtooth)
 }
 
 /// Loss in a full queue means that the path is full; loss without a queue is plain loss.

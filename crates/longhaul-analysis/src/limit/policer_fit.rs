@@ -83,6 +83,8 @@ impl PolicerFitTuning {
     const MIN_OVERRUN_RATIO: f64 = 0.005;
     /// The minimum ratio of variance to mean of the losses per slot; 1 for random loss.
     const MIN_CLUSTERING: f64 = 4.0;
+    /// The same for BBR, whose rate is constant whatever is lost: random losses gave up to 1.5.
+    const MIN_CLUSTERING_BBR: f64 = 2.0;
     /// The maximum ratio of fast intervals to the mean: a policed rate has an upper limit.
     const MAX_TOP_RATIO: f64 = 1.6;
     /// The minimum number of lost segments (Flach: 15 lost and 15 passed).
@@ -163,7 +165,7 @@ fn has_bucket_pattern(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> b
     }
     let rate_bps = compute_slot_rate(held);
     let over_bound = rate_bps / random_bps;
-    is_dense_loss(held, run.loss_ratio.unwrap_or(0.0))
+    is_dense_loss(run, held)
         || matches_replay(run, held, rate_bps, over_bound)
         || has_loss_bursts(held, over_bound)
         || is_far_above_random(held, rate_bps, over_bound)
@@ -180,7 +182,8 @@ fn is_single_overrun(after: &[PolicerSlot], lost: f64, random_bps: f64, loss_rat
 
 /// Returns true if nearly every block of slots has loss and yet the rate is constant, or the loss is
 /// heavy and in bursts.
-fn is_dense_loss(held: &[PolicerSlot], loss_ratio: f64) -> bool {
+fn is_dense_loss(run: &RunView, held: &[PolicerSlot]) -> bool {
+    let loss_ratio = run.loss_ratio.unwrap_or(0.0);
     let slots = (held.len() / PolicerFitTuning::BLOCKS).max(PolicerFitTuning::MIN_BLOCK_SLOTS);
     let blocks: Vec<&[PolicerSlot]> = held.chunks_exact(slots).collect();
     let losses: Vec<f64> =
@@ -193,12 +196,14 @@ fn is_dense_loss(held: &[PolicerSlot], loss_ratio: f64) -> bool {
     let Some(scatter) = mad_scale(&rates).map(|scatter| scatter / level.max(1.0)) else {
         return false;
     };
+    let clustering = measure_clustering(held);
     let is_dense = losing >= PolicerFitTuning::LOSING_RATIO
         && usual_losses >= PolicerFitTuning::MIN_BLOCK_LOSSES
-        && scatter < PolicerFitTuning::BLOCK_SCATTER;
+        && scatter < PolicerFitTuning::BLOCK_SCATTER
+        && (!run.bbr || clustering >= PolicerFitTuning::MIN_CLUSTERING_BBR);
     let is_heavy = loss_ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO
         && scatter < PolicerFitTuning::HEAVY_BLOCK_SCATTER
-        && measure_clustering(held) >= PolicerFitTuning::MIN_CLUSTERING;
+        && clustering >= PolicerFitTuning::MIN_CLUSTERING;
     blocks.len() >= PolicerFitTuning::MIN_BLOCKS && (is_dense || is_heavy)
 }
 

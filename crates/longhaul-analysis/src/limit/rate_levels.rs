@@ -14,7 +14,7 @@ use super::run_reading::{QUEUED_RATIO, RunView};
 use super::shaper_fit::{
     RateSlot, find_breakpoint, join_bins, measure_half_step, measure_step_z, median_rate,
 };
-use crate::stats::{mad_scale, quantile, sort_finite};
+use crate::stats::{quantile, sort_finite};
 use crate::throughput::arrival_timeline::RunArrivals;
 
 /// The parameters of the search for levels.
@@ -31,6 +31,8 @@ impl LevelTuning {
     const MIN_Z: f64 = 6.0;
     /// This share of the values of either part may lie on the other's side.
     const OVERLAP: f64 = 0.15;
+    /// The maximum drift of a level from which the rate climbs, as a share of the step.
+    const STILL_RATIO: f64 = 0.25;
     /// The minimum number of segments in a slot: fewer make its rate a matter of chance.
     const SLOT_SEGMENTS: f64 = 25.0;
     /// The ramp ends when the rate first reaches this share of the median that follows.
@@ -43,8 +45,6 @@ pub struct RateLevel {
     pub from_us: u64,
     pub to_us: u64,
     pub bps: f64,
-    /// The scatter of the rate, as a share of the level.
-    pub scatter_ratio: f64,
 }
 
 /// Returns the levels of the rate after the ramp, in order; one if the rate did not change, none if
@@ -83,7 +83,7 @@ fn split_levels(slots: &[RateSlot], depth: usize, levels: &mut Vec<RateLevel>) {
 }
 
 /// Returns the point at which the rates split into two parts that are well apart, if there is one: each
-/// part is level, or splits again.
+/// part is level, or splits again, or the second one climbs from a level.
 fn find_split(rates: &[f64], depth: usize) -> Option<usize> {
     if depth == 0 {
         return None;
@@ -94,17 +94,19 @@ fn find_split(rates: &[f64], depth: usize) -> Option<usize> {
     let is_whole = |part: &[f64]| {
         measure_half_step(part) < 0.5 * step || find_split(part, depth - 1).is_some()
     };
-    (are_levels_apart(before, after) && is_whole(before) && is_whole(after)).then_some(knee)
+    // TCP needs many round trips to fill what became free.
+    let is_climb = median_rate(after) > median_rate(before)
+        && measure_half_step(before) < LevelTuning::STILL_RATIO * step;
+    (are_levels_apart(before, after) && is_whole(before) && (is_climb || is_whole(after)))
+        .then_some(knee)
 }
 
 fn summarize_level(slots: &[RateSlot], rates: &[f64]) -> Option<RateLevel> {
     let (first, last) = (slots.first()?, slots.last()?);
-    let bps = median_rate(rates);
     Some(RateLevel {
         from_us: first.from_us,
         to_us: last.from_us + (last.seconds * 1e6) as u64,
-        bps,
-        scatter_ratio: mad_scale(rates).unwrap_or(0.0) / bps.max(1.0),
+        bps: median_rate(rates),
     })
 }
 
@@ -156,12 +158,20 @@ mod tests {
     }
 
     #[test]
+    fn a_climb_from_a_level_is_another_level() {
+        let climb = (0..35).map(|i| 6e7 + 1.3e6 * f64::from(i));
+        let rates: Vec<f64> = wobble(3.7e7, 60).chain(climb).collect();
+        assert_eq!(levels_of(&rates).len(), 2);
+    }
+
+    #[test]
     fn a_ramp_a_slope_and_a_sawtooth_have_one_level() {
         let ramp: Vec<f64> =
             (0..8).map(|i| 1e8 / 2f64.powi(8 - i)).chain(wobble(1e8, 60)).collect();
         let slope: Vec<f64> = (0..80).map(|i| 1e8 - 5e5 * f64::from(i)).collect();
+        let rise: Vec<f64> = (0..80).map(|i| 6e7 + 5e5 * f64::from(i)).collect();
         let sawtooth: Vec<f64> = (0..80).map(|i| 7e7 + 3e6 * f64::from(i % 10)).collect();
-        for rates in [ramp, slope, sawtooth] {
+        for rates in [ramp, slope, rise, sawtooth] {
             assert_eq!(levels_of(&rates).len(), 1, "{rates:?}");
         }
         assert!(levels_of(&[1e8; 4]).is_empty());

@@ -48,7 +48,7 @@ pub struct FullReturnPath {
 
 /// Returns the full way back, if the run shows one.
 pub fn find_full_return_path(run: &RunView) -> Option<FullReturnPath> {
-    if run.measure_queued_ratio(run.streams.iter().flatten()) < QUEUED_RATIO {
+    if run.queued_ratio < QUEUED_RATIO {
         return None;
     }
     let (acks, data) =

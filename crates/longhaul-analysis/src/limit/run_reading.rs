@@ -69,6 +69,7 @@ pub fn read_run<'a>(
         outages: Vec::new(),
         full_return_path: None,
         loaded_rtt: None,
+        queued_ratio: 0.0,
         totals: throughput::compute_totals(observation),
         retransmitted_segments,
         loss_ratio: compute_loss_ratio(observation, retransmitted_segments),
@@ -78,6 +79,7 @@ pub fn read_run<'a>(
             .max(),
         host_drops: count_host_drops(observation),
         refused_retransmits: count_refused_retransmits(observation, retransmitted_segments),
+        has_marked_segments: has_marked_segments(observation),
         bbr: observed.clone().any(is_bbr),
         receive_clip: observed
             .clone()
@@ -93,6 +95,7 @@ pub fn read_run<'a>(
         streams,
         idle_rtt_us,
     };
+    run.queued_ratio = run.measure_queued_ratio(run.streams.iter().flatten());
     run.outages = path_outage::find_outages(&run);
     run.policer = policer_fit::find_policer(&run);
     run.levels = find_path_levels(&run);
@@ -133,6 +136,11 @@ fn count_host_drops(observation: &ThroughputObservation) -> u64 {
     dropped.fold(0, |sum, (_, grown)| sum.saturating_add(*grown))
 }
 
+fn has_marked_segments(observation: &ThroughputObservation) -> bool {
+    let has_ecn = observation.streams.iter().any(|s| s.sender.options.is_some_and(|it| it.ecn));
+    has_ecn && observation.ends.sender.protocol.get("TcpExt.TCPDeliveredCE").is_some_and(|n| *n > 0)
+}
+
 /// Returns the number of retransmissions that the kernel deferred, or 0 if too few to matter. Since
 /// 2019 Linux does not split a queued segment to retransmit it while the queue is far over its
 /// buffer: repairing a loss then takes a round trip per few segments because of the buffer.
@@ -149,20 +157,27 @@ fn count_refused_retransmits(observation: &ThroughputObservation, retransmitted:
 fn find_path_levels(run: &RunView) -> Vec<RateLevel> {
     let rtt_us = run.idle_rtt_us.unwrap_or(0);
     let slot_us = rate_levels::choose_slot_us(run.segment_us(run.level_bps), rtt_us);
-    let levels = rate_levels::find_rate_levels(&run.segments, slot_us);
-    let is_full = |pair: &[RateLevel]| rate_levels::is_path_full_at_lower(run, &pair[0], &pair[1]);
-    let outage = !run.outages.is_empty();
-    if outage || run.policer.is_some() || !levels.windows(2).all(is_full) {
-        Vec::new()
-    } else {
-        levels
+    if !run.outages.is_empty() || run.policer.is_some() {
+        return Vec::new();
     }
+    let mut levels: Vec<RateLevel> = Vec::new();
+    for level in rate_levels::find_rate_levels(&run.segments, slot_us) {
+        match levels.last_mut() {
+            Some(last) if !rate_levels::is_path_full_at_lower(run, last, &level) => {
+                // A rise without a queue is TCP's climb, and a fall is the sender's.
+                if level.bps < last.bps {
+                    return Vec::new();
+                }
+                *last = RateLevel { from_us: last.from_us, ..level };
+            }
+            _ => levels.push(level),
+        }
+    }
+    levels
 }
 
 /// The knee is found to a bin or two.
 const BUCKET_MARGIN_US: u64 = 250_000;
-/// The scatter of a rate that a token bucket keeps constant.
-const BUCKET_SCATTER_RATIO: f64 = 0.01;
 
 /// Returns true if segments were lost well before the step: the path was full already, and its capacity
 /// may have changed.
@@ -175,30 +190,27 @@ fn is_lossy_before_knee(run: &RunView, bucket: ShaperFit) -> bool {
 }
 
 /// Makes the part after the knee the steady part. A step without a standing queue, or one that
-/// a policer or other traffic explains, is not a shaper. If the path was full before, the rate after the
-/// step has to be as constant as that of a token bucket, and the levels stay as another explanation.
+/// a policer explains, or on a path that was full before, is not a shaper.
 fn settle_bucket(run: &mut RunView) {
-    let lossy = run.bucket.is_some_and(|bucket| is_lossy_before_knee(run, bucket));
-    let scatter_ratio = run.levels.last().map_or(1.0, |level| level.scatter_ratio);
-    let is_step = run.levels.len() == 2 && (!lossy || scatter_ratio < BUCKET_SCATTER_RATIO);
-    if run.policer.is_some() || !is_step || !is_queued_after_knee(run) {
-        run.bucket = None;
-    } else if !lossy {
-        run.levels.clear();
-    }
-    if let (Some(bucket), None) = (run.bucket, run.plan.warm_up_us) {
+    run.bucket = run.bucket.filter(|bucket| {
+        run.policer.is_none()
+            && run.levels.len() == 2
+            && !is_lossy_before_knee(run, *bucket)
+            && is_queued_after(run, bucket.knee_us)
+    });
+    let Some(bucket) = run.bucket else { return };
+    run.levels.clear();
+    if run.plan.warm_up_us.is_none() {
         let to_us = run.arrivals.to_us();
         run.steady = Some(SteadySpan { from_us: bucket.knee_us, to_us });
         run.level_bps = bucket.sustained_bps;
     }
 }
 
-/// Returns true if RTTs after the knee show a queue, since a shaper queues the excess.
-fn is_queued_after_knee(run: &RunView) -> bool {
-    run.bucket.is_some_and(|bucket| {
-        let after = run.streams.iter().flatten().filter(|i| i.from_us >= bucket.knee_us);
-        run.measure_queued_ratio(after) >= QUEUED_RATIO
-    })
+/// Returns true if RTTs after this time show a queue: a shaper queues the excess.
+fn is_queued_after(run: &RunView, at_us: u64) -> bool {
+    let after = run.streams.iter().flatten().filter(|interval| interval.from_us >= at_us);
+    run.measure_queued_ratio(after) >= QUEUED_RATIO
 }
 
 fn compute_scatter(run: &RunView) -> Option<f64> {
@@ -245,6 +257,8 @@ pub struct RunView<'a> {
     pub idle_rtt_us: Option<u64>,
     /// RTTs of the judged part.
     pub loaded_rtt: Option<LoadedRtt>,
+    /// The share of all RTT readings that include a queue.
+    pub queued_ratio: f64,
     pub totals: RunTotals,
     /// Segments that were retransmitted within the intervals.
     pub retransmitted_segments: u64,
@@ -256,6 +270,8 @@ pub struct RunView<'a> {
     pub host_drops: u64,
     /// Retransmissions that the kernel deferred because of the send buffer; 0 if too few to matter.
     pub refused_retransmits: u64,
+    /// Segments that arrived were marked by a queue (ECN).
+    pub has_marked_segments: bool,
     pub bbr: bool,
     pub receive_clip: Option<ClippedBuffer>,
     pub send_clip: Option<ClippedBuffer>,
