@@ -147,6 +147,11 @@ impl DiagnosisCase<'_> {
         self.verdict.limiter == limiter
     }
 
+    /// Returns true if this limiter decides, or has a share that is named.
+    fn is_named(&self, limiter: Limiter) -> bool {
+        self.is_limited_by(limiter) || self.verdict.shares.limiter(limiter) >= SHARED_RATIO
+    }
+
     fn sender(&self) -> &EndObservation {
         &self.scene.observation.ends.sender
     }
@@ -350,7 +355,7 @@ const PACE_RATIO: f64 = 0.95;
 const BEYOND_CHANCE: f64 = 1.5;
 
 fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
-    let policed = case.scene.policer?;
+    let policed = case.scene.policer.filter(|_| case.is_named(Limiter::Policer))?;
     let rho = policed.rate_bps as u64;
     let burst = policed.burst_bytes as u64;
     let passed_first = match burst {
@@ -391,7 +396,7 @@ fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
 }
 
 fn diagnose_shaper(case: &DiagnosisCase) -> Option<ReportFinding> {
-    let bucket = case.scene.bucket?;
+    let bucket = case.scene.bucket.filter(|_| case.is_named(Limiter::Shaper))?;
     let summary = format!(
         "Shaped: {} for the first {}, then {}; tests shorter than the burst overestimate",
         to_rate(bucket.peak_bps as u64),

@@ -45,6 +45,7 @@ use super::{
     DiagnosisCase, build_finding, describe_state_share, format_whole_percent, name_of_host, to_rate,
 };
 use crate::limit::interval_state::IntervalState;
+use crate::limit::policer_fit;
 use crate::limit::run_reading::is_drop_counter;
 use crate::throughput::{self, read_protocol_counter};
 use longhaul_model::report::v1::ReportFinding;
@@ -82,6 +83,9 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
         let ratio = case.goodput_bps() as f64 / bound.rate_bps.max(1) as f64;
         let text = format!("goodput is {ratio:.1} × the bound of random loss");
         found.add_evidence(NEAR_BOUND.contains(&ratio), text);
+    }
+    if policer_fit::is_nearly_even(&case.scene) {
+        found.contradict("the rate is nearly constant: a policer with a small bucket looks alike");
     }
     add_loss_advice(case, &mut found);
     Some(found)

@@ -8,6 +8,7 @@
 //! Wrong when: the run is nearly all `unknown`; then the verdict is unknown.
 
 use super::interval_state::{IntervalState, StateShares, attribute_bytes};
+use super::policer_fit;
 use super::run_reading::RunView;
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
@@ -79,7 +80,8 @@ pub fn find_limiter(run: &RunView) -> RunVerdict {
 }
 
 /// Returns the part of the confidence that evidence against the limiter leaves. Losses are hardly random
-/// if the goodput is far from what they allow, or if the RTT varies as with a queue of others.
+/// if the goodput is far from what they allow or nearly constant, or if the RTT varies as with a queue of
+/// others.
 fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
     if limiter != Limiter::Loss {
         return 1.0;
@@ -89,7 +91,7 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
     let varies = quantile(&trips, 0.5)
         .is_some_and(|rtt| rtt - idle_us > VerdictTuning::QUEUE_OF_OTHERS_RATIO * idle_us);
     let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
-    if varies || !VerdictTuning::BOUND_RATIOS.contains(&ratio) {
+    if varies || policer_fit::is_nearly_even(run) || !VerdictTuning::BOUND_RATIOS.contains(&ratio) {
         VerdictTuning::DOUBTED_RATIO
     } else {
         1.0

@@ -45,6 +45,7 @@ impl PolicerFitTuning {
     /// Blocks, or slots, lose nearly all the time if this share of them loses.
     const LOSING_RATIO: f64 = 0.9;
     const BLOCK_SCATTER: f64 = 0.05;
+    const NEARLY_EVEN_SCATTER: f64 = 0.12;
     /// BBR does not slow down for losses, and loses in bursts when the bucket is empty: then this loss
     /// ratio replaces the losses in all blocks, which have to be more even.
     const HEAVY_LOSS_RATIO: f64 = 0.02;
@@ -183,28 +184,49 @@ fn is_single_overrun(after: &[PolicerSlot], lost: f64, random_bps: f64, loss_rat
 /// Returns true if nearly every block of slots has loss and yet the rate is constant, or the loss is
 /// heavy and in bursts.
 fn is_dense_loss(run: &RunView, held: &[PolicerSlot]) -> bool {
-    let loss_ratio = run.loss_ratio.unwrap_or(0.0);
+    let Some(blocks) = measure_loss_blocks(held) else {
+        return false;
+    };
+    let clustering = measure_clustering(held);
+    let is_dense = blocks.is_losing
+        && blocks.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER
+        && (!run.bbr || clustering >= PolicerFitTuning::MIN_CLUSTERING_BBR);
+    let is_heavy = run.loss_ratio.unwrap_or(0.0) >= PolicerFitTuning::HEAVY_LOSS_RATIO
+        && blocks.scatter_ratio < PolicerFitTuning::HEAVY_BLOCK_SCATTER
+        && clustering >= PolicerFitTuning::MIN_CLUSTERING;
+    is_dense || is_heavy
+}
+
+/// Returns true if the run loses all the time at a rate that is more even than random losses usually
+/// leave it: a policer whose bucket holds a few packets looks alike.
+pub fn is_nearly_even(run: &RunView) -> bool {
+    let blocks = measure_loss_blocks(&build_slots(run));
+    blocks
+        .is_some_and(|it| it.is_losing && it.scatter_ratio < PolicerFitTuning::NEARLY_EVEN_SCATTER)
+}
+
+/// Blocks of slots, long enough for a bucket to even the rate out.
+struct LossBlocks {
+    /// Nearly all of them lose, and half of them more than a few segments.
+    is_losing: bool,
+    /// The scatter of their rates, as a share of the median.
+    scatter_ratio: f64,
+}
+
+fn measure_loss_blocks(held: &[PolicerSlot]) -> Option<LossBlocks> {
     let slots = (held.len() / PolicerFitTuning::BLOCKS).max(PolicerFitTuning::MIN_BLOCK_SLOTS);
     let blocks: Vec<&[PolicerSlot]> = held.chunks_exact(slots).collect();
     let losses: Vec<f64> =
         blocks.iter().map(|block| block.iter().map(|slot| slot.lost).sum()).collect();
     let losing = losses.iter().filter(|lost| **lost >= 1.0).count() as f64;
-    let losing = losing / blocks.len().max(1) as f64;
-    let usual_losses = median(losses.iter().copied()).unwrap_or(0.0);
+    let usual_losses = median(losses.iter().copied())?;
     let rates: Vec<f64> = blocks.iter().map(|block| compute_slot_rate(block)).collect();
-    let level = median(rates.iter().copied()).unwrap_or(0.0);
-    let Some(scatter) = mad_scale(&rates).map(|scatter| scatter / level.max(1.0)) else {
-        return false;
-    };
-    let clustering = measure_clustering(held);
-    let is_dense = losing >= PolicerFitTuning::LOSING_RATIO
-        && usual_losses >= PolicerFitTuning::MIN_BLOCK_LOSSES
-        && scatter < PolicerFitTuning::BLOCK_SCATTER
-        && (!run.bbr || clustering >= PolicerFitTuning::MIN_CLUSTERING_BBR);
-    let is_heavy = loss_ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO
-        && scatter < PolicerFitTuning::HEAVY_BLOCK_SCATTER
-        && clustering >= PolicerFitTuning::MIN_CLUSTERING;
-    blocks.len() >= PolicerFitTuning::MIN_BLOCKS && (is_dense || is_heavy)
+    let level = median(rates.iter().copied())?;
+    let is_losing = losing >= PolicerFitTuning::LOSING_RATIO * blocks.len() as f64
+        && usual_losses >= PolicerFitTuning::MIN_BLOCK_LOSSES;
+    let scatter_ratio = mad_scale(&rates)? / level.max(1.0);
+    (blocks.len() >= PolicerFitTuning::MIN_BLOCKS)
+        .then_some(LossBlocks { is_losing, scatter_ratio })
 }
 
 /// Returns the ratio of variance to mean of the losses per slot.
