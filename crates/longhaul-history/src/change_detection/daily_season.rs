@@ -1,8 +1,8 @@
 //! The daily season of a series: its dependence on the hour and the weekend.
 //!
 //! Subtracts a running median of one day, and takes the median of the rest for each slot of the
-//! day, separately for weekdays and weekends, shrunk towards zero if values are few. The season is
-//! only subtracted if that lowers the scatter.
+//! day, separately for weekdays and weekends, shrunk towards zero if values are few. Both agree around
+//! midnight. The season is only subtracted if that lowers the scatter.
 //! Source: our own (docs/methods/detection.md); running medians after Tukey 1977.
 //! Units: of the scale of the quantity.
 //! Error: a tenth of the noise, more with few weeks. Wrong when: the busy hours are not those of
@@ -20,6 +20,8 @@ const MAX_SLOTS: usize = 144;
 const HALF_AT: f64 = 3.0;
 /// The maximum scatter ratio: the season of some days must lower that of the others to this.
 const MAX_SCATTER_RATIO: f64 = 0.99;
+/// The part of the day on each side of midnight in which weekdays and weekends must agree.
+const MIDNIGHT_PART: usize = 8;
 const SATURDAY: i64 = 5;
 /// 1970-01-01 was a Thursday.
 const FIRST_WEEKDAY: i64 = 3;
@@ -47,7 +49,8 @@ pub(super) fn find_season(
         return None;
     }
     let values = rest.iter().copied().zip(keys.iter().copied());
-    let profile = compute_profile(values, slots);
+    let mut profile = compute_profile(values, slots);
+    join_at_midnight(&mut profile);
     Some(keys.iter().map(|key| profile[*key]).collect())
 }
 
@@ -97,6 +100,20 @@ fn compute_profile(values: impl Iterator<Item = (f64, usize)>, slots: usize) -> 
     let mut profile = smooth_slot_medians(weekday, reach);
     profile.extend(smooth_slot_medians(weekend, reach));
     profile
+}
+
+/// Moves the weekend so that it continues the weekdays around midnight.
+///
+/// The running median of a busy day is below that of a quiet one. Without this, every weekend would
+/// be a step.
+fn join_at_midnight(profile: &mut [f64]) {
+    let (weekday, weekend) = profile.split_at_mut(profile.len() / 2);
+    let (count, near) = (weekday.len(), weekday.len() / MIDNIGHT_PART);
+    let around = (0..near).chain(count - near..count);
+    let jump = median(around.map(|slot| weekday[slot] - weekend[slot])).unwrap_or(0.0);
+    for value in weekend {
+        *value += jump;
+    }
 }
 
 /// Returns the median of each slot with its neighbours; the last slot is adjacent to the first.
@@ -169,6 +186,23 @@ mod tests {
         assert!(season[24 * 4 + 14] < -0.3, "{}", season[24 * 4 + 14]);
         assert!(season[24 * 2 + 14].abs() < 0.1);
         assert!(season[24 * 4 + 4].abs() < 0.1);
+    }
+
+    #[test]
+    fn a_weekend_is_no_step_between_busy_days() {
+        // Most hours of weekdays are busy, so that their median is that of busy hours.
+        let (samples, values) = hourly(24 * 28, |h| {
+            let weekend = (h / 24 + FIRST_WEEKDAY) % 7 >= SATURDAY;
+            let quiet = weekend || !(5..19).contains(&(h % 24));
+            (h * 37 % 11) as f64 / 100.0 - if quiet { 0.0 } else { 0.4 }
+        });
+        let season = find_season(&samples, &values, DAY).unwrap();
+        let level = |day: usize| {
+            let hours = 24 * day..24 * (day + 1);
+            median(hours.map(|h| values[h] - season[h])).unwrap()
+        };
+        let (friday, saturday) = (level(8), level(9));
+        assert!((friday - saturday).abs() < 0.1, "{friday} and {saturday}");
     }
 
     #[test]
