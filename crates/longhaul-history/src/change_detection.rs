@@ -6,8 +6,8 @@
 //! measured quality.
 //!
 //! Source: docs/methods/detection.md. Units: those of the quantity; times in us.
-//! Error: docs/benchmarks.md, "Change detection"; the test `bench/tests/detection` asserts it.
-//! Wrong when: the level drifts instead of stepping, a step lasts fewer than three samples, or less
+//! Error: docs/methods/detection.md; the test `tests/detection` asserts it.
+//! Wrong when: the level drifts instead of stepping, a step lasts fewer than four samples, or less
 //! than half of the values show it (occasional loss).
 //!
 //! # Quantity scale
@@ -78,13 +78,19 @@ pub fn scale_value(value: f64, scale: QuantityScale) -> f64 {
     }
 }
 
-/// Returns the minimum lasting difference.
+/// The change of RTT that 10 km of fibre make, there and back.
+const DETOUR_US: f64 = 100.0;
+
+/// Returns the minimum lasting difference of a quantity at this level.
 ///
-/// The RTT floor has little noise, and 3 % of it is a detour; a share must grow from zero to 0.1 %,
-/// or from 1 to 1.7 %; one hop counts.
-pub fn min_lasting_difference(quantity: PathQuantity) -> f64 {
+/// An RTT has little noise, and a detour changes it by a time, not by a ratio: 0.1 ms counts, if it
+/// is at least 0.5 %, and 3 % always do. A share must grow from zero to 0.1 %, or from 1 to 1.7 %;
+/// one hop counts.
+pub fn min_lasting_difference(quantity: PathQuantity, level: f64) -> f64 {
     match (quantity, quantity.scale()) {
-        (PathQuantity::RttFloor, _) => 1.03_f64.ln(),
+        (PathQuantity::RttFloor | PathQuantity::RttMedian, _) => {
+            (DETOUR_US / level).clamp(0.005, 0.03).ln_1p()
+        }
         (_, QuantityScale::Ratio) => 1.08_f64.ln(),
         (_, QuantityScale::Share) => 0.03,
         (_, QuantityScale::Count) => 0.5,
@@ -467,7 +473,10 @@ pub fn analyse_series(
     {
         scaled.iter_mut().zip(season).for_each(|(y, s)| *y -= s);
     }
-    let least = options.least.unwrap_or_else(|| min_lasting_difference(quantity));
+    let least = options.least.unwrap_or_else(|| {
+        let level = median(samples.iter().map(|it| it.value)).unwrap_or(0.0);
+        min_lasting_difference(quantity, level)
+    });
     let levels = level_shifts::find_levels(&scaled, least);
     let changes = list_level_changes(&samples, &levels);
     SeriesLevels { samples, changes, scaled, levels }
@@ -517,6 +526,14 @@ pub fn compute_level(values: impl Iterator<Item = f64>) -> Option<QuantityLevel>
 #[cfg(test)]
 mod quantity_scale_tests {
     use super::*;
+
+    #[test]
+    fn a_detour_of_ten_kilometres_counts_within_limits() {
+        for (rtt_us, part) in [(300_000.0, 0.005), (10_000.0, 0.01), (1_000.0, 0.03), (0.0, 0.03)] {
+            let least = min_lasting_difference(PathQuantity::RttFloor, rtt_us);
+            assert!((least.exp_m1() - part).abs() < 1e-9, "{rtt_us} us: {least}");
+        }
+    }
 
     #[test]
     fn nothing_measurable_leaves_the_scale() {

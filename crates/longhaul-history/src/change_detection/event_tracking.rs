@@ -16,6 +16,8 @@ use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair, SeriesPoint}
 const MAX_SAME_CHANGE_SAMPLES: usize = 3;
 /// The number of samples after which a suspicion is withdrawn, and its distance from its change.
 pub const PATIENCE: usize = 12;
+/// The part of a change that may remain after its recovery.
+const MAX_REMAINING_RATIO: f64 = 0.1;
 
 /// A tracked series.
 #[derive(Debug, Clone, PartialEq)]
@@ -235,7 +237,10 @@ impl EventRound<'_> {
         }
         let quantity = self.watcher.quantity;
         let even = |value: f64| super::scale_value(value, quantity.scale());
-        let noise = super::min_lasting_difference(quantity).max(self.course.levels.sigma);
+        let change = (even(event.after.median) - even(event.before.median)).abs();
+        let noise = super::min_lasting_difference(quantity, event.before.median)
+            .max(self.course.levels.sigma)
+            .max(MAX_REMAINING_RATIO * change);
         let mut missing = even(event.before.median) - even(later.after.median);
         if is_rise(event) {
             missing = -missing;

@@ -2,12 +2,13 @@
 //!
 //! Finds candidates by recursive rank-sum splits of the whole series and of short windows, and
 //! moves each to the position with the smallest sum of absolute errors. Then merges the weakest,
-//! until each remaining change exceeds the autocorrelated noise.
+//! until each remaining change exceeds the autocorrelated noise, or is a run of values where noise
+//! seldom goes.
 //!
 //! Source: rank sums after Mann and Whitney 1947; splitting weakly and merging strictly after
-//! Hunter (Fleming et al. 2023); the effective number of correlated values as in `stats::interval`.
+//! Hunter (Fleming et al. 2023); runs: our own (docs/decisions/0095); the effective number of correlated values as in `stats::interval`.
 //! Units: those of the scale. Error: a position is off by 0 in the median and 2 samples in 9 of 10.
-//! Wrong when: a level lasts fewer than [`MARGIN`] samples, or the series drifts: it gets steps.
+//! Wrong when: a level lasts fewer than four samples, or the series drifts: it gets steps.
 
 use super::{compute_max_z, compute_split_z, find_best_split};
 use longhaul_analysis::stats::median;
@@ -16,7 +17,7 @@ use std::ops::Range;
 /// The minimum number of values in a level.
 pub const MARGIN: usize = 3;
 /// The minimum z of a candidate split, and as a ratio of the maximum that a short range allows.
-const WEAK_Z: f64 = 3.0;
+const WEAK_Z: f64 = 3.5;
 const WEAK_OF_CAP: f64 = 0.93;
 /// The length of windows that show short levels hidden in the whole series; they overlap by half.
 const WINDOW: usize = 60;
@@ -32,18 +33,13 @@ const STRONG_Z: f64 = 5.0;
 const STRONG_FOR: f64 = 500.0;
 const STRONG_GROWS: f64 = 4.0;
 const MIN_STRONG_Z: f64 = 4.6;
-/// Levels this many standard deviations apart need only the maximum possible separation.
+/// Levels this many standard deviations apart are also judged by the values between which the noise
+/// never or seldom goes.
 const APART_SIGMAS: f64 = 3.5;
-const STRONG_OF_CAP: f64 = 0.98;
 /// Residuals are clipped at this many median deviations for the correlation.
 const CLIP_DEVIATIONS: f64 = 4.0;
 const MAX_CORRELATION: f64 = 0.9;
 const MAD_TO_SIGMA: f64 = 1.4826;
-/// A series with more than one change per this many values, and with more than this many changes,
-/// drifts instead of having levels. Its changes must be strong, however far apart.
-const MIN_VALUES_PER_CHANGE: usize = 12;
-const MAX_FEW_CHANGES: usize = 3;
-
 /// The changes of level, and the noise around the levels.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LevelShifts {
@@ -72,16 +68,10 @@ impl LevelShifts {
 
 /// Splits values with even noise into levels; differences below `least` are ignored.
 pub fn find_levels(values: &[f64], least: f64) -> LevelShifts {
-    let all = list_candidates(values);
-    let mut rule = ChangeRequirements { least, apart: true };
-    let mut cuts = merge_levels(values, all.clone(), rule).cuts;
-    if cuts.len() > MAX_FEW_CHANGES.max(values.len() / MIN_VALUES_PER_CHANGE) {
-        rule.apart = false;
-        cuts = merge_levels(values, all, rule).cuts;
-    }
+    let cuts = merge_levels(values, list_candidates(values), least).cuts;
     // Without the false changes, neighbours are farther apart and positions more exact.
     let placed = place_cuts(values, &cuts, 0..values.len());
-    let merge = merge_levels(values, placed, rule);
+    let merge = merge_levels(values, placed, least);
     let shifts = merge.cuts.iter().zip(&merge.contrasts);
     LevelShifts {
         shifts: shifts.map(|(&at, it)| LevelShift { at, score: merge.score(it) }).collect(),
@@ -176,40 +166,51 @@ fn compute_median(values: &[f64]) -> f64 {
     median(values.iter().copied()).unwrap_or(0.0)
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone)]
 struct LevelNoise {
+    /// The values minus their levels, ascending.
+    residuals: Vec<f64>,
     sigma: f64,
     correlation: f64,
+}
+
+impl LevelNoise {
+    /// Returns the share of residuals beyond `distance`, which is signed; never zero, since the
+    /// next one may be beyond.
+    fn share_beyond(&self, distance: f64) -> f64 {
+        let count = self.residuals.len();
+        let beyond = if distance > 0.0 {
+            count - self.residuals.partition_point(|residual| *residual <= distance)
+        } else {
+            self.residuals.partition_point(|residual| *residual < distance)
+        };
+        (beyond as f64 + 0.5) / (count as f64 + 1.0)
+    }
 }
 
 /// The contrast of a cut between its neighbours.
 #[derive(Debug, Clone, Copy)]
 struct LevelContrast {
     z: f64,
-    cap: f64,
+    /// The level of the shorter side minus that of the longer one.
     difference: f64,
-}
-
-/// The requirements on a change.
-#[derive(Debug, Clone, Copy)]
-struct ChangeRequirements {
-    /// The minimum difference.
-    least: f64,
-    /// Set if levels far apart need less evidence.
-    apart: bool,
+    /// The number of values on the shorter side, and of those nearer to its own level.
+    shorter: usize,
+    nearer: usize,
 }
 
 struct LevelMerge<'a> {
     values: &'a [f64],
-    rule: ChangeRequirements,
+    /// The minimum difference of two levels.
+    least: f64,
     cuts: Vec<usize>,
     contrasts: Vec<LevelContrast>,
     noise: LevelNoise,
 }
 
-fn merge_levels(values: &[f64], cuts: Vec<usize>, rule: ChangeRequirements) -> LevelMerge<'_> {
+fn merge_levels(values: &[f64], cuts: Vec<usize>, least: f64) -> LevelMerge<'_> {
     let noise = estimate_noise(values, &cuts);
-    let mut merge = LevelMerge { values, rule, contrasts: Vec::new(), noise, cuts };
+    let mut merge = LevelMerge { values, least, contrasts: Vec::new(), noise, cuts };
     merge.contrasts = (0..merge.cuts.len()).map(|i| merge.contrast(i)).collect();
     while let Some(weakest) = merge.find_weakest() {
         merge.remove(weakest);
@@ -234,7 +235,8 @@ fn estimate_noise(values: &[f64], cuts: &[usize]) -> LevelNoise {
     }
     let correlation =
         if squares > 0.0 { (products / squares).clamp(0.0, MAX_CORRELATION) } else { 0.0 };
-    LevelNoise { sigma: MAD_TO_SIGMA * deviation, correlation }
+    rest.sort_unstable_by(f64::total_cmp);
+    LevelNoise { residuals: rest, sigma: MAD_TO_SIGMA * deviation, correlation }
 }
 
 impl LevelMerge<'_> {
@@ -245,33 +247,49 @@ impl LevelMerge<'_> {
         let low = before.max(at.saturating_sub(SIDE));
         let high = after.min(at + SIDE);
         let z = compute_split_z(&self.values[low..high], at - low);
-        if at - low < MARGIN || high - at < MARGIN {
-            return LevelContrast { z, cap: 0.0, difference: 0.0 };
+        let (mut shorter, mut longer) = self.values[low..high].split_at(at - low);
+        if longer.len() < shorter.len() {
+            std::mem::swap(&mut shorter, &mut longer);
         }
-        let (left, right) = self.values[low..high].split_at(at - low);
+        if shorter.len() < MARGIN {
+            return LevelContrast { z, difference: 0.0, shorter: 0, nearer: 0 };
+        }
+        let (level, other) = (compute_median(shorter), compute_median(longer));
+        let is_nearer = |value: &&f64| (*value - level).abs() < (*value - other).abs();
         LevelContrast {
             z,
-            cap: compute_max_z(left.len(), right.len()),
-            difference: (compute_median(right) - compute_median(left)).abs(),
+            difference: level - other,
+            shorter: shorter.len(),
+            nearer: shorter.iter().filter(is_nearer).count(),
         }
     }
 
     fn score(&self, contrast: &LevelContrast) -> f64 {
-        let LevelNoise { sigma, correlation } = self.noise;
+        let LevelNoise { sigma, correlation, .. } = self.noise;
+        let apart = contrast.difference.abs();
         // Tolerates rounding errors in the difference of two levels.
-        if contrast.difference < self.rule.least.max(sigma) * (1.0 - 1e-9)
-            || contrast.difference <= 0.0
-        {
+        if apart < self.least.max(sigma) * (1.0 - 1e-9) || apart <= 0.0 {
             return 0.0;
         }
-        let factor = ((1.0 - correlation) / (1.0 + correlation)).sqrt();
-        let strong = compute_required_z(self.values.len());
-        let needed = if self.rule.apart && contrast.difference > APART_SIGMAS * sigma {
-            strong.min(STRONG_OF_CAP * factor * contrast.cap)
-        } else {
-            strong
+        let z = contrast.z * ((1.0 - correlation) / (1.0 + correlation)).sqrt();
+        let strength =
+            if apart > APART_SIGMAS * sigma { z.max(self.compute_run_z(contrast)) } else { z };
+        strength / compute_required_z(self.values.len())
+    }
+
+    /// Returns the evidence, as a z, of so many values on the shorter side beyond the middle of both
+    /// levels: the binomial likelihood ratio against the share of the noise that is as far away.
+    fn compute_run_z(&self, contrast: &LevelContrast) -> f64 {
+        let by_chance = self.noise.share_beyond(contrast.difference / 2.0);
+        let found = contrast.nearer as f64 / contrast.shorter as f64;
+        if found <= by_chance {
+            return 0.0;
+        }
+        let part = |share: f64, expected: f64| {
+            if share > 0.0 { share * (share / expected).ln() } else { 0.0 }
         };
-        factor * contrast.z / needed
+        let of_each = part(found, by_chance) + part(1.0 - found, 1.0 - by_chance);
+        (contrast.shorter as f64 * of_each).sqrt()
     }
 
     /// Returns the next cut to remove; of equal scores the one with the lower z.
@@ -323,6 +341,17 @@ mod tests {
         let found = find_levels(&values, 0.08);
         assert_eq!(found.ranges(90), [0..30, 30..70, 70..90]);
         assert!(found.sigma < 0.1);
+    }
+
+    #[test]
+    fn a_short_level_is_found_though_single_values_are_as_far_away() {
+        let with_run = |length: i32| -> Vec<f64> {
+            let is_far = |i: i32| (100..100 + length).contains(&i) || i % 20 == 7;
+            let far = |i: i32| if is_far(i) { 1.0 } else { 0.0 };
+            (0..300).map(|i| (f64::from(i) / 5.0).sin() / 20.0 + far(i)).collect()
+        };
+        assert_eq!(find_levels(&with_run(12), 0.08).ranges(300), [0..100, 100..112, 112..300]);
+        assert_eq!(find_levels(&with_run(4), 0.08).shifts, []);
     }
 
     #[test]

@@ -198,6 +198,6 @@ proptest! {
                 prop_assert!(change.between_us[0] <= change.between_us[1]);
             }
         }
-        prop_assert!(super::min_lasting_difference(PathQuantity::Goodput) > 0.0);
+        prop_assert!(super::min_lasting_difference(PathQuantity::Goodput, 0.0) > 0.0);
     }
 }

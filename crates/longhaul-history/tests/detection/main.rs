@@ -1,12 +1,16 @@
-//! Change detection finds the steps of generated throughput series, and little else: the gates of
-//! docs/methods/detection.md.
+//! Change detection finds the steps of generated throughput series and those that people marked in
+//! round-trip times, and little else: the gates of docs/methods/detection.md.
 
+mod marked_series;
 mod synthetic_series;
 
+use longhaul_analysis::stats::median;
 use longhaul_history::change_detection::event_tracking::EventTracker;
 use longhaul_history::change_detection::{DetectionOptions, find_level_changes};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair};
+use marked_series::{DetectionScore, MarkedSeries, index_at, read_rtt_windows, score_detection};
+use std::collections::HashMap;
 use synthetic_series::{CADENCES, SeriesCadence, SyntheticSeries, draw_series_set};
 
 const SEED: u64 = 5;
@@ -16,11 +20,16 @@ const SERIES: usize = 480;
 const FOLLOWED_SERIES: usize = 16;
 const F1_MIN: f64 = 0.93;
 /// The maximum of false events in a series without a step.
-const FALSE_MAX: f64 = 0.05;
+const FALSE_MAX: f64 = 0.02;
+/// The minimum of F1, precision and recall on marked round-trip times.
+const MARKED_MIN: f64 = 0.80;
 /// The minimum share of the steps that are confirmed, and the maximum of false suspicions in a
 /// thousand analyses.
 const CONFIRMED_MIN: f64 = 0.9;
 const SUSPICIONS_MAX: f64 = 0.5;
+/// The maximum of the median number of values until a step is suspected and confirmed.
+const SUSPECTED_AFTER_MAX: f64 = 4.0;
+const CONFIRMED_AFTER_MAX: f64 = 10.0;
 
 fn ratio(count: usize, of: usize) -> f64 {
     count as f64 / of.max(1) as f64
@@ -73,9 +82,10 @@ fn steps_are_found_and_series_without_one_have_no_events() {
 #[test]
 fn steps_are_confirmed_as_their_values_arrive() {
     for cadence in &CADENCES {
-        let (mut analyses, mut marks, mut wrong, mut confirmed) = (0, 0, 0, 0);
+        let (mut analyses, mut marks, mut wrong) = (0, 0, 0);
+        let (mut suspected, mut confirmed) = (Vec::new(), Vec::new());
         for case in draw_series_set(cadence, FOLLOWED_SERIES, SEED ^ 1) {
-            let events = follow_series(&case);
+            let FollowedSeries { events, confirmed_us } = follow_series(&case);
             analyses += case.points.len();
             marks += case.changes_us.len();
             let is_near = |event: &ChangeEvent, mark: i64| {
@@ -85,34 +95,76 @@ fn steps_are_confirmed_as_their_values_arrive() {
                 |event: &ChangeEvent| case.changes_us.iter().any(|mark| is_near(event, *mark));
             let withdrawn = events.iter().filter(|it| it.state == EventState::Withdrawn);
             wrong += withdrawn.filter(|event| !is_at_step(event)).count();
-            let is_confirmed = |mark: &&i64| {
-                let mut near = events.iter().filter(|event| is_near(event, **mark));
-                near.any(|event| {
-                    matches!(event.state, EventState::Confirmed | EventState::Recovered)
-                })
-            };
-            confirmed += case.changes_us.iter().filter(is_confirmed).count();
+            for mark in &case.changes_us {
+                let of_mark = events.iter().filter(|event| is_near(event, *mark));
+                let Some(event) = of_mark.min_by_key(|event| event.announced_at_us) else {
+                    continue;
+                };
+                // The count begins with the first value after the step.
+                let count_until = |at| count_samples_after(cadence, at, *mark).floor() + 1.0;
+                suspected.push(count_until(event.announced_at_us));
+                confirmed.extend(confirmed_us.get(&event.id).map(|at| count_until(*at)));
+            }
         }
         let suspicions = 1000.0 * ratio(wrong, analyses);
-        println!("{}: {confirmed} of {marks} found, {suspicions:.2}", cadence.title);
-        assert!(ratio(confirmed, marks) >= CONFIRMED_MIN, "{confirmed} of {marks} found");
+        let found = confirmed.len();
+        let [suspected, confirmed] = [suspected, confirmed].map(|it| median(it).unwrap());
+        let title = cadence.title;
+        println!(
+            "{title}: {found} of {marks} found in {analyses} analyses, suspected after \
+             {suspected:.1} and confirmed after {confirmed:.1} values, {suspicions:.2}"
+        );
+        assert!(ratio(found, marks) >= CONFIRMED_MIN, "{title}: {found} of {marks} found");
+        assert!(suspected <= SUSPECTED_AFTER_MAX, "{title}: suspected after {suspected}");
+        assert!(confirmed <= CONFIRMED_AFTER_MAX, "{title}: confirmed after {confirmed}");
         assert!(suspicions <= SUSPICIONS_MAX, "{suspicions} false suspicions");
     }
 }
 
-/// Returns the final events of a series that is analysed value by value.
-fn follow_series(case: &SyntheticSeries) -> Vec<ChangeEvent> {
+#[test]
+fn changes_of_rtt_are_found_where_people_marked_them() {
+    let windows = read_rtt_windows();
+    for half in ["a/", "b/"] {
+        let of_half = windows.iter().filter(|it| it.name.starts_with(half));
+        let scores: Vec<DetectionScore> = of_half.map(score_rtt_window).collect();
+        assert_eq!(scores.len(), 100);
+        let mean = DetectionScore::mean(&scores);
+        println!("{half}: {mean}");
+        let least = mean.f1.min(mean.precision).min(mean.recall);
+        assert!(least >= MARKED_MIN, "{half}: {mean}");
+    }
+}
+
+fn score_rtt_window(window: &MarkedSeries) -> DetectionScore {
+    let options = DetectionOptions::default();
+    let changes = find_level_changes(&window.points(), PathQuantity::RttFloor, &options);
+    let found: Vec<usize> = changes.iter().map(|it| index_at(it.between_us[1])).collect();
+    score_detection(window, &found)
+}
+
+struct FollowedSeries {
+    /// The final events.
+    events: Vec<ChangeEvent>,
+    /// The time at which each was confirmed.
+    confirmed_us: HashMap<String, i64>,
+}
+
+/// Analyses a series value by value.
+fn follow_series(case: &SyntheticSeries) -> FollowedSeries {
     let watcher = EventTracker {
         pair: HostPair { from: String::from("near"), to: String::from("far") },
         quantity: PathQuantity::Goodput,
         options: DetectionOptions::default(),
     };
-    let mut events: Vec<ChangeEvent> = Vec::new();
+    let (mut events, mut confirmed_us) = (Vec::<ChangeEvent>::new(), HashMap::new());
     for (i, point) in case.points.iter().enumerate() {
         for event in watcher.update(&case.points[..=i], &events, point.at_us).events {
+            if event.state == EventState::Confirmed {
+                confirmed_us.entry(event.id.clone()).or_insert(point.at_us);
+            }
             events.retain(|old| old.id != event.id);
             events.push(event);
         }
     }
-    events
+    FollowedSeries { events, confirmed_us }
 }

@@ -68,6 +68,16 @@ fn a_drop_is_suspected_after_three_values_confirmed_once_and_recovers() {
 }
 
 #[test]
+fn a_change_has_recovered_when_nine_tenths_of_it_are_undone() {
+    for (after, state) in [(152e3, EventState::Recovered), (160e3, EventState::Confirmed)] {
+        let points = series(&[(150e3, 40), (200e3, 40), (after, 40)], 0.001, 3);
+        let events = watcher(PathQuantity::RttFloor).update(&points, &[], 1).events;
+        assert_eq!(events.len(), 2, "{events:?}");
+        assert_eq!(events[0].state, state, "{after}");
+    }
+}
+
+#[test]
 fn three_low_values_are_a_suspicion_that_is_withdrawn() {
     let mut points = series(&[(250e6, 100)], 0.06, 5);
     for at in [7, 15, 23, 31, 39, 47, 55, 63] {
