@@ -21,7 +21,7 @@ const SHORT: &str = "name = \"short\"\nmtu = 9000\n\
 fn the_verdict_follows_whatever_is_slow() {
     let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
     let proofs = slowdown_proof::run_slowdown_proofs(&longhaul).expect("every copy ends well");
-    assert_eq!(proofs.len(), 3);
+    assert_eq!(proofs.len(), 4);
     for proof in proofs {
         let split = &proof.report["analysis"]["split"];
         assert!(proof.holds(), "{}: {} {split}", proof.slow, proof.limited_by());

@@ -180,11 +180,13 @@ fn split_target_time(starved: f64, target: &CopyEndCounts) -> (f64, f64, f64) {
     (full / sum, summing / sum, coming / sum)
 }
 
-/// Returns the share of the time after the last byte arrived: only the target's disk was waited for.
+/// Returns the share of the time after the last byte arrived: only the target's disk was waited for. A
+/// connection that ends after the others lengthens the copy, too, but leaves the disk idle.
 fn compute_disk_tail(target: &CopyEndCounts) -> f64 {
     let all = total_stage_us(&target.network).saturating_add(target.hash_us);
     let active_us = all / u64::from(target.network.threads.max(1));
-    1.0 - compute_ratio(active_us, target.elapsed_us)
+    let disk_us = target.sync_us.saturating_add(target.disk.busy_us);
+    compute_ratio(target.elapsed_us.saturating_sub(active_us).min(disk_us), target.elapsed_us)
 }
 
 /// Returns the stage with the largest share, that share, and the next one.

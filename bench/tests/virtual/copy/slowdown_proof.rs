@@ -17,6 +17,11 @@ const NARROW_PATH_FILE: &str = "name = \"narrow\"\nmtu = 1500\n\
     [[hops]]\nname = \"narrow\"\ndelay = \"10 ms\"\nrate = \"200 Mbit/s\"\nqueue = \"2 MB\"\n\
     [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"8 MB\"\n";
 
+/// A path on which connections that lose segments at the end straggle behind the others.
+const LOSSY_PATH_FILE: &str = "name = \"lossy\"\nmtu = 1500\n\
+    [[hops]]\nname = \"lossy\"\ndelay = \"30 ms\"\nloss = \"0.5 %\"\nrate = \"200 Mbit/s\"\nqueue = \"2 MB\"\n\
+    [[hops]]\nname = \"last\"\nrate = \"10 Gbit/s\"\nqueue = \"8 MB\"\n";
+
 /// The slowed part, and the report.
 #[derive(Debug)]
 pub struct SlowdownProof {
@@ -38,21 +43,27 @@ impl SlowdownProof {
 /// Runs a copy for each slow part.
 pub fn run_slowdown_proofs(longhaul: &Path) -> Result<Vec<SlowdownProof>, String> {
     Ok(vec![
-        prove_narrow_path(longhaul)?,
+        prove_slow_path(longhaul, "a path of 200 Mbit/s", NARROW_PATH_FILE, 48 * MIB)?,
+        prove_slow_path(longhaul, "a path that loses 0.5 %", LOSSY_PATH_FILE, 9 * MIB)?,
         prove_slow_input(longhaul)?,
         prove_slow_output(longhaul)?,
     ])
 }
 
-fn prove_narrow_path(longhaul: &Path) -> Result<SlowdownProof, String> {
+fn prove_slow_path(
+    longhaul: &Path,
+    slow: &'static str,
+    path_file: &str,
+    bytes: u64,
+) -> Result<SlowdownProof, String> {
     let store = ScratchFolder::in_memory()?;
-    let path = store.write("path.toml", NARROW_PATH_FILE)?;
+    let path = store.write("path.toml", path_file)?;
     let ground = CopyTestbed::path(longhaul, &path.to_string_lossy())?;
-    let source = store.fill_file("source", 48 * MIB)?;
+    let source = store.fill_file("source", bytes)?;
     let _far = ground.serve(&store.empty("there")?)?;
     let target = format!("{}:copy", ground.address);
-    let report = copy_bench::run_for_report(ground.copy(&[&source.to_string_lossy(), &target]))?;
-    Ok(make_proof("a path of 200 Mbit/s", "network", report))
+    let copy = ground.copy(&["-P", "8", &source.to_string_lossy(), &target]);
+    Ok(make_proof(slow, "network", copy_bench::run_for_report(copy)?))
 }
 
 /// Limits the rate of standard input.

@@ -33,10 +33,22 @@ fn a_copy_of_a_moment_says_that_it_cannot_tell() {
 #[test]
 fn what_the_disk_does_after_the_last_byte_is_the_disks() {
     let mut seen = CopyPipeline::EVEN.run(400);
+    seen.target.sync_us = 3 * seen.target.elapsed_us;
     seen.target.elapsed_us *= 4;
     seen.data_us *= 4;
     let (analysis, _) = conclude_copy(&seen);
     assert_eq!(analysis.limited_by, CopyLimiter::TargetDisk);
+}
+
+#[test]
+fn a_connection_that_ends_last_is_not_charged_to_an_idle_disk() {
+    let mut seen = CopyPipeline { network: 5000.0, ..CopyPipeline::EVEN }.run(400);
+    seen.target.disk.busy_us = 12_700;
+    seen.target.sync_us = 325;
+    seen.target.elapsed_us *= 2;
+    seen.data_us *= 2;
+    let (analysis, _) = conclude_copy(&seen);
+    assert_eq!(analysis.limited_by, CopyLimiter::Network, "{:?}", analysis.split);
 }
 
 fn stage() -> impl Strategy<Value = CopyStage> {
