@@ -3,6 +3,8 @@
 //! - [`throughput_bench`]: goodput and CPU cost of longhaul and other tools, interleaved
 //! - [`interop_matrix`]: interoperability with other programs over iperf3's protocol
 //! - [`verdict_matrix`]: the fault matrix, and the correctness of the verdicts
+//! - [`available_matrix`]: capacity and available bandwidth against the kernel's counters
+//! - [`guest_cells`]: what both matrices share
 //! - [`tune_bench`]: the guided search against whole grids
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
@@ -13,8 +15,10 @@
 #![forbid(unsafe_code)]
 
 mod accuracy_bench;
+pub mod available_matrix;
 pub mod bench_lab;
 pub mod copy_bench;
+mod guest_cells;
 pub mod interop_matrix;
 mod lab_reports;
 mod markdown_table;
@@ -44,10 +48,10 @@ pub struct BenchArguments {
     /// Run only tables or cases whose name contains this text
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
-    /// Draw the cells of verdicts from so many seeds
+    /// Draw the cells of verdicts or available from so many seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seeds: u64,
-    /// Keep the reports of verdicts and tune in this folder; verdicts are drawn again from kept ones
+    /// Keep the reports of verdicts, available and tune in this folder; the first two conclude kept ones again
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }
@@ -90,6 +94,9 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Throughput => throughput_bench::run_all(&longhaul()?, only)?,
         BenchName::Matrix => interop_matrix::run_all(&longhaul()?, only)?,
         BenchName::Verdicts => verdict_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
+        BenchName::Available => {
+            available_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?
+        }
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,
         BenchName::Accuracy => accuracy_bench::run_all(),

@@ -10,27 +10,21 @@
 //! that it does.
 
 mod cell_kinds;
-mod matrix_cell;
+pub(crate) mod matrix_cell;
 
 use crate::BenchOutcome;
+use crate::guest_cells::{CELL_LIMIT, DrawnCell, PARALLEL_GUESTS, draw_cells, make_kept_folder};
 use crate::lab_reports::read_goodput_bps;
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use cell_kinds::KINDS;
 use longhaul_analysis::throughput::conclude_throughput;
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
-use longhaul_model::splitmix::{SplitMix64, mix_bits};
 use matrix_cell::MatrixCell;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 use xtask::program_runner::{self, run_in_parallel};
-use xtask::virtual_time;
 
-/// Of wall time, for one cell on a busy machine.
-const CELL_LIMIT: Duration = Duration::from_secs(900);
-/// The guests that run at once.
-const PARALLEL_GUESTS: usize = 2;
 /// A wrong verdict with this confidence is a false accusation.
 const ACCUSING_CONFIDENCE: f64 = 0.8;
 /// The limiters and causes that blame somebody.
@@ -40,23 +34,6 @@ const ACCUSING_CAUSES: [&str; 6] =
 /// The minimum shares of right cells, of all and of each kind.
 const RIGHT_RATIO_MIN: f64 = 0.97;
 const KIND_RIGHT_RATIO_MIN: f64 = 0.9;
-
-/// A cell of one kind and seed.
-#[derive(Debug, Clone)]
-struct DrawnCell {
-    kind: &'static str,
-    seed: u64,
-    number: usize,
-    cell: MatrixCell,
-}
-
-impl DrawnCell {
-    fn name(&self) -> String {
-        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let kind: String = self.kind.chars().map(word).collect();
-        format!("{kind}-{}-{}", self.seed, self.number)
-    }
-}
 
 /// The verdict and the findings of the report of a cell.
 #[derive(Debug, Clone)]
@@ -69,7 +46,7 @@ struct CellVerdict {
 
 #[derive(Debug, Clone)]
 struct JudgedCell {
-    drawn: DrawnCell,
+    drawn: DrawnCell<MatrixCell>,
     verdict: Result<CellVerdict, String>,
 }
 
@@ -113,13 +90,11 @@ pub fn run_all(
     seeds: u64,
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
-    if let Some(folder) = keep {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
-    }
-    let cells = draw_cells(only, seeds);
+    make_kept_folder(keep)?;
+    let cells = draw_cells(&KINDS, only, seeds);
     let judged = run_in_parallel(&cells, PARALLEL_GUESTS, |drawn| {
-        let report = find_report(drawn, longhaul, keep);
+        let script = drawn.cell.script(&longhaul.display().to_string());
+        let report = drawn.find_output(&script, keep, parse_report);
         let verdict = report.map(|report| read_verdict(&report));
         let judged = JudgedCell { drawn: drawn.clone(), verdict };
         eprintln!("| {} |", format_row(&judged).join(" | "));
@@ -131,8 +106,9 @@ pub fn run_all(
 
 /// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
 pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
-    let is_wanted = |cell: &DrawnCell| (cell.kind, cell.seed, cell.number) == (kind, seed, number);
-    let drawn = draw_cells(kind, seed).into_iter().find(is_wanted);
+    let is_wanted =
+        |cell: &DrawnCell<MatrixCell>| (cell.kind, cell.seed, cell.number) == (kind, seed, number);
+    let drawn = draw_cells(&KINDS, kind, seed).into_iter().find(is_wanted);
     let drawn = drawn.ok_or_else(|| format!("there is no cell {number} of \"{kind}\""))?;
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(drawn.cell.script(&longhaul.display().to_string()));
@@ -141,44 +117,6 @@ pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Resu
     let judged = JudgedCell { drawn, verdict: Ok(read_verdict(&report)) };
     let is_accused = !judged.false_accusations().is_empty();
     if judged.is_right() && !is_accused { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
-}
-
-fn draw_cells(only: &str, seeds: u64) -> Vec<DrawnCell> {
-    let mut cells = Vec::new();
-    for seed in 1..=seeds {
-        for (index, (kind, count, draw)) in KINDS.into_iter().enumerate() {
-            let mut random = SplitMix64::new(mix_bits(seed << 16 | index as u64));
-            let drawn = (0..count).map(|number| (number, draw(&mut random)));
-            cells.extend(drawn.map(|(number, cell)| DrawnCell { kind, seed, number, cell }));
-        }
-    }
-    cells.retain(|drawn| drawn.kind.contains(only));
-    cells
-}
-
-/// Returns the kept report of the cell, or runs it.
-fn find_report(
-    drawn: &DrawnCell,
-    longhaul: &Path,
-    keep: Option<&Path>,
-) -> Result<ThroughputReport, String> {
-    let file: Option<PathBuf> = keep.map(|folder| folder.join(format!("{}.json", drawn.name())));
-    if let Some(text) = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()) {
-        return parse_report(&text);
-    }
-    let script = drawn.cell.script(&longhaul.display().to_string());
-    let outcome =
-        virtual_time::run_in_guest(&format!("matrix-{}", drawn.name()), &script, CELL_LIMIT)?;
-    let text = outcome.output.find('{').map_or("", |at| &outcome.output[at..]);
-    let report = parse_report(text).map_err(|e| format!("{e}: {}", shorten(&outcome.output)))?;
-    if let Some(file) = file {
-        std::fs::write(&file, text).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
-    }
-    Ok(report)
-}
-
-fn shorten(output: &str) -> String {
-    output.chars().take(300).collect::<String>().replace('\n', " ")
 }
 
 fn parse_report(text: &str) -> Result<ThroughputReport, String> {

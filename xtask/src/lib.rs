@@ -75,6 +75,7 @@ pub enum BenchName {
     Throughput,
     Matrix,
     Verdicts,
+    Available,
     Tune,
     Copy,
     Accuracy,

@@ -1,13 +1,11 @@
 //! The kinds of cells: each draws a path, does something to it, and knows what must be said.
 
 use super::matrix_cell::{CellTruth, DrawnPath, MatrixCell, log_between};
+use crate::guest_cells::CellKind;
 use longhaul_analysis::limit::loss_response::loss_bound_bps;
 use longhaul_model::splitmix::SplitMix64;
 
-/// A kind, the number of its cells for each seed, and the function that draws one.
-pub type CellKind = (&'static str, usize, fn(&mut SplitMix64) -> MatrixCell);
-
-pub const KINDS: [CellKind; 38] = [
+pub const KINDS: [CellKind<MatrixCell>; 38] = [
     ("full path", 14, draw_full_path),
     ("parallel streams", 6, draw_parallel_streams),
     ("shallow queue", 6, draw_shallow_queue),

@@ -4,7 +4,7 @@ use longhaul_model::splitmix::SplitMix64;
 use std::fmt::Write as _;
 
 /// The script that makes the network of a cell.
-const NETWORK: &str = include_str!("guest_network.sh");
+pub const NETWORK: &str = include_str!("guest_network.sh");
 /// The packets of a path that is faster are larger, so that a cell does not take minutes.
 const FAST_BPS: u64 = 150_000_000;
 const LARGE_MTU: u64 = 9000;
@@ -51,8 +51,8 @@ pub struct DrawnPath {
     pub first_bps: u64,
     pub congestion: &'static str,
     pub streams: u64,
-    is_ipv6: bool,
-    is_reverse: bool,
+    pub is_ipv6: bool,
+    pub is_reverse: bool,
     pub jitter_ms: f64,
     /// The delay of late packets, if most packets have none.
     pub late_ms: Option<f64>,
@@ -141,7 +141,8 @@ impl DrawnPath {
         )
     }
 
-    fn variables(&self) -> String {
+    /// Returns the assignments of the variables of the network's script.
+    pub fn variables(&self) -> String {
         let half = self.rtt_ms / 2.0;
         let (out, back) = match self.late_ms {
             // The delay line of packets that are not late is the way back.

@@ -1,0 +1,307 @@
+//! Tests whether available bandwidth and capacity are right, on queueing disciplines and with traffic
+//! that no one here made.
+//!
+//! Each bed is a network of namespaces in a Linux guest whose clock is virtual, with netem, tbf, htb,
+//! fq_codel, CAKE or police; iperf3 and mgen send the traffic of others. What was free between the
+//! first and the last probe follows from the settings of the disciplines and the kernel's counters of
+//! what others sent. Errors are shares of the true capacity.
+//!
+//! Wrong when: a discipline does not keep to its setting.
+
+mod bed_kinds;
+mod rival_methods;
+mod test_bed;
+
+use crate::BenchOutcome;
+use crate::guest_cells::{CELL_LIMIT, DrawnCell, PARALLEL_GUESTS, draw_cells, make_kept_folder};
+use crate::markdown_table::{MarkdownTable, format_number};
+use bed_kinds::KINDS;
+use longhaul_analysis::available_bandwidth::conclude_available;
+use longhaul_analysis::stats::{quantile, sort_finite};
+use longhaul_model::report::v1::AvailableReport;
+use longhaul_model::report::v1::available::{AvailableEstimate, AvailableMode};
+use std::path::Path;
+use std::process::Command;
+use test_bed::{CounterReading, RateTruth, TestBed, parse_counters};
+use xtask::program_runner::{self, run_in_parallel};
+
+/// The gates: maximum errors as shares of the capacity, and minimum shares of beds.
+const MAX_AVAILABLE_ERRORS: [f64; 2] = [0.05, 0.15];
+const MAX_CAPACITY_ERRORS: [f64; 2] = [0.02, 0.06];
+const MIN_COVERED_RATIO: f64 = 0.88;
+const MIN_ANSWERED_RATIO: f64 = 0.85;
+/// A bed whose error is above this, or whose interval misses the truth by it, is listed.
+const LISTED_ERROR: f64 = 0.1;
+
+/// What was measured on a bed, and what was true.
+#[derive(Debug, Clone)]
+struct BedOutcome {
+    estimate: AvailableEstimate,
+    is_light: bool,
+    /// Absent if the bed has no single capacity.
+    capacity_bps: Option<f64>,
+    available_bps: f64,
+    link_bps: f64,
+    reasons: Vec<String>,
+    rivals: [Option<f64>; 2],
+}
+
+impl BedOutcome {
+    fn available_error(&self) -> Option<f64> {
+        let found = self.estimate.available_bps? as f64;
+        Some((found - self.available_bps).abs() / self.link_bps)
+    }
+
+    fn capacity_error(&self) -> Option<f64> {
+        self.estimate.capacity_interval_bps?;
+        let (found, truth) = (self.estimate.capacity_bps? as f64, self.capacity_bps?);
+        Some((found / truth - 1.0).abs())
+    }
+
+    fn is_covered(&self) -> Option<bool> {
+        let [low, high] = self.estimate.available_interval_bps?;
+        Some((low as f64..=high as f64).contains(&self.available_bps))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct JudgedBed {
+    drawn: DrawnCell<TestBed>,
+    outcome: Result<BedOutcome, String>,
+}
+
+/// Runs the beds of these seeds whose kind contains `only`. With `keep`, reports are written to that
+/// folder, and a bed whose report is there is concluded again instead of run.
+pub fn run_all(
+    longhaul: &Path,
+    only: &str,
+    seeds: u64,
+    keep: Option<&Path>,
+) -> Result<BenchOutcome, String> {
+    for (program, package) in [("iperf3", "iperf3"), ("mgen", "mgen")] {
+        if program_runner::find_program(program).is_none() {
+            return Err(format!(
+                "there is no {program} here; install it: apt-get install {package}"
+            ));
+        }
+    }
+    make_kept_folder(keep)?;
+    let beds = draw_cells(&KINDS, only, seeds);
+    let judged = run_in_parallel(&beds, PARALLEL_GUESTS, |drawn| {
+        let script = drawn.cell.script(&longhaul.display().to_string());
+        let outcome = drawn.find_output(&script, keep, |text| judge_output(&drawn.cell, text));
+        let judged = JudgedBed { drawn: drawn.clone(), outcome };
+        eprintln!("| {} |", format_row(&judged).join(" | "));
+        judged
+    });
+    let tables = [tabulate_kinds(&judged), tabulate_rivals(&judged), tabulate_wrong(&judged)];
+    Ok(BenchOutcome::new(&tables, check_gates(&judged)))
+}
+
+/// Runs one bed on this host, which is a guest, and returns its row of the table if its error is more
+/// than `max_error` of the capacity or its interval misses the truth.
+pub fn check_bed(longhaul: &Path, kind: &str, number: usize, max_error: f64) -> Result<(), String> {
+    let beds = draw_cells(&KINDS, kind, 1);
+    let drawn = beds.into_iter().find(|bed| (bed.kind, bed.number) == (kind, number));
+    let drawn = drawn.ok_or_else(|| format!("there is no bed {number} of \"{kind}\""))?;
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(drawn.cell.script(&longhaul.display().to_string()));
+    let output = program_runner::capture_output(&mut shell, CELL_LIMIT)?;
+    let outcome = judge_output(&drawn.cell, &output.stdout);
+    let judged = JudgedBed { drawn, outcome };
+    let is_right = judged.outcome.as_ref().is_ok_and(|outcome| {
+        outcome.available_error().is_some_and(|error| error <= max_error)
+            && outcome.is_covered() == Some(true)
+    });
+    if is_right { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
+}
+
+/// Draws the conclusions of the present analysis from the output of a bed, and compares them.
+fn judge_output(bed: &TestBed, text: &str) -> Result<BedOutcome, String> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+    let value = values.next().ok_or("no report")?.map_err(|e| format!("no report: {e}"))?;
+    let counters: Vec<CounterReading> = parse_counters(&text[values.byte_offset()..]);
+    let report: AvailableReport =
+        serde_json::from_value(value).map_err(|e| format!("not a report: {e}"))?;
+    let conclusion = conclude_available(&report.plan, &report.observation);
+    let estimate = conclusion.analysis.forward.ok_or("no estimate")?;
+    let probing = report.observation.forward.ok_or("no probes")?;
+    let available_bps = bed.available_bps(&counters).ok_or("no counters of the probes")?;
+    let one_rate = matches!(bed.truth, RateTruth::Link(_));
+    let rivals =
+        [rival_methods::estimate_by_abwe(&probing), rival_methods::estimate_by_pathload(&probing)];
+    Ok(BedOutcome {
+        estimate,
+        is_light: report.plan.mode == AvailableMode::Light,
+        capacity_bps: one_rate.then(|| bed.capacity_bps()),
+        available_bps,
+        link_bps: bed.capacity_bps(),
+        reasons: conclusion.caveats.into_iter().map(|caveat| caveat.text).collect(),
+        rivals,
+    })
+}
+
+fn format_mbps(bps: Option<f64>) -> String {
+    format_number(bps.map(|bps| bps / 1e6), 1)
+}
+
+fn format_row(judged: &JudgedBed) -> Vec<String> {
+    let drawn = &judged.drawn;
+    let mut row = vec![drawn.name(), drawn.cell.title()];
+    match &judged.outcome {
+        Err(why) => row.push(format!("no report: {why}")),
+        Ok(outcome) => {
+            let estimate = &outcome.estimate;
+            let as_bps = |bps: Option<u64>| format_mbps(bps.map(|bps| bps as f64));
+            let [low, high] = estimate.available_interval_bps.unwrap_or_default();
+            row.extend([
+                format!(
+                    "{} / {}",
+                    as_bps(estimate.capacity_bps),
+                    format_mbps(outcome.capacity_bps)
+                ),
+                format!(
+                    "{} [{}, {}] / {}",
+                    as_bps(estimate.available_bps),
+                    as_bps(Some(low)),
+                    as_bps(Some(high)),
+                    format_mbps(Some(outcome.available_bps))
+                ),
+                format_number(outcome.available_error().map(|error| 100.0 * error), 1),
+                format!("{} {}", estimate.verdict.word(), estimate.flags.join(", ")),
+                if estimate.available_bps.is_some() {
+                    String::new()
+                } else {
+                    outcome.reasons.first().cloned().unwrap_or_default()
+                },
+            ]);
+        }
+    }
+    row
+}
+
+/// The figures of the beds of one kind.
+struct BedSummary {
+    beds: usize,
+    answered: usize,
+    available_errors: Vec<f64>,
+    capacity_errors: Vec<f64>,
+    covered_ratio: f64,
+}
+
+impl BedSummary {
+    fn of(judged: &[&JudgedBed]) -> BedSummary {
+        let outcomes = || judged.iter().filter_map(|bed| bed.outcome.as_ref().ok());
+        let errors = sort_finite(outcomes().filter_map(BedOutcome::available_error));
+        let covered: Vec<bool> = outcomes().filter_map(BedOutcome::is_covered).collect();
+        let holding = covered.iter().filter(|is_covered| **is_covered).count();
+        BedSummary {
+            beds: judged.len(),
+            answered: errors.len(),
+            covered_ratio: holding as f64 / covered.len().max(1) as f64,
+            available_errors: errors,
+            capacity_errors: sort_finite(outcomes().filter_map(BedOutcome::capacity_error)),
+        }
+    }
+
+    fn row(&self, kind: &str) -> Vec<String> {
+        let both = |errors: &[f64]| {
+            let at = |part| format_number(quantile(errors, part).map(|error| 100.0 * error), 1);
+            format!("{} / {}", at(0.5), at(0.9))
+        };
+        vec![
+            kind.to_owned(),
+            self.beds.to_string(),
+            self.answered.to_string(),
+            both(&self.capacity_errors),
+            both(&self.available_errors),
+            format!("{:.0}", 100.0 * self.covered_ratio),
+        ]
+    }
+
+    fn answered_ratio(&self) -> f64 {
+        self.answered as f64 / self.beds.max(1) as f64
+    }
+}
+
+fn list_of_kind<'j>(judged: &'j [JudgedBed], kind: &str) -> Vec<&'j JudgedBed> {
+    judged.iter().filter(|bed| bed.drawn.kind == kind).collect()
+}
+
+fn tabulate_kinds(judged: &[JudgedBed]) -> MarkdownTable {
+    let columns = "kind | beds | answered | capacity, median / 90 % error, % | available, median / 90 % error, % of capacity | interval holds, %";
+    let mut table = MarkdownTable::new("Available bandwidth by kind", columns);
+    for (kind, _, _) in KINDS {
+        let beds = list_of_kind(judged, kind);
+        if !beds.is_empty() {
+            table.row(BedSummary::of(&beds).row(kind));
+        }
+    }
+    if !judged.is_empty() {
+        table.row(BedSummary::of(&judged.iter().collect::<Vec<_>>()).row("**all**"));
+    }
+    table
+}
+
+/// Tabulates the methods of other authors on the same trains, beside the estimate.
+fn tabulate_rivals(judged: &[JudgedBed]) -> MarkdownTable {
+    let columns = "method | answered | median error, % of capacity | 90 % error";
+    let mut table = MarkdownTable::new("Other methods on the same trains", columns);
+    let outcomes: Vec<&BedOutcome> =
+        judged.iter().filter_map(|bed| bed.outcome.as_ref().ok()).collect();
+    let mut add = |name: &str, errors: Vec<f64>| {
+        let errors = sort_finite(errors);
+        let at = |part| format_number(quantile(&errors, part).map(|error| 100.0 * error), 1);
+        table.row(vec![name.to_owned(), errors.len().to_string(), at(0.5), at(0.9)]);
+    };
+    add("longhaul", outcomes.iter().filter_map(|it| it.available_error()).collect());
+    for (index, name) in ["ABwE's formula", "a search like pathload's"].into_iter().enumerate() {
+        let error =
+            |it: &&BedOutcome| Some((it.rivals[index]? - it.available_bps).abs() / it.link_bps);
+        add(name, outcomes.iter().filter_map(error).collect());
+    }
+    table
+}
+
+fn tabulate_wrong(judged: &[JudgedBed]) -> MarkdownTable {
+    let columns = "bed | path | capacity, said / true | available, said / true | error, % of capacity | verdict | reason";
+    let mut table = MarkdownTable::new("Beds that were wrong or not answered", columns);
+    let is_listed = |bed: &&JudgedBed| {
+        bed.outcome.as_ref().map_or(true, |outcome| {
+            outcome.available_error().is_none_or(|error| error > LISTED_ERROR)
+                || outcome.is_covered() == Some(false)
+        })
+    };
+    judged.iter().filter(is_listed).for_each(|bed| table.row(format_row(bed)));
+    table
+}
+
+fn check_gates(judged: &[JudgedBed]) -> Vec<String> {
+    let all = BedSummary::of(&judged.iter().collect::<Vec<_>>());
+    let light: Vec<&JudgedBed> = judged
+        .iter()
+        .filter(|bed| bed.outcome.as_ref().is_ok_and(|outcome| outcome.is_light))
+        .collect();
+    let light = BedSummary::of(&light);
+    let mut missed = Vec::new();
+    let figures = [
+        ("available bandwidth", &all.available_errors, MAX_AVAILABLE_ERRORS),
+        ("capacity", &all.capacity_errors, MAX_CAPACITY_ERRORS),
+    ];
+    for (name, errors, limits) in figures {
+        for (part, limit) in [0.5, 0.9].into_iter().zip(limits) {
+            if quantile(errors, part).is_some_and(|error| error > limit) {
+                missed.push(format!("{name}: quantile {part} of the errors is above {limit}"));
+            }
+        }
+    }
+    if all.covered_ratio < MIN_COVERED_RATIO {
+        missed.push(format!("{:.0} % of the intervals hold the truth", 100.0 * all.covered_ratio));
+    }
+    for (name, beds) in [("all", &all), ("light", &light)] {
+        if beds.beds > 0 && beds.answered_ratio() < MIN_ANSWERED_RATIO {
+            missed.push(format!("{name}: {:.0} % answered", 100.0 * beds.answered_ratio()));
+        }
+    }
+    missed
+}

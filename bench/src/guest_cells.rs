@@ -1,0 +1,82 @@
+//! Cells that are drawn from a seed and run in guests with a virtual clock, for the benches that share them.
+//!
+//! With a folder for kept reports, a cell whose report is there is read instead of run.
+
+use longhaul_model::splitmix::{SplitMix64, mix_bits};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use xtask::virtual_time;
+
+/// Of wall time, for one cell on a busy machine.
+pub const CELL_LIMIT: Duration = Duration::from_secs(900);
+/// The guests that run at once.
+pub const PARALLEL_GUESTS: usize = 2;
+
+/// A kind, the number of its cells for each seed, and the function that draws one.
+pub type CellKind<T> = (&'static str, usize, fn(&mut SplitMix64) -> T);
+
+/// A cell of one kind and seed.
+#[derive(Debug, Clone)]
+pub struct DrawnCell<T> {
+    pub kind: &'static str,
+    pub seed: u64,
+    pub number: usize,
+    pub cell: T,
+}
+
+impl<T> DrawnCell<T> {
+    pub fn name(&self) -> String {
+        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let kind: String = self.kind.chars().map(word).collect();
+        format!("{kind}-{}-{}", self.seed, self.number)
+    }
+
+    /// Reads the kept output of this cell, or runs its script in a guest and keeps its output if
+    /// `parse` accepts it.
+    pub fn find_output<R>(
+        &self,
+        script: &str,
+        keep: Option<&Path>,
+        parse: impl Fn(&str) -> Result<R, String>,
+    ) -> Result<R, String> {
+        let file: Option<PathBuf> = keep.map(|folder| folder.join(format!("{}.json", self.name())));
+        if let Some(text) = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()) {
+            return parse(&text);
+        }
+        let guest = format!("cell-{}", self.name());
+        let output = virtual_time::run_in_guest(&guest, script, CELL_LIMIT)?.output;
+        let text = output.find('{').map_or("", |at| &output[at..]);
+        let found = parse(text).map_err(|e| format!("{e}: {}", shorten(&output)))?;
+        if let Some(file) = file {
+            std::fs::write(&file, text)
+                .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+        }
+        Ok(found)
+    }
+}
+
+fn shorten(output: &str) -> String {
+    output.chars().take(300).collect::<String>().replace('\n', " ")
+}
+
+/// Draws the cells of these seeds whose kind contains `only`.
+pub fn draw_cells<T>(kinds: &[CellKind<T>], only: &str, seeds: u64) -> Vec<DrawnCell<T>> {
+    let mut cells = Vec::new();
+    for seed in 1..=seeds {
+        for (index, (kind, count, draw)) in kinds.iter().enumerate() {
+            let mut random = SplitMix64::new(mix_bits(seed << 16 | index as u64));
+            let drawn = (0..*count).map(|number| (number, draw(&mut random)));
+            cells.extend(drawn.map(|(number, cell)| DrawnCell { kind, seed, number, cell }));
+        }
+    }
+    cells.retain(|drawn| drawn.kind.contains(only));
+    cells
+}
+
+/// Makes the folder for kept reports, if one is given.
+pub fn make_kept_folder(keep: Option<&Path>) -> Result<(), String> {
+    keep.map_or(Ok(()), |folder| {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))
+    })
+}
