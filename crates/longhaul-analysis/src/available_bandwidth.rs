@@ -125,11 +125,12 @@ impl TrainEvidence {
             empty_queue::measure_empty_queue(&self.readings, batching_s, d.capacity_bps)
         });
         let noise_s = self.dispersion.map_or(0.0, |d| d.noise_s);
+        let credit_s = self.dispersion.map_or(0.0, |d| d.credit_s);
         self.data = self
             .readings
             .iter()
             .filter(|r| r.purpose == TrainPurpose::Sweep && !r.is_lossy())
-            .filter_map(|r| build_train_strain(r, batching_s, noise_s))
+            .filter_map(|r| build_train_strain(r, batching_s, noise_s, credit_s))
             .collect();
     }
 
@@ -147,13 +148,23 @@ impl TrainEvidence {
     }
 }
 
+/// Returns the growth of a train's delay that the credit of a small token bucket hid after its head.
+fn compute_hidden_growth_s(reading: &TrainReading, grown_s: f64, credit_s: f64) -> f64 {
+    let head = reading.settled().first().map_or(0, |point| point.index) as f64;
+    let spent_s = head / reading.packets as f64 * (grown_s + credit_s);
+    let hidden_s = (credit_s - spent_s).max(0.0);
+    if grown_s > 0.5 * hidden_s { hidden_s } else { 0.0 }
+}
+
 fn build_train_strain(
     reading: &TrainReading,
     batching_s: f64,
     noise_s: f64,
+    credit_s: f64,
 ) -> Option<TrainStrain> {
     let (strain, seconds) = reading.strain()?;
     let rate_bps = reading.sent_bps()?;
+    let strain = strain + compute_hidden_growth_s(reading, strain * seconds, credit_s) / seconds;
     let stamp_s = match reading.batching_s {
         Some(batch_s) => (reading.bits / rate_bps).min(batch_s) * 0.3 + STAMP_S,
         None => (TIMER_SCATTER * batching_s + STAMP_S).max(noise_s),

@@ -78,6 +78,7 @@ fn write_direction(
         page.facts("methods", estimate.methods.iter().map(describe_method));
         page.facts("resolution", non_empty(describe_resolution(estimate, probing)));
         page.facts("token bucket", estimate.bucket.as_ref().map(describe_bucket));
+        page.facts("holds for", estimate.longest_train_bytes.map(describe_longest_train));
         let flags = estimate.flags.iter().map(|flag| describe_word(flag));
         page.facts("note", non_empty(flags.collect::<Vec<_>>().join("; ")));
         page.fact("cost", describe_cost(estimate, probing));
@@ -146,6 +147,11 @@ fn describe_bucket(bucket: &TokenBucketEstimate) -> String {
     )
 }
 
+fn describe_longest_train(bytes: u64) -> String {
+    let bytes = format_probe_bytes(bytes);
+    format!("trains up to {bytes}; a token bucket that lasts longer is found with --shaper")
+}
+
 fn describe_cost(estimate: &AvailableEstimate, probing: Option<&DirectionProbing>) -> String {
     let trains = probing.map_or(&[][..], |probing| &probing.trains);
     let spoilt = trains.iter().filter(|train| train.spoilt.is_some()).count();
@@ -192,6 +198,9 @@ fn describe_word(word: &str) -> String {
         "tcp_share" => "share of one TCP connection",
         "multi_hop" => "more than one hop is loaded",
         "unstable" => "the methods disagree: cross traffic changed during the run",
+        "fair_queue" => {
+            "small probes pass the queue, as with fair queueing: this is what a new flow would get"
+        }
         "policed" => "a policer drops packets above a rate",
         "bursty" => "cross traffic is bursty",
         "time_slotted" => "time-slotted access link (Wi-Fi, mobile, PON)",

@@ -124,6 +124,10 @@ pub fn list_caveats(
     if let Some(text) = describe_verdict(&direction.estimate, direction) {
         found.push(ReportCaveat::new(direction.estimate.verdict.word(), format!("{word}: {text}")));
     }
+    if direction.estimate.flags.iter().any(|flag| flag == "fair_queue") {
+        let text = "small probes pass the queues that trains meet, as with fair queueing: the available bandwidth is then what a new flow would get, also from the share of others";
+        found.push(ReportCaveat::new("fair_queue", format!("{word}: {text}")));
+    }
     let dropped = &direction.evidence.dropped;
     if dropped.len() >= MIN_REPORTED_DROPS {
         let text =

@@ -52,6 +52,14 @@ impl BucketDetectionTuning {
     const RESTED_S: f64 = 0.01;
 }
 
+/// Returns the bytes of the longest train: a bucket that outlasts it is not seen.
+pub fn measure_longest_train(evidence: &TrainEvidence) -> Option<u64> {
+    let bytes = |train: &TrainReading| (train.packets as f64 * train.bits / 8.0) as u64;
+    let long: u64 = knee::list_first_long_trains(evidence).into_iter().map(bytes).sum();
+    let trains = evidence.readings.iter().filter(|train| train.purpose != TrainPurpose::Idle);
+    trains.map(bytes).max().map(|longest| longest.max(long))
+}
+
 /// Returns whether most bursts after a rest have a knee at the same position.
 pub fn is_bucket_suspected(evidence: &TrainEvidence) -> bool {
     find_agreeing_knees(&list_rested_bursts(evidence), knee::find_knee).is_some()

@@ -1,7 +1,7 @@
 //! The capacity of the narrow link: the rate at which it passes back-to-back packets.
 //!
-//! Uses short stretches of the bursts and fast trains: the fastest of them met no cross traffic. A
-//! stretch, in time and not in packets, is long compared with the error of its times. It begins and
+//! Uses short stretches of the bursts and fast trains: the fastest of them met no cross traffic. The
+//! first packets of a train do not count, because token buckets pass them at once. A stretch, in time and not in packets, is long compared with the error of its times. It begins and
 //! ends with packets that were timestamped on time: a packet above the line of those after it was
 //! stamped late by a busy host, whereas cross traffic delays all later packets. If timestamps are
 //! noisy, the rate is that of longer stretches, if nearly all trains pass these as fast.
@@ -47,6 +47,8 @@ impl CapacityTuning {
     const SIGMAS: f64 = 1.4826;
     /// The minimum number of gaps needed to estimate the error of timestamps.
     const MIN_GAPS: usize = 12;
+    /// The minimum credit of a token bucket in packets; a smaller one hides little.
+    const MIN_CREDIT_PACKETS: f64 = 0.6;
     /// The quantile over the trains' fastest stretches; the fastest one may be due to timestamp errors.
     const FASTEST_QUANTILE: f64 = 0.75;
     /// The share of a timestamp's maximum error that remains in the median of many trains.
@@ -78,6 +80,12 @@ pub struct TrainDispersion {
     pub rate_bps: f64,
     /// The typical error of a timestamp; 0 if not distinguishable from none.
     pub noise_s: f64,
+    /// The time by which the first packets of a burst come early, because a token bucket of a few
+    /// packets lets them pass at once; 0 without one.
+    pub credit_s: f64,
+    /// The same of a train that met hardly any cross traffic: small probes do not see queues up to
+    /// this length, because the bucket lets them pass.
+    pub hidden_queue_s: f64,
     /// The maximum time between batches.
     pub batching_s: f64,
     /// Set if the bursts arrived as fast as they left.
@@ -115,6 +123,13 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
     } else {
         STAMP_S.max(noise_s / CapacityTuning::STAMP_PART)
     };
+    let credits_s =
+        if batching_s > 0.0 { Vec::new() } else { list_credits_s(&bursts, &[], capacity_bps) };
+    let packet_s = bursts[0].bits / capacity_bps;
+    // One late timestamp must not look like a bucket.
+    let of_all_s = list_credits_s(&bursts, &fast, capacity_bps);
+    let hidden_queue_s = of_all_s.iter().rev().nth(1).copied().filter(|_| batching_s <= 0.0);
+    let is_hidden = |credit_s: &f64| *credit_s > CapacityTuning::MIN_CREDIT_PACKETS * packet_s;
     Some(TrainDispersion {
         capacity_bps,
         spread_ratio: compute_rate_spread(&quickest),
@@ -122,6 +137,8 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
             .min(1.0),
         rate_bps,
         noise_s,
+        credit_s: quantile(&credits_s, 0.5).unwrap_or(0.0).max(0.0),
+        hidden_queue_s: hidden_queue_s.filter(is_hidden).unwrap_or(0.0),
         batching_s,
         unstrained: is_unstrained(&bursts),
         dense: 2 * bursts.iter().filter(|r| is_dense(r)).count() > bursts.len(),
@@ -133,6 +150,18 @@ impl TrainDispersion {
     pub fn min_burst_s(&self) -> f64 {
         super::min_burst_span_s(self.batching_s).max(CapacityTuning::STRETCH_NOISES * self.noise_s)
     }
+}
+
+/// Returns by how much the first packets of each burst or fast train are ahead of the line of the rest, sorted.
+/// Cross traffic makes this less.
+fn list_credits_s(bursts: &[&TrainReading], fast: &[&TrainReading], capacity_bps: f64) -> Vec<f64> {
+    let credits = bursts.iter().chain(fast).filter_map(|burst| {
+        let gap_s = burst.bits / capacity_bps;
+        let first = burst.kept.first().filter(|first| first.index == 0)?;
+        let settled = burst.settled().first()?;
+        Some(settled.index as f64 * gap_s - (settled.received_s - first.received_s))
+    });
+    sort_finite(credits)
 }
 
 /// Returns the fastest stretch of each burst and of each fast train, sorted. No train passes faster
@@ -160,7 +189,7 @@ fn list_fastest_on_time(
     tolerance_s: Option<f64>,
 ) -> Vec<f64> {
     let mut found =
-        list_fastest_stretches(bursts, fast, |r| find_fastest_stretch(r, &r.kept, stretch_s));
+        list_fastest_stretches(bursts, fast, |r| find_fastest_stretch(r, r.settled(), stretch_s));
     let Some(tolerance_s) = tolerance_s else {
         return found;
     };
@@ -169,7 +198,7 @@ fn list_fastest_on_time(
             break;
         };
         let next = list_fastest_stretches(bursts, fast, |r| {
-            let points = select_on_time_packets(&r.kept, r.bits / bps, tolerance_s);
+            let points = select_on_time_packets(r.settled(), r.bits / bps, tolerance_s);
             find_fastest_stretch(r, &points, stretch_s)
         });
         if next.is_empty() {

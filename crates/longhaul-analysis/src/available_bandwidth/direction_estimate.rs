@@ -77,8 +77,12 @@ pub fn estimate_direction(
         let spread = evidence.dispersion.map_or(0.0, |d| d.spread_ratio);
         add_estimates(&mut estimate, fusion, spread);
     }
-    if let Some(found) = found {
-        limit_to_bucket(&mut estimate, found);
+    match found {
+        Some(found) => limit_to_bucket(&mut estimate, found),
+        None if estimate.available_bps.is_some() => {
+            estimate.longest_train_bytes = bucket_detection::measure_longest_train(&evidence);
+        }
+        None => {}
     }
     EstimatedDirection { estimate, evidence, fusion }
 }
@@ -176,6 +180,7 @@ fn add_estimates(estimate: &mut AvailableEstimate, fusion: &FusedEstimate, sprea
     match fusion.accord {
         MethodAgreement::SeveralHops => add_flag(estimate, "multi_hop"),
         MethodAgreement::Changed => add_flag(estimate, "unstable"),
+        MethodAgreement::FairQueue => add_flag(estimate, "fair_queue"),
         MethodAgreement::Alone => add_flag(estimate, "one_method"),
         MethodAgreement::Agree => {}
     }
@@ -214,7 +219,11 @@ fn list_methods(evidence: &TrainEvidence, fusion: Option<&FusedEstimate>) -> Vec
 }
 
 fn explain_invalid_queue(evidence: &TrainEvidence) -> String {
+    let hidden_s = evidence.dispersion.map_or(0.0, |dispersion| dispersion.hidden_queue_s);
     match evidence.emptiness {
+        Some(_) if hidden_s > 0.0 => {
+            format!("a token bucket hides queues of up to {:.0} µs", hidden_s * 1e6)
+        }
         None => String::from("too few small probes arrived"),
         Some(seen) => format!(
             "timestamp error {:.0} µs > queueing {:.0} µs",

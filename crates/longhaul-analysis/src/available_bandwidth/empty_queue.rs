@@ -10,7 +10,7 @@
 //! than the noise.
 
 use super::train_reading::{ReceivedPacket, TrainReading};
-use crate::stats::{mean_and_deviation, median};
+use crate::stats::{mean_and_deviation, median, quantile, sort_finite};
 use longhaul_model::report::v1::available::TrainPurpose;
 
 /// The parameters of the empty-queue method.
@@ -44,6 +44,11 @@ impl EmptyQueueTuning {
     const BUSY_HOST_S: f64 = 30e-6;
     /// … and empty shares above this may then be due to it.
     const MAX_EMPTY_RATIO: f64 = 0.6;
+    /// Fair queueing: the minimum empty share if the sweep finds less, the maximum one if it finds
+    /// more, and the maximum wait in full-size packets.
+    const FAIR_EMPTY_RATIO: f64 = 0.85;
+    const BUSY_EMPTY_RATIO: f64 = 0.5;
+    const FAIR_WAIT_PACKETS: f64 = 1.5;
     /// The maximum plausible clock skew; long queues may look like skew.
     const USUAL_SKEW: f64 = 5e-4;
     /// The maximum skew above which the times cannot come from a clock.
@@ -65,6 +70,8 @@ pub struct EmptyQueueShare {
     pub error_ratio: f64,
     /// The mean queueing delay of the probes that met a queue.
     pub queue_s: f64,
+    /// The delay that one probe in twenty exceeds.
+    pub long_queue_s: f64,
     /// The width of the noise.
     pub noise_s: f64,
     /// The rate of our own probes.
@@ -85,6 +92,17 @@ impl EmptyQueueShare {
                 <= EmptyQueueTuning::MAX_NOISE_TO_PACKET * EmptyQueueTuning::FULL_BITS
                     / capacity_bps
     }
+}
+
+/// Returns whether trains meet queues that small probes do not: with fair queueing, a flow that is
+/// slower than its share waits for at most about one packet of the others.
+pub fn is_fair_queue(seen: EmptyQueueShare, capacity_bps: f64, sweep_bps: f64) -> bool {
+    if sweep_bps < seen.empty_ratio * capacity_bps {
+        return seen.empty_ratio > EmptyQueueTuning::FAIR_EMPTY_RATIO;
+    }
+    let packets = seen.long_queue_s * capacity_bps / EmptyQueueTuning::FULL_BITS;
+    seen.empty_ratio < EmptyQueueTuning::BUSY_EMPTY_RATIO
+        && packets < EmptyQueueTuning::FAIR_WAIT_PACKETS
 }
 
 /// Returns an implausible clock skew: the delay of the small probes is a straight and steep line.
@@ -135,6 +153,7 @@ pub fn measure_empty_queue(
         empty_ratio,
         error_ratio: sampling.hypot(systematic),
         queue_s,
+        long_queue_s: quantile(&sort_finite(delays.iter().copied()), 0.95).unwrap_or(0.0),
         noise_s: noise.width_s,
         probe_bps: if seconds > 0.0 { bits / seconds } else { 0.0 },
         is_busy_host: batching_s <= 0.0 && noise.width_s > EmptyQueueTuning::BUSY_HOST_S,
@@ -291,6 +310,7 @@ mod tests {
             empty_ratio,
             error_ratio: 0.02,
             queue_s: 1e-3,
+            long_queue_s: 3e-3,
             noise_s,
             probe_bps: 320_000.0,
             is_busy_host: noise_s > EmptyQueueTuning::BUSY_HOST_S,

@@ -8,7 +8,7 @@
 //! in docs/methods/available-bandwidth.md. Wrong when: both methods err the same way.
 
 use super::TrainEvidence;
-use super::empty_queue::EmptyQueueShare;
+use super::empty_queue::{self, EmptyQueueShare};
 use super::rate_sweep::{self, BoundedValue, SweepPosterior, SweepPrior};
 use crate::stats::median;
 
@@ -42,6 +42,8 @@ pub enum MethodAgreement {
     Agree,
     SeveralHops,
     Changed,
+    /// The link serves flows fairly: trains get a share, and small probes do not wait.
+    FairQueue,
     /// Only one method is valid.
     Alone,
 }
@@ -66,7 +68,8 @@ pub struct FusedEstimate {
 pub fn fuse_methods(evidence: &TrainEvidence) -> Option<FusedEstimate> {
     let dispersion = evidence.dispersion?;
     let base_bps = dispersion.capacity_bps;
-    let queue = evidence.emptiness.filter(|q| q.is_valid(base_bps));
+    let queue =
+        evidence.emptiness.filter(|q| q.is_valid(base_bps) && dispersion.hidden_queue_s <= 0.0);
     let prior = SweepPrior {
         base_bps,
         error_ratio: dispersion.error_ratio,
@@ -114,8 +117,18 @@ fn combine_estimates(
     let joined = queue_share.map(|(share, error)| posterior.with_share(share, error));
     let by_queue = queue_share.map(|(share, error)| multiply_share(capacity, share, error));
     let accord = compare_methods(by_queue, by_sweep, capacity.value, sampling_bps);
+    let is_fair = queue
+        .zip(by_sweep)
+        .is_some_and(|(seen, sweep)| empty_queue::is_fair_queue(seen, capacity.value, sweep.value));
+    let contradicts = matches!(accord, MethodAgreement::SeveralHops | MethodAgreement::Changed);
+    let accord = if contradicts && is_fair { MethodAgreement::FairQueue } else { accord };
     let (level, at, queue_weight) = match (accord, &joined) {
-        (MethodAgreement::SeveralHops, _) | (_, None) => (by_sweep, capacity, 0.0),
+        (
+            // A queue that small probes pass, as through a token bucket, misleads the other method.
+            MethodAgreement::SeveralHops | MethodAgreement::FairQueue | MethodAgreement::Changed,
+            _,
+        )
+        | (_, None) => (by_sweep, capacity, 0.0),
         (_, Some(joined)) => {
             let weight = by_sweep.zip(by_queue).map_or(1.0, |(s, q)| {
                 let (s, q) = (s.deviation.powi(2), q.deviation.powi(2));

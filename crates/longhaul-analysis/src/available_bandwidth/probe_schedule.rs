@@ -46,6 +46,12 @@ impl ProbeScheduleTuning {
     const MIN_BURST_PACKETS: u32 = 8;
     /// A burst may be shorter than requested by this ratio.
     const SHORT_BURST: f64 = 0.8;
+    /// The rate of the long trains as a ratio of the capacity: slightly less than fills the link.
+    const LONG_RATIO: f64 = 0.97;
+    /// The rate of a shorter look as a ratio of the available bandwidth.
+    const LOOK_RATIO: f64 = 0.95;
+    /// The part of the time that is kept for this look.
+    const LOOK_PART: u64 = 4;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +81,10 @@ impl ProbeSchedule {
             .path_mtu_bytes
             .map_or(plan.packet_bytes, |mtu| plan.packet_bytes.min(mtu))
             .max(train_planning::SMALL_BYTES);
+        let mut purse = TrainBudget::new(plan, facts);
+        purse.reserve_time(reserved_look_us(plan));
         ProbeSchedule {
-            purse: TrainBudget::new(plan, facts),
+            purse,
             plan: AvailablePlan { packet_bytes, ..plan.clone() },
             facts,
             seen: Vec::new(),
@@ -118,7 +126,8 @@ impl ProbeSchedule {
     fn enter_next_stage(&mut self, sent: bool) {
         self.stage = self.next_stage(sent);
         if self.stage == ScheduleStage::Long {
-            self.purse.add_time(self.plan.shaper_time_us.unwrap_or(0));
+            let look_us = reserved_look_us(&self.plan);
+            self.purse.add_time(self.plan.shaper_time_us.unwrap_or(look_us));
         }
     }
 
@@ -139,9 +148,10 @@ impl ProbeSchedule {
                 train_planning::plan_more_trains(&shape, &self.purse, &fusion)
             }),
             ScheduleStage::Memory => train_planning::plan_burst_pairs(&shape),
-            ScheduleStage::Long => {
-                train_planning::plan_long_trains(&shape, &self.purse, self.plan.shaper_time_us)
-            }
+            ScheduleStage::Long => match self.plan.shaper_time_us {
+                Some(us) => train_planning::plan_long_trains(&shape, &self.purse, us),
+                None => train_planning::plan_bucket_look(&shape),
+            },
             ScheduleStage::RepeatLong => self.plan_repetition(&shape),
             ScheduleStage::Done => Vec::new(),
         }
@@ -224,8 +234,27 @@ impl ProbeSchedule {
         }
     }
 
+    /// Looks for a bucket that outlasts the bursts, unless a smaller one was found.
     fn stage_long_or_done(&self) -> ScheduleStage {
-        if self.plan.shaper_time_us.is_some() { ScheduleStage::Long } else { ScheduleStage::Done }
+        let is_found = || bucket_detection::find_small_bucket(&self.evidence()).is_some();
+        if self.plan.shaper_time_us.is_some() || !is_found() {
+            ScheduleStage::Long
+        } else {
+            ScheduleStage::Done
+        }
+    }
+
+    /// Returns the rate of the long trains: with a search for a large bucket slightly less than fills
+    /// the link, otherwise slightly less than is available, so that no queue grows without a bucket.
+    fn long_bps(&self, capacity_bps: f64) -> f64 {
+        match (self.stage, self.plan.shaper_time_us) {
+            (ScheduleStage::Long | ScheduleStage::RepeatLong, None) => {
+                let available = self.fused().and_then(|fusion| fusion.available);
+                let free_bps = available.map_or(0.0, |it| it.value.min(capacity_bps));
+                ProbeScheduleTuning::LOOK_RATIO * free_bps
+            }
+            _ => ProbeScheduleTuning::LONG_RATIO * capacity_bps,
+        }
     }
 
     /// Repeats the start of the long trains; plans nothing if they are conclusive or show no knee.
@@ -236,7 +265,13 @@ impl ProbeSchedule {
         }
         let hint = bucket_detection::find_knee_hint(&evidence);
         hint.map_or_else(Vec::new, |knee| {
-            train_planning::plan_repeated_trains(shape, knee.at_bytes, knee.sustained_bps)
+            let is_search = self.plan.shaper_time_us.is_some();
+            train_planning::plan_repeated_trains(
+                shape,
+                knee.at_bytes,
+                knee.sustained_bps,
+                is_search,
+            )
         })
     }
 
@@ -260,17 +295,26 @@ impl ProbeSchedule {
 
     fn shape(&self) -> TrainShape {
         let dispersion = self.evidence().dispersion;
+        let capacity_bps = dispersion.map_or(train_planning::UNKNOWN_BPS, |d| d.capacity_bps);
         TrainShape {
             mode: self.plan.mode,
             packet_bytes: self.plan.packet_bytes,
             interface_bps: self.facts.interface_bps,
             seed: self.plan.seed ^ u64::from(self.next_index).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             rate_bps: dispersion.map_or(train_planning::UNKNOWN_BPS, |d| d.rate_bps),
-            capacity_bps: dispersion.map_or(train_planning::UNKNOWN_BPS, |d| d.capacity_bps),
+            capacity_bps,
+            long_bps: self.long_bps(capacity_bps),
+            hides_queues: dispersion.is_some_and(|d| d.hidden_queue_s > 0.0),
             batching_s: dispersion.map_or(0.0, |d| d.batching_s),
             free_ratio: self.free_ratio(),
         }
     }
+}
+
+/// Returns the time that is kept for a look for a token bucket; a search has time of its own.
+fn reserved_look_us(plan: &AvailablePlan) -> u64 {
+    let looks = plan.mode != AvailableMode::Light && plan.shaper_time_us.is_none();
+    if looks { plan.most_time_us / ProbeScheduleTuning::LOOK_PART } else { 0 }
 }
 
 /// The maximum cost of a mode, for each direction.
@@ -285,7 +329,7 @@ pub struct ModeBudget {
 pub const fn budget_of_mode(mode: AvailableMode) -> ModeBudget {
     match mode {
         AvailableMode::Light => ModeBudget { most_bytes: 58_000, most_time_us: 1_000_000 },
-        AvailableMode::Quick => ModeBudget { most_bytes: 64_000_000, most_time_us: 3_000_000 },
+        AvailableMode::Quick => ModeBudget { most_bytes: 64_000_000, most_time_us: 4_000_000 },
         AvailableMode::Careful => ModeBudget { most_bytes: 256_000_000, most_time_us: 10_000_000 },
     }
 }
@@ -316,6 +360,11 @@ impl TrainBudget {
             between_us: 2 * facts.idle_rtt_us.unwrap_or(0) + ROUND_US,
             first_sent_ns: None,
         }
+    }
+
+    /// Keeps time for the long trains, until it is added again.
+    fn reserve_time(&mut self, time_us: u64) {
+        self.most_time_us = self.most_time_us.saturating_sub(time_us);
     }
 
     /// Adds time that is reserved for the long trains; earlier stages must not use it.

@@ -33,6 +33,10 @@ impl TrainReadingTuning {
     const BATCH_GAP_RATIO: f64 = 0.15;
     /// The ratio of batches to packets above which the receiver does not batch.
     const UNBATCHED_RATIO: f64 = 0.95;
+    /// The number of packets that the buckets of tbf and htb at their usual sizes let pass at once.
+    const UNTIMED_PACKETS: usize = 4;
+    /// The minimum number of packets that must remain without these.
+    const MIN_SETTLED_PACKETS: usize = 5;
 }
 
 /// The minimum number of batches for a rate.
@@ -211,15 +215,24 @@ impl TrainReading {
         (span > 0.0 && self.packets > 1).then(|| self.bits * (self.packets - 1) as f64 / span)
     }
 
-    /// The IP rate at which the kept packets arrived.
+    /// The kept packets without the first ones, which a link with a small token bucket passes faster
+    /// than its rate; all of them if few remain.
+    pub fn settled(&self) -> &[ReceivedPacket] {
+        let untimed = TrainReadingTuning::UNTIMED_PACKETS;
+        let at = self.kept.partition_point(|point| point.index < untimed);
+        let settled = &self.kept[at..];
+        if settled.len() < TrainReadingTuning::MIN_SETTLED_PACKETS { &self.kept } else { settled }
+    }
+
+    /// The IP rate at which the settled packets arrived.
     pub fn received_bps(&self) -> Option<f64> {
-        compute_packet_rate(&self.kept, self.bits)
+        compute_packet_rate(self.settled(), self.bits)
     }
 
     /// The growth of the delay per second of sending, between the means of both ends, and the
     /// seconds between them.
     pub fn strain(&self) -> Option<(f64, f64)> {
-        let kept = &self.kept;
+        let kept = self.settled();
         let part = (kept.len() / 10).max(2);
         if kept.len() < 2 * part {
             return None;
@@ -252,7 +265,10 @@ impl TrainReading {
             // The train is too short for its batches: none of its times is reliable.
             return;
         }
-        if batches as f64 >= TrainReadingTuning::UNBATCHED_RATIO * count as f64 {
+        // The first packets come at once through a small token bucket, which is not a batch.
+        let untimed = TrainReadingTuning::UNTIMED_PACKETS.min(count - 1);
+        let later = 1 + ends.iter().filter(|at| **at >= untimed).count();
+        if later as f64 >= TrainReadingTuning::UNBATCHED_RATIO * (count - untimed) as f64 {
             self.kept = sound;
             return;
         }

@@ -1,7 +1,7 @@
 //! Sends a train on its schedule.
 //!
-//! Within a train the thread busy-waits on the monotonic clock (and sleeps through long gaps);
-//! between trains it sleeps. The recorded send times are those of the clock just before each call,
+//! Within a train the thread sleeps, and wakes so early that it is in time; the rest it busy-waits on
+//! the monotonic clock. Between trains it sleeps. The recorded send times are those of the clock just before each call,
 //! not of the schedule: a preempted thread shows as a gap.
 
 use super::{DatagramKind, HEADER_BYTES, PacketSchedule, ProbeDatagramHeader, micro_burst_packets};
@@ -16,9 +16,13 @@ use std::time::{Duration, Instant};
 
 /// Length after which the padding repeats.
 const POOL_BYTES: usize = 64 << 10;
-/// Waits longer than this are slept, except for their end.
-const MIN_SLEEP: Duration = Duration::from_micros(500);
-const WAKE_EARLY: Duration = Duration::from_micros(250);
+/// The end of each wait that is not slept: as long as this host lately woke too late, and at first and
+/// at most the second of these. Waits of less than twice that are not slept at all.
+const WAKE_EARLY: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(250)];
+/// The share of the margin that a wait without lateness leaves.
+const MARGIN_DECAY: f64 = 0.9;
+/// The margin for a host that woke late, as a ratio of the lateness.
+const LATENESS_MARGIN: f64 = 1.3;
 /// Slices in which a pause is slept, so that a stop is noticed.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time limit of each call while this host's queue is full.
@@ -45,6 +49,7 @@ pub(super) struct TrainSender {
     clock: RunClock,
     pool: Vec<u8>,
     buffer: Vec<u8>,
+    wake_early: Duration,
 }
 
 impl TrainSender {
@@ -59,6 +64,7 @@ impl TrainSender {
             clock,
             pool: (0..POOL_BYTES as u64).map(payload_byte).collect(),
             buffer: Vec::new(),
+            wake_early: WAKE_EARLY[1],
         })
     }
 
@@ -102,7 +108,7 @@ impl TrainSender {
                 at = due.next_due_ns();
             }
             self.fill_padding(sent_ns.len(), count, bytes);
-            wait_until(start + Duration::from_nanos(at));
+            self.wait_until(start + Duration::from_nanos(at));
             if sent_ns.is_empty() {
                 // A delay of the first packet must not shorten the next gap.
                 let early = Instant::now().checked_sub(Duration::from_nanos(at));
@@ -117,6 +123,20 @@ impl TrainSender {
             }
         }
         Ok(())
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        let left = at.saturating_duration_since(Instant::now());
+        if left > 2 * self.wake_early {
+            let asleep = left.saturating_sub(self.wake_early);
+            let begun = Instant::now();
+            std::thread::sleep(asleep);
+            self.wake_early =
+                choose_margin(self.wake_early, begun.elapsed().saturating_sub(asleep));
+        }
+        while Instant::now() < at {
+            std::hint::spin_loop();
+        }
     }
 
     /// Fills the next packets with padding before they are due.
@@ -171,6 +191,12 @@ impl TrainSender {
     }
 }
 
+/// Returns how early to wake next time, after a sleep that ended this late.
+fn choose_margin(margin: Duration, lateness: Duration) -> Duration {
+    let [least, most] = WAKE_EARLY;
+    margin.mul_f64(MARGIN_DECAY).max(lateness.mul_f64(LATENESS_MARGIN)).clamp(least, most)
+}
+
 /// Sleeps; returns false if stopped meanwhile.
 fn sleep_unless_stopped(pause: Duration, stop: &AtomicBool) -> bool {
     let end = Instant::now() + pause;
@@ -186,12 +212,19 @@ fn sleep_unless_stopped(pause: Duration, stop: &AtomicBool) -> bool {
     }
 }
 
-fn wait_until(at: Instant) {
-    let left = at.saturating_duration_since(Instant::now());
-    if left > MIN_SLEEP {
-        std::thread::sleep(left.saturating_sub(WAKE_EARLY));
-    }
-    while Instant::now() < at {
-        std::hint::spin_loop();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_margin_follows_the_lateness_of_the_host_within_its_bounds() {
+        let micros = Duration::from_micros;
+        let settled = (0..60).fold(WAKE_EARLY[1], |margin, _| choose_margin(margin, micros(60)));
+        assert_eq!(settled, micros(78));
+        assert_eq!(choose_margin(settled, micros(10_000)), WAKE_EARLY[1]);
+        assert_eq!(
+            (0..60).fold(settled, |margin, _| choose_margin(margin, micros(0))),
+            WAKE_EARLY[0]
+        );
     }
 }

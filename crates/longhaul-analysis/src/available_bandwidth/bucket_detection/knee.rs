@@ -145,7 +145,7 @@ impl RepeatedKneeTuning {
     const MIN_DELAY_STRAIN: f64 = 0.05;
     pub const MIN_QUEUE_WAIT_S: f64 = 5e-3;
     /// The minimum ratio of peak to sustained rate at which a single knee justifies a repetition.
-    const MIN_RATE_STEP: f64 = 1.3;
+    const MIN_RATE_STEP: f64 = 1.15;
     /// The rest before a train after which the bucket counts as full again.
     const RESTED_S: f64 = 0.05;
 }

@@ -41,8 +41,10 @@ impl TrainPlanTuning {
     const SLOW_PACKET_S: f64 = 0.6e-3;
     /// The rest before the long trains, so that a bucket is full again.
     const REFILL_US: u64 = 2_000_000;
-    /// The rate of the long trains as a ratio of the capacity: slightly less than fills the link.
-    const LONG_RATIO: f64 = 0.97;
+    /// A look for a bucket: its duration, its bytes, and the rest before it.
+    const LOOK_S: f64 = 0.1;
+    const LOOK_BYTES: [f64; 2] = [120_000.0, 400_000.0];
+    const LOOK_REST_S: f64 = 0.08;
     /// The share of time and bytes for the long trains; the rest is for their repetitions.
     const LONG_PART: f64 = 0.75;
     /// Repetitions: their length beyond the knee, and the time to drain before them.
@@ -69,6 +71,10 @@ pub struct TrainShape {
     /// The dispersion rate of the bursts.
     pub rate_bps: f64,
     pub capacity_bps: f64,
+    /// The rate of the long trains.
+    pub long_bps: f64,
+    /// Set if a token bucket lets small probes pass queues.
+    pub hides_queues: bool,
     pub batching_s: f64,
     /// The available share of the capacity, or an assumption.
     pub free_ratio: f64,
@@ -99,9 +105,8 @@ impl TrainShape {
 
     /// Returns a train that empties a token bucket.
     fn bucket(&self, packets: u32, pause_us: u64) -> TrainPlan {
-        let rate_bps = TrainPlanTuning::LONG_RATIO * self.capacity_bps;
         let purpose = TrainPurpose::Bucket;
-        TrainPlan { purpose, packets, pause_us, ..self.train(rate_bps, 0.0, 0.0) }
+        TrainPlan { purpose, packets, pause_us, ..self.train(self.long_bps, 0.0, 0.0) }
     }
 
     fn plan(
@@ -177,7 +182,8 @@ pub fn plan_main_sweep(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan
     let affordable = (bits / (0.75 * shape.rate_bps * seconds)) as usize;
     let count = affordable.clamp(TrainPlanTuning::MIN_TRAINS, TrainPlanTuning::TRAINS);
     let mut rng = SplitMix64::new(shape.seed);
-    if !careful && shape.bits() / shape.rate_bps > TrainPlanTuning::SLOW_PACKET_S {
+    let is_slow = shape.bits() / shape.rate_bps > TrainPlanTuning::SLOW_PACKET_S;
+    if !careful && is_slow && !shape.hides_queues {
         // Trains and their queues would take most of the time and hide it from the probes.
         return interleave_idle_probes(shape, purse, &[], seconds, f64::MAX, &mut rng);
     }
@@ -221,18 +227,13 @@ pub fn plan_burst_pairs(shape: &TrainShape) -> Vec<TrainPlan> {
 }
 
 /// Plans trains at full rate for the requested time, without gaps between them.
-pub fn plan_long_trains(
-    shape: &TrainShape,
-    purse: &TrainBudget,
-    time_us: Option<u64>,
-) -> Vec<TrainPlan> {
+pub fn plan_long_trains(shape: &TrainShape, purse: &TrainBudget, time_us: u64) -> Vec<TrainPlan> {
     let rest_s = TrainPlanTuning::REFILL_US as f64 / 1e6 + 0.1;
-    let seconds = (time_us.unwrap_or(0) as f64 / 1e6)
+    let seconds = (time_us as f64 / 1e6)
         .min(TrainPlanTuning::LONG_PART * (purse.seconds() - rest_s))
         .max(0.0);
-    let rate_bps = TrainPlanTuning::LONG_RATIO * shape.capacity_bps;
     let most = (TrainPlanTuning::LONG_PART * purse.bytes as f64 * 8.0 / shape.bits()) as u32;
-    let packets = ((rate_bps * seconds / shape.bits()) as u32).min(most);
+    let packets = ((shape.long_bps * seconds / shape.bits()) as u32).min(most);
     // Fast paths are probed for a shorter time.
     let mut packets = packets.min(TrainPlanTuning::MAX_LONG_PACKETS);
     let mut trains = Vec::new();
@@ -245,11 +246,24 @@ pub fn plan_long_trains(
     trains
 }
 
+/// Plans one train that outlasts a bucket of a usual size.
+pub fn plan_bucket_look(shape: &TrainShape) -> Vec<TrainPlan> {
+    let [least, most] = TrainPlanTuning::LOOK_BYTES;
+    let bytes = (shape.long_bps / 8.0 * TrainPlanTuning::LOOK_S).clamp(least, most);
+    let packets = (bytes * 8.0 / shape.bits()) as u32;
+    // On a full path it would take too long.
+    if f64::from(packets) * shape.bits() > 2.0 * TrainPlanTuning::LOOK_S * shape.long_bps {
+        return Vec::new();
+    }
+    vec![shape.bucket(packets, (TrainPlanTuning::LOOK_REST_S * 1e6) as u64)]
+}
+
 /// Repeats the start of the long trains three times, each followed directly by another train.
 pub fn plan_repeated_trains(
     shape: &TrainShape,
     knee_bytes: f64,
     sustained_bps: f64,
+    is_search: bool,
 ) -> Vec<TrainPlan> {
     let knee = (knee_bytes * 8.0 / shape.bits()) as u32;
     let packets = (TrainPlanTuning::REPETITION_KNEES * f64::from(knee)) as u32
@@ -259,8 +273,8 @@ pub fn plan_repeated_trains(
         return Vec::new();
     }
     let pair_s = f64::from(2 * packets) * shape.bits() / sustained_bps;
-    let first_us = TrainPlanTuning::FIRST_REPETITION_REST_US;
     let later_us = (1e6 * pair_s) as u64 + TrainPlanTuning::MIN_REPETITION_REST_US;
+    let first_us = if is_search { TrainPlanTuning::FIRST_REPETITION_REST_US } else { later_us };
     [first_us, later_us, later_us]
         .into_iter()
         .flat_map(|rest_us| [shape.bucket(packets, rest_us), shape.bucket(packets, 0)])
@@ -362,10 +376,12 @@ mod tests {
             seed: 1,
             rate_bps: 1e9,
             capacity_bps: 1e9,
+            long_bps: 0.97e9,
+            hides_queues: false,
             batching_s: 0.0,
             free_ratio: 1.0,
         };
-        let trains = plan_long_trains(&shape, &TrainBudget::new(&plan, facts), plan.shaper_time_us);
+        let trains = plan_long_trains(&shape, &TrainBudget::new(&plan, facts), 20_000_000);
         let packets: u32 = trains.iter().map(|train| train.packets).sum();
         assert_eq!(packets, TrainPlanTuning::MAX_LONG_PACKETS);
     }

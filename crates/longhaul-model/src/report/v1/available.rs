@@ -215,10 +215,13 @@ pub struct AvailableEstimate {
     pub probe_bytes: u64,
     pub duration_us: u64,
     pub loss_ratio: f64,
-    /// `multi_hop`, `unstable`, `policed`, `bursty`, `time_slotted`, `sender_limited`, …
+    /// `multi_hop`, `unstable`, `fair_queue`, `policed`, `bursty`, `time_slotted`, `sender_limited`, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     pub bucket: Option<TokenBucketEstimate>,
+    /// IP bytes of the longest train, if no token bucket was found: one that outlasts it is not seen,
+    /// and the estimate then holds for trains up to this length.
+    pub longest_train_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
