@@ -22,7 +22,7 @@ use longhaul_model::report::v1::AvailableReport;
 use longhaul_model::report::v1::available::{AvailableEstimate, AvailableMode};
 use std::path::Path;
 use std::process::Command;
-use test_bed::{CounterReading, RateTruth, TestBed, parse_counters};
+use test_bed::{LinkCounterReading, RateTruth, TestBed, parse_counters};
 use xtask::program_runner::{self, run_in_parallel};
 
 /// The gates: maximum errors as shares of the capacity, and minimum shares of beds.
@@ -120,7 +120,7 @@ pub fn check_bed(longhaul: &Path, kind: &str, number: usize, max_error: f64) -> 
 fn judge_output(bed: &TestBed, text: &str) -> Result<BedOutcome, String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
     let value = values.next().ok_or("no report")?.map_err(|e| format!("no report: {e}"))?;
-    let counters: Vec<CounterReading> = parse_counters(&text[values.byte_offset()..]);
+    let counters: Vec<LinkCounterReading> = parse_counters(&text[values.byte_offset()..]);
     let report: AvailableReport =
         serde_json::from_value(value).map_err(|e| format!("not a report: {e}"))?;
     let conclusion = conclude_available(&report.plan, &report.observation);

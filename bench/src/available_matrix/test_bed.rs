@@ -43,7 +43,7 @@ pub struct TestBed {
 
 /// Readings of the kernel's counters.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CounterReading {
+pub struct LinkCounterReading {
     pub at_s: f64,
     /// Bytes of others that left the narrow link.
     pub narrow_bytes: u64,
@@ -128,7 +128,7 @@ impl TestBed {
     }
 
     /// Returns what was free between the first and the last probe.
-    pub fn available_bps(&self, readings: &[CounterReading]) -> Option<f64> {
+    pub fn available_bps(&self, readings: &[LinkCounterReading]) -> Option<f64> {
         let [first, last] = find_probing(readings)?;
         let seconds = last.at_s - first.at_s;
         let left = |link_bps: u64, bytes: u64| {
@@ -147,8 +147,8 @@ impl TestBed {
 
 /// Returns the readings before the first and after the last probe. The session's own messages come
 /// first and last, and are far fewer bytes.
-fn find_probing(readings: &[CounterReading]) -> Option<[CounterReading; 2]> {
-    let probes = |pair: &[CounterReading]| {
+fn find_probing(readings: &[LinkCounterReading]) -> Option<[LinkCounterReading; 2]> {
+    let probes = |pair: &[LinkCounterReading]| {
         let others = pair[1].second_bytes - pair[0].second_bytes;
         (pair[1].far_bytes - pair[0].far_bytes).saturating_sub(others) > PROBE_BYTES_PER_READING
     };
@@ -158,14 +158,14 @@ fn find_probing(readings: &[CounterReading]) -> Option<[CounterReading; 2]> {
 }
 
 /// Parses the counters that follow the report.
-pub fn parse_counters(text: &str) -> Vec<CounterReading> {
+pub fn parse_counters(text: &str) -> Vec<LinkCounterReading> {
     text.lines()
         .filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [at, narrow, second, far] = words[..] else {
                 return None;
             };
-            Some(CounterReading {
+            Some(LinkCounterReading {
                 at_s: at.parse().ok()?,
                 narrow_bytes: narrow.parse().ok()?,
                 second_bytes: second.parse().ok()?,
