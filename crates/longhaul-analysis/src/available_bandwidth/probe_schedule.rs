@@ -336,6 +336,8 @@ pub const fn budget_of_mode(mode: AvailableMode) -> ModeBudget {
 
 /// The processing time of both ends between two rounds, without the RTT.
 const ROUND_US: u64 = 15_000;
+/// The time for which the receiver waits for packets that were lost.
+const LOSS_WAIT_US: u64 = 450_000;
 /// The share of the time that is kept in reserve because senders lag.
 const SPARE_RATIO: f64 = 0.03;
 /// The maximum average share of the path's rate that probes may use.
@@ -414,7 +416,9 @@ impl TrainBudget {
         };
         let zero = *self.first_sent_ns.get_or_insert(first);
         let observed_us = last.saturating_sub(zero) / 1000;
-        self.spent_us = self.spent_us.max(observed_us) + self.between_us;
+        let has_lost = |train: &ProbeTrain| train.received_ns.contains(&None);
+        let waiting_us = if trains.iter().any(has_lost) { LOSS_WAIT_US } else { 0 };
+        self.spent_us = self.spent_us.max(observed_us) + self.between_us + waiting_us;
     }
 }
 
