@@ -39,7 +39,7 @@ fn random_and_bursty_loss_is_named() {
 }
 
 fn policers_with_small_and_large_buckets_are_named() {
-    check_cells(&[("policer, egress", 3), ("policer, ingress", 2), ("policer, ingress", 6)]);
+    check_cells(&[("policer, egress", 3), ("policer, ingress", 5), ("policer, ingress", 6)]);
 }
 
 fn a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one() {

@@ -83,8 +83,11 @@ pub fn find_limiter(run: &RunView) -> RunVerdict {
 /// if the goodput is far from what they allow or nearly constant, or if the RTT varies as with a queue of
 /// others.
 fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
-    if limiter != Limiter::Loss {
-        return 1.0;
+    match limiter {
+        // The path was full before the step, too: its capacity may have fallen.
+        Limiter::Shaper if run.levels.len() > 1 => return VerdictTuning::DOUBTED_RATIO,
+        Limiter::Loss => {}
+        _ => return 1.0,
     }
     let trips = sort_finite(run.judged_intervals().filter_map(|i| i.rtt_us).map(|us| us as f64));
     let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;

@@ -14,7 +14,7 @@ use super::run_reading::{QUEUED_RATIO, RunView};
 use super::shaper_fit::{
     RateSlot, find_breakpoint, join_bins, measure_half_step, measure_step_z, median_rate,
 };
-use crate::stats::{quantile, sort_finite};
+use crate::stats::{mad_scale, quantile, sort_finite};
 use crate::throughput::arrival_timeline::RunArrivals;
 
 /// The parameters of the search for levels.
@@ -45,6 +45,8 @@ pub struct RateLevel {
     pub from_us: u64,
     pub to_us: u64,
     pub bps: f64,
+    /// The scatter of the rate, as a share of the level.
+    pub scatter_ratio: f64,
 }
 
 /// Returns the levels of the rate after the ramp, in order; one if the rate did not change, none if
@@ -103,10 +105,12 @@ fn find_split(rates: &[f64], depth: usize) -> Option<usize> {
 
 fn summarize_level(slots: &[RateSlot], rates: &[f64]) -> Option<RateLevel> {
     let (first, last) = (slots.first()?, slots.last()?);
+    let bps = median_rate(rates);
     Some(RateLevel {
         from_us: first.from_us,
         to_us: last.from_us + (last.seconds * 1e6) as u64,
-        bps: median_rate(rates),
+        bps,
+        scatter_ratio: mad_scale(rates).unwrap_or(0.0) / bps.max(1.0),
     })
 }
 

@@ -178,6 +178,8 @@ fn find_path_levels(run: &RunView) -> Vec<RateLevel> {
 
 /// The knee is found to a bin or two.
 const BUCKET_MARGIN_US: u64 = 250_000;
+/// The scatter of a rate that a token bucket keeps constant.
+const BUCKET_SCATTER_RATIO: f64 = 0.01;
 
 /// Returns true if segments were lost well before the step: the path was full already, and its capacity
 /// may have changed.
@@ -190,16 +192,19 @@ fn is_lossy_before_knee(run: &RunView, bucket: ShaperFit) -> bool {
 }
 
 /// Makes the part after the knee the steady part. A step without a standing queue, or one that
-/// a policer explains, or on a path that was full before, is not a shaper.
+/// a policer explains is not a shaper. If the path was full before, the rate after the step has to be as
+/// constant as that of a token bucket, and the levels stay as another explanation.
 fn settle_bucket(run: &mut RunView) {
-    run.bucket = run.bucket.filter(|bucket| {
-        run.policer.is_none()
-            && run.levels.len() == 2
-            && !is_lossy_before_knee(run, *bucket)
-            && is_queued_after(run, bucket.knee_us)
-    });
+    let lossy = run.bucket.is_some_and(|bucket| is_lossy_before_knee(run, bucket));
+    let scatter_ratio = run.levels.last().map_or(1.0, |level| level.scatter_ratio);
+    let is_step = run.levels.len() == 2 && (!lossy || scatter_ratio < BUCKET_SCATTER_RATIO);
+    run.bucket = run
+        .bucket
+        .filter(|bucket| run.policer.is_none() && is_step && is_queued_after(run, bucket.knee_us));
     let Some(bucket) = run.bucket else { return };
-    run.levels.clear();
+    if !lossy {
+        run.levels.clear();
+    }
     if run.plan.warm_up_us.is_none() {
         let to_us = run.arrivals.to_us();
         run.steady = Some(SteadySpan { from_us: bucket.knee_us, to_us });
