@@ -13,7 +13,7 @@ mod rival_methods;
 mod test_bed;
 
 use crate::BenchOutcome;
-use crate::guest_cells::{CELL_LIMIT, DrawnCell, PARALLEL_GUESTS, draw_cells, make_kept_folder};
+use crate::guest_cells::{DrawnCell, judge_cells, parse_report};
 use crate::markdown_table::{MarkdownTable, format_number};
 use bed_kinds::KINDS;
 use longhaul_analysis::available_bandwidth::conclude_available;
@@ -21,9 +21,8 @@ use longhaul_analysis::stats::{quantile, sort_finite};
 use longhaul_model::report::v1::AvailableReport;
 use longhaul_model::report::v1::available::{AvailableEstimate, AvailableMode};
 use std::path::Path;
-use std::process::Command;
-use test_bed::{LinkCounterReading, RateTruth, TestBed, parse_counters};
-use xtask::program_runner::{self, run_in_parallel};
+use test_bed::{RateTruth, TestBed, parse_counters};
+use xtask::program_runner;
 
 /// The gates: maximum errors as shares of the capacity, and minimum shares of beds.
 const MAX_AVAILABLE_ERRORS: [f64; 2] = [0.05, 0.15];
@@ -33,7 +32,7 @@ const MIN_ANSWERED_RATIO: f64 = 0.85;
 /// A bed whose error is above this, or whose interval misses the truth by it, is listed.
 const LISTED_ERROR: f64 = 0.1;
 
-/// What was measured on a bed, and what was true.
+/// The estimate on a bed, and the truth.
 #[derive(Debug, Clone)]
 struct BedOutcome {
     estimate: AvailableEstimate,
@@ -78,51 +77,27 @@ pub fn run_all(
     seeds: u64,
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
-    for (program, package) in [("iperf3", "iperf3"), ("mgen", "mgen")] {
+    for program in ["iperf3", "mgen"] {
         if program_runner::find_program(program).is_none() {
             return Err(format!(
-                "there is no {program} here; install it: apt-get install {package}"
+                "there is no {program} here; install it: apt-get install {program}"
             ));
         }
     }
-    make_kept_folder(keep)?;
-    let beds = draw_cells(&KINDS, only, seeds);
-    let judged = run_in_parallel(&beds, PARALLEL_GUESTS, |drawn| {
+    let judge = |drawn: &DrawnCell<TestBed>| {
         let script = drawn.cell.script(&longhaul.display().to_string());
         let outcome = drawn.find_output(&script, keep, |text| judge_output(&drawn.cell, text));
-        let judged = JudgedBed { drawn: drawn.clone(), outcome };
-        eprintln!("| {} |", format_row(&judged).join(" | "));
-        judged
-    });
+        JudgedBed { drawn: drawn.clone(), outcome }
+    };
+    let judged = judge_cells(&KINDS, only, seeds, keep, judge, format_row)?;
     let tables = [tabulate_kinds(&judged), tabulate_rivals(&judged), tabulate_wrong(&judged)];
     Ok(BenchOutcome::new(&tables, check_gates(&judged)))
 }
 
-/// Runs one bed on this host, which is a guest, and returns its row of the table if its error is more
-/// than `max_error` of the capacity or its interval misses the truth.
-pub fn check_bed(longhaul: &Path, kind: &str, number: usize, max_error: f64) -> Result<(), String> {
-    let beds = draw_cells(&KINDS, kind, 1);
-    let drawn = beds.into_iter().find(|bed| (bed.kind, bed.number) == (kind, number));
-    let drawn = drawn.ok_or_else(|| format!("there is no bed {number} of \"{kind}\""))?;
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(drawn.cell.script(&longhaul.display().to_string()));
-    let output = program_runner::capture_output(&mut shell, CELL_LIMIT)?;
-    let outcome = judge_output(&drawn.cell, &output.stdout);
-    let judged = JudgedBed { drawn, outcome };
-    let is_right = judged.outcome.as_ref().is_ok_and(|outcome| {
-        outcome.available_error().is_some_and(|error| error <= max_error)
-            && outcome.is_covered() == Some(true)
-    });
-    if is_right { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
-}
-
 /// Draws the conclusions of the present analysis from the output of a bed, and compares them.
 fn judge_output(bed: &TestBed, text: &str) -> Result<BedOutcome, String> {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
-    let value = values.next().ok_or("no report")?.map_err(|e| format!("no report: {e}"))?;
-    let counters: Vec<LinkCounterReading> = parse_counters(&text[values.byte_offset()..]);
-    let report: AvailableReport =
-        serde_json::from_value(value).map_err(|e| format!("not a report: {e}"))?;
+    let (report, rest) = parse_report::<AvailableReport>(text)?;
+    let counters = parse_counters(rest);
     let conclusion = conclude_available(&report.plan, &report.observation);
     let estimate = conclusion.analysis.forward.ok_or("no estimate")?;
     let probing = report.observation.forward.ok_or("no probes")?;

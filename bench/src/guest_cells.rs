@@ -1,16 +1,18 @@
-//! Cells that are drawn from a seed and run in guests with a virtual clock, for the benches that share them.
+//! Cells that are drawn from a seed and run in guests with a virtual clock, and the reports they print.
 //!
 //! With a folder for kept reports, a cell whose report is there is read instead of run.
 
 use longhaul_model::splitmix::{SplitMix64, mix_bits};
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use xtask::program_runner::run_in_parallel;
 use xtask::virtual_time;
 
 /// Of wall time, for one cell on a busy machine.
 pub const CELL_LIMIT: Duration = Duration::from_secs(900);
 /// The guests that run at once.
-pub const PARALLEL_GUESTS: usize = 2;
+const PARALLEL_GUESTS: usize = 2;
 
 /// A kind, the number of its cells for each seed, and the function that draws one.
 pub type CellKind<T> = (&'static str, usize, fn(&mut SplitMix64) -> T);
@@ -73,10 +75,32 @@ pub fn draw_cells<T>(kinds: &[CellKind<T>], only: &str, seeds: u64) -> Vec<Drawn
     cells
 }
 
-/// Makes the folder for kept reports, if one is given.
-pub fn make_kept_folder(keep: Option<&Path>) -> Result<(), String> {
-    keep.map_or(Ok(()), |folder| {
+/// Draws the cells of these seeds whose kind contains `only`, judges them in parallel, and prints a row
+/// for each as it is done. Makes the folder for kept reports, if one is given.
+pub fn judge_cells<T: Sync, J: Send>(
+    kinds: &[CellKind<T>],
+    only: &str,
+    seeds: u64,
+    keep: Option<&Path>,
+    judge: impl Fn(&DrawnCell<T>) -> J + Sync,
+    format_row: impl Fn(&J) -> Vec<String> + Sync,
+) -> Result<Vec<J>, String> {
+    if let Some(folder) = keep {
         std::fs::create_dir_all(folder)
-            .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))
-    })
+            .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
+    }
+    let cells = draw_cells(kinds, only, seeds);
+    Ok(run_in_parallel(&cells, PARALLEL_GUESTS, |drawn| {
+        let judged = judge(drawn);
+        eprintln!("| {} |", format_row(&judged).join(" | "));
+        judged
+    }))
+}
+
+/// Parses the report at the start of this text; returns it with the text behind it.
+pub fn parse_report<R: DeserializeOwned>(text: &str) -> Result<(R, &str), String> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+    let value = values.next().ok_or("no report")?.map_err(|e| format!("no report: {e}"))?;
+    let report = serde_json::from_value(value).map_err(|e| format!("not a report: {e}"))?;
+    Ok((report, &text[values.byte_offset()..]))
 }

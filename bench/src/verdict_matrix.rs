@@ -13,17 +13,16 @@ mod cell_kinds;
 pub(crate) mod matrix_cell;
 
 use crate::BenchOutcome;
-use crate::guest_cells::{CELL_LIMIT, DrawnCell, PARALLEL_GUESTS, draw_cells, make_kept_folder};
+use crate::guest_cells::{CELL_LIMIT, DrawnCell, draw_cells, judge_cells, parse_report};
 use crate::lab_reports::read_goodput_bps;
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use cell_kinds::KINDS;
 use longhaul_analysis::throughput::conclude_throughput;
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use matrix_cell::MatrixCell;
-use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use xtask::program_runner::{self, run_in_parallel};
+use xtask::program_runner;
 
 /// A wrong verdict with this confidence is a false accusation.
 const ACCUSING_CONFIDENCE: f64 = 0.8;
@@ -90,16 +89,11 @@ pub fn run_all(
     seeds: u64,
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
-    make_kept_folder(keep)?;
-    let cells = draw_cells(&KINDS, only, seeds);
-    let judged = run_in_parallel(&cells, PARALLEL_GUESTS, |drawn| {
+    let judge = |drawn: &DrawnCell<MatrixCell>| {
         let script = drawn.cell.script(&longhaul.display().to_string());
-        let report = drawn.find_output(&script, keep, parse_report);
-        let verdict = report.map(|report| read_verdict(&report));
-        let judged = JudgedCell { drawn: drawn.clone(), verdict };
-        eprintln!("| {} |", format_row(&judged).join(" | "));
-        judged
-    });
+        JudgedCell { drawn: drawn.clone(), verdict: drawn.find_output(&script, keep, read_verdict) }
+    };
+    let judged = judge_cells(&KINDS, only, seeds, keep, judge, format_row)?;
     let tables = [tabulate_kinds(&judged), tabulate_reliability(&judged), tabulate_wrong(&judged)];
     Ok(BenchOutcome::new(&tables, check_gates(&judged)))
 }
@@ -113,29 +107,24 @@ pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Resu
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(drawn.cell.script(&longhaul.display().to_string()));
     let output = program_runner::capture_output(&mut shell, CELL_LIMIT)?;
-    let report = parse_report(&output.stdout).map_err(|e| format!("{e}: {}", output.stderr))?;
-    let judged = JudgedCell { drawn, verdict: Ok(read_verdict(&report)) };
+    let verdict = read_verdict(&output.stdout).map_err(|e| format!("{e}: {}", output.stderr))?;
+    let judged = JudgedCell { drawn, verdict: Ok(verdict) };
     let is_accused = !judged.false_accusations().is_empty();
     if judged.is_right() && !is_accused { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
 }
 
-fn parse_report(text: &str) -> Result<ThroughputReport, String> {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let value = values.next().ok_or("no report")?.map_err(|e| format!("no report: {e}"))?;
-    serde_json::from_value(value).map_err(|e| format!("not a report: {e}"))
-}
-
 /// Draws the conclusions of the present analysis from the observation of a report.
-fn read_verdict(report: &ThroughputReport) -> CellVerdict {
+fn read_verdict(text: &str) -> Result<CellVerdict, String> {
+    let (report, _) = parse_report::<ThroughputReport>(text)?;
     let conclusion = conclude_throughput(&report.plan, &report.observation);
     let analysis = conclusion.analysis;
     let json = serde_json::json!({ "analysis": &analysis });
-    CellVerdict {
+    Ok(CellVerdict {
         limited_by: json["analysis"]["limited_by"].as_str().unwrap_or_default().to_owned(),
         confidence_ratio: analysis.confidence_ratio,
         findings: conclusion.findings,
         goodput_bps: read_goodput_bps(&json),
-    }
+    })
 }
 
 fn format_row(judged: &JudgedCell) -> Vec<String> {

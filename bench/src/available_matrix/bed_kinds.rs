@@ -1,6 +1,6 @@
 //! The kinds of beds: each draws a path, and what others send across it.
 
-use super::test_bed::{LinkSharing, RateTruth, TestBed};
+use super::test_bed::{ETHERNET_BYTES, LinkSharing, RateTruth, TestBed};
 use crate::guest_cells::CellKind;
 use crate::verdict_matrix::matrix_cell::{DrawnPath, log_between};
 use longhaul_model::splitmix::SplitMix64;
@@ -35,7 +35,6 @@ const FAIR: RateTruth = RateTruth::Link(LinkSharing::Fair);
 /// The IP and UDP headers of a datagram.
 const IPV4_HEADERS: u64 = 28;
 const IPV6_HEADERS: u64 = 48;
-const ETHERNET_BYTES: u64 = 14;
 /// The largest message of the traffic generator.
 const MAX_MESSAGE_BYTES: u64 = 8192;
 
@@ -252,22 +251,18 @@ fn draw_two_hops(random: &mut SplitMix64) -> TestBed {
 }
 
 /// Draws a token bucket of 1.5 to 64 kB behind a faster link.
-fn build_bucket(random: &mut SplitMix64) -> TestBed {
+fn draw_idle_bucket(random: &mut SplitMix64) -> TestBed {
     let path = draw_path_within(random, [10e6, 150e6]);
     let bucket = log_between(random, 1600.0, 64_000.0) as u64;
     let bucket = bucket.max(path.mtu + 100);
     let narrow = path.tbf(bucket, draw_queue(random, &path));
     TestBed::new(path, narrow)
         .titled(format!("bucket of {:.1} kB", bucket as f64 / 1e3))
-        .truly(RateTruth::Bucket(bucket))
-}
-
-fn draw_idle_bucket(random: &mut SplitMix64) -> TestBed {
-    build_bucket(random)
+        .truly(RateTruth::Bucket)
 }
 
 fn draw_loaded_bucket(random: &mut SplitMix64) -> TestBed {
-    let bed = build_bucket(random);
+    let bed = draw_idle_bucket(random);
     let load = OtherLoad::draw(random, &bed.path, [0.1, 0.7]);
     let note = format!("{}, {}", bed.note(), load.describe());
     bed.titled(note).beside(&format!("generate 4ms '{}'", load.poisson()))
@@ -284,7 +279,7 @@ fn draw_policer(random: &mut SplitMix64) -> TestBed {
     let peak = behind.rate_bps as f64 / 1e6;
     TestBed::new(path, narrow)
         .titled(format!("policer of {:.1} kB behind {peak:.0} Mbit/s", bucket as f64 / 1e3))
-        .truly(RateTruth::Bucket(bucket))
+        .truly(RateTruth::Bucket)
         .before(police)
 }
 

@@ -3,14 +3,14 @@
 
 use crate::verdict_matrix::matrix_cell::{DrawnPath, NETWORK};
 
-/// What a bed adds to the network of a cell.
+/// The parts that a bed adds to the network of a cell.
 const BED_NETWORK: &str = include_str!("bed_network.sh");
-/// A packet on the link, and the part of it that is not IP.
-const ETHERNET_BYTES: f64 = 14.0;
+/// The part of a packet on the link that is not IP.
+pub const ETHERNET_BYTES: u64 = 14;
 /// The minimum rate of bytes towards the far host that belongs to probes, not to the session.
 const PROBE_BYTES_PER_READING: u64 = 400;
 
-/// How the narrow link shares its rate.
+/// The way in which the narrow link shares its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkSharing {
     /// First come, first served: what others leave is free.
@@ -19,13 +19,13 @@ pub enum LinkSharing {
     Fair,
 }
 
-/// What is said about the rate of a bed.
+/// The true rates of a bed: one, or two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateTruth {
     /// The link has one rate, and others leave a part of it.
     Link(LinkSharing),
-    /// A token bucket of so many bytes lets trains pass faster.
-    Bucket(u64),
+    /// A token bucket lets short trains pass faster.
+    Bucket,
 }
 
 /// A bed that can be run.
@@ -117,8 +117,8 @@ impl TestBed {
 
     /// Returns the IP rate of full packets on a link with this rate of frames.
     pub fn ip_bps(&self, frame_bps: u64) -> f64 {
-        let mtu = self.path.mtu as f64;
-        frame_bps as f64 * mtu / (mtu + ETHERNET_BYTES)
+        let mtu = self.path.mtu;
+        frame_bps as f64 * mtu as f64 / (mtu + ETHERNET_BYTES) as f64
     }
 
     /// Returns the true capacity, unless a bucket makes it one of two.
