@@ -1,8 +1,8 @@
 //! The capacity of the narrow link: the rate at which it passes back-to-back packets.
 //!
 //! Uses short stretches of the bursts and fast trains: the fastest of them met no cross traffic. The
-//! first packets of a train do not count, because token buckets pass them at once. A stretch, in time and not in packets, is long compared with the error of its times. It begins and
-//! ends with packets that were timestamped on time: a packet above the line of those after it was
+//! first packets of a train do not count, because token buckets pass them at once. A stretch, in time
+//! and not in packets, is long compared with the error of its times. It begins and ends with packets that were timestamped on time: a packet above the line of those after it was
 //! stamped late by a busy host, whereas cross traffic delays all later packets. If timestamps are
 //! noisy, the rate is that of longer stretches, if nearly all trains pass these as fast.
 //!
@@ -152,8 +152,8 @@ impl TrainDispersion {
     }
 }
 
-/// Returns by how much the first packets of each burst or fast train are ahead of the line of the rest, sorted.
-/// Cross traffic makes this less.
+/// Returns by how much the first packets of each burst or fast train are ahead of the line of the
+/// rest, sorted. Cross traffic makes this less.
 fn list_credits_s(bursts: &[&TrainReading], fast: &[&TrainReading], capacity_bps: f64) -> Vec<f64> {
     let credits = bursts.iter().chain(fast).filter_map(|burst| {
         let gap_s = burst.bits / capacity_bps;

@@ -1,8 +1,8 @@
 //! Sends a train on its schedule.
 //!
 //! Within a train the thread sleeps, and wakes so early that it is in time; the rest it busy-waits on
-//! the monotonic clock. Between trains it sleeps. The recorded send times are those of the clock just before each call,
-//! not of the schedule: a preempted thread shows as a gap.
+//! the monotonic clock. Between trains it sleeps. The recorded send times are those of the clock just
+//! before each call, not of the schedule: a preempted thread shows as a gap.
 
 use super::{DatagramKind, HEADER_BYTES, PacketSchedule, ProbeDatagramHeader, micro_burst_packets};
 use crate::engine::{RunClock, is_queue_full, payload_byte};
