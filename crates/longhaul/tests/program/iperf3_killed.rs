@@ -76,8 +76,8 @@ impl Drop for Server {
     }
 }
 
-/// Stands before the server and hands on whatever comes, on every connection; kills the server as
-/// soon as it has said `state` on the first one, the control connection.
+/// Relays every connection to the server. Kills the server as soon as it says `state` on the first
+/// one, the control connection.
 fn before(server: Arc<Server>, port: u16, state: u8) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let own = listener.local_addr().expect("its address").port();
@@ -105,13 +105,14 @@ fn hand_on(client: TcpStream, far: TcpStream, killed: Option<(Arc<Server>, u8)>)
         let (mut from, mut to) = (far, client);
         let mut bytes = [0; 4096];
         while let Ok(count) = from.read(&mut bytes) {
-            if count == 0 || to.write_all(&bytes[..count]).is_err() {
-                break;
-            }
+            // Before the client knows the state: it would answer, and the server could end the test.
             if let Some((server, state)) = &killed
                 && bytes[..count].contains(state)
             {
                 server.kill();
+            }
+            if count == 0 || to.write_all(&bytes[..count]).is_err() {
+                break;
             }
         }
         let _ = to.shutdown(Shutdown::Both);
