@@ -49,7 +49,8 @@ struct EndedCommand {
 
 impl InterruptionLab {
     fn up() -> InterruptionLab {
-        let lab = StandingLab::up(TUN, &[]);
+        // A rate that a guest affords: each second of a full path of 100 Mbit/s takes several.
+        let lab = StandingLab::up(TUN, &["hops.2.rate=30M"]);
         lab.serve(&format!("exec {} serve", lab.program()));
         lab.serve(&format!("exec iperf3 -s -p {IPERF3_PORT}"));
         let archive = std::env::temp_dir().join("interruption.sqlite3");
@@ -174,16 +175,16 @@ fn ctrl_c_leaves_the_partial_result_of_every_command() {
 
 fn ctrl_c_leaves_the_partial_result_of_runs_with_an_iperf3_server() {
     let lab = InterruptionLab::up();
-    for options in ["", " -R", " --bidir", " -u -b 5M", " -n 10G"] {
-        let report = lab.interrupt(&format!("test far -p {IPERF3_PORT} --iperf3{options}"), 4);
+    for options in ["", " -R", " --bidir", " -u", " -n 10G"] {
+        let report = lab.interrupt(&format!("test far -p {IPERF3_PORT} --iperf3 -b 5M{options}"), 4);
         assert!(received_bytes(&report) > 1_000_000, "{options}: {report:#}");
         assert!(!caveat_codes(&report).contains(&"peer_lost"), "{options}: {report:#}");
     }
     // The server is found, and takes the next client.
-    lab.interrupt(&format!("test far -p {IPERF3_PORT} -t 20"), 5);
-    lab.interrupt(&format!("iperf3 -c far -p {IPERF3_PORT} -t 20"), 4);
-    let started =
-        lab.start(&format!("iperf3 -c far -p {IPERF3_PORT} -t 20 -J"), Duration::from_secs(4));
+    lab.interrupt(&format!("test far -p {IPERF3_PORT} -b 5M -t 20"), 5);
+    lab.interrupt(&format!("iperf3 -c far -p {IPERF3_PORT} -b 5M -t 20"), 4);
+    let json = format!("iperf3 -c far -p {IPERF3_PORT} -b 5M -t 20 -J");
+    let started = lab.start(&json, Duration::from_secs(4));
     let ended = started.signal(Signal::SIGINT).finish();
     ended.assert_partial(INTERRUPTED, &lab.archived(), "interrupted");
     let json: Value = serde_json::from_str(&ended.output.stdout).expect("JSON");
