@@ -6,18 +6,19 @@ use serde_json::{Value, json};
 
 /// The maximum number of edits of one value.
 const MAX_EDITS: u8 = 32;
-/// A value with more nodes grows no further.
-const MAX_NODES: usize = 20_000;
+/// A value with more bytes grows no further.
+const MAX_BYTES: usize = 1 << 20;
 
 /// Changes a value; stops at the end of the input.
 pub fn edit_value(value: &mut Value, input: &mut Unstructured<'_>) -> Result<()> {
     for _ in 0..u8::arbitrary(input)? % (MAX_EDITS + 1) {
         let count = count_nodes(value);
+        let may_grow = count_bytes(value) < MAX_BYTES;
         let place = usize::from(u16::arbitrary(input)?) % count;
         let other = usize::from(u16::arbitrary(input)?);
         let source = find_node(value, &mut (other % count)).cloned().unwrap_or_default();
         if let Some(node) = find_node(value, &mut { place }) {
-            edit_node(node, other, source, count < MAX_NODES, input)?;
+            edit_node(node, other, source, may_grow, input)?;
         }
     }
     Ok(())
@@ -43,7 +44,8 @@ fn edit_node(
         }
         (7, Value::Array(items)) if may_grow && !items.is_empty() => {
             let item = items[other % items.len()].clone();
-            items.extend(std::iter::repeat_n(item, usize::from(u8::arbitrary(input)?)));
+            let repeats = usize::from(u8::arbitrary(input)?).min(MAX_BYTES / count_bytes(&item));
+            items.extend(std::iter::repeat_n(item, repeats));
         }
         (7, Value::Object(fields)) => drop(fields.insert("added".to_owned(), source)),
         (8, Value::Array(items)) => items.reverse(),
@@ -118,6 +120,16 @@ fn count_nodes(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count_nodes).sum(),
         Value::Object(fields) => fields.values().map(count_nodes).sum(),
+        _ => 0,
+    }
+}
+
+/// Returns about the bytes that the value takes as JSON.
+fn count_bytes(value: &Value) -> usize {
+    8 + match value {
+        Value::Array(items) => items.iter().map(count_bytes).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, it)| key.len() + count_bytes(it)).sum(),
+        Value::String(text) => text.len(),
         _ => 0,
     }
 }
