@@ -176,7 +176,8 @@ fn ctrl_c_leaves_the_partial_result_of_every_command() {
 fn ctrl_c_leaves_the_partial_result_of_runs_with_an_iperf3_server() {
     let lab = InterruptionLab::up();
     for options in ["", " -R", " --bidir", " -u", " -n 10G"] {
-        let report = lab.interrupt(&format!("test far -p {IPERF3_PORT} --iperf3 -b 5M{options}"), 4);
+        let report =
+            lab.interrupt(&format!("test far -p {IPERF3_PORT} --iperf3 -b 5M{options}"), 4);
         assert!(received_bytes(&report) > 1_000_000, "{options}: {report:#}");
         assert!(!caveat_codes(&report).contains(&"peer_lost"), "{options}: {report:#}");
     }

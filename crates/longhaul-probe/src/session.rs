@@ -89,8 +89,13 @@ pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 pub const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between heartbeats while payload flows.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// The timeout without a byte from the peer (or 20 round trips, if longer).
+/// The timeout without a byte from the peer on the control connection (or 20 round trips, if longer).
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(15);
+/// The time that a peer counts as alive after payload moved, even if no heartbeat passes. On a full
+/// path the control connection loses its packets, and payload moves on.
+pub const PAYLOAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// The limit of the time that a message may take after payload, if none passed during it.
+pub const BACKOFF_TIMEOUT: Duration = Duration::from_secs(60);
 /// The delay of a refusal because of the token, which slows down guessing.
 pub const TOKEN_PENALTY: Duration = Duration::from_millis(500);
 /// The time in which a run that its user has stopped ends (or 20 round trips, if longer).
@@ -469,7 +474,9 @@ impl Session {
     }
 
     fn silence_deadline(&self) -> Option<Duration> {
-        self.sends_heartbeats().then(|| self.last_received + self.silence_timeout())
+        let heard = self.last_received + self.silence_timeout();
+        let moved = self.transfer.moved_at.map(|at| at + PAYLOAD_TIMEOUT + self.backoff_time());
+        self.sends_heartbeats().then(|| heard.max(moved.unwrap_or_default()))
     }
 
     /// Returns whether both ends send heartbeats in this state.

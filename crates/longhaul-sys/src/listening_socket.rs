@@ -67,6 +67,16 @@ pub fn reset_on_close(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
+/// Sets the options of a connection for small messages that must arrive soon: without Nagle's
+/// algorithm, with a limit for a dead peer, and without exponential backoff of its retransmissions
+/// (TCP_THIN_LINEAR_TIMEOUTS, Linux 2.6.34): on a full path each of them is lost with some
+/// probability, and after a few doublings none is sent in time.
+pub fn prepare_control_socket(socket: &TcpStream, dead_peer: Duration) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    SockRef::from(socket).set_tcp_thin_linear_timeouts(true)?;
+    set_dead_peer_timeout(socket, dead_peer)
+}
+
 /// Detects a dead peer: sends keep-alive probes after `after`, and waits no longer than `after` for
 /// acknowledgements (TCP_USER_TIMEOUT).
 pub fn set_dead_peer_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {

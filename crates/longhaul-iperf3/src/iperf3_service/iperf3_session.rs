@@ -228,8 +228,7 @@ impl<'a> Iperf3Session<'a> {
 
 /// Sets the options of a control connection, and returns its own address.
 fn prepare_control(stream: &TcpStream) -> io::Result<SocketAddr> {
-    stream.set_nodelay(true)?;
-    listening_socket::set_dead_peer_timeout(stream, DEAD_PEER_TIMEOUT)?;
+    listening_socket::prepare_control_socket(stream, DEAD_PEER_TIMEOUT)?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     stream.local_addr()
 }

@@ -389,8 +389,7 @@ fn serve_control<'a>(
 ) -> Result<(), String> {
     let NewConnection { stream, peer, port, deadline, place } = connection;
     let unusable = |error: io::Error| format!("cannot use its socket: {error}");
-    stream.set_nodelay(true).map_err(unusable)?;
-    listening_socket::set_dead_peer_timeout(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
+    listening_socket::prepare_control_socket(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
     // The interface of a link-local address stays in it.
     let mut local = stream.local_addr().map_err(unusable)?;
     local.set_port(port);

@@ -364,6 +364,25 @@ fn a_server_that_does_not_end_an_interrupted_run_is_given_up_after_ten_seconds()
 }
 
 #[test]
+fn a_run_goes_on_while_payload_moves_and_waits_for_delayed_messages() {
+    // The way back of the payload is full.
+    for (direction, receiver) in
+        [(RunDirection::Forward, Side::Responder), (RunDirection::Reverse, Side::Initiator)]
+    {
+        // No heartbeat passes in 25 s; the next retransmission comes 20 s or too long after.
+        for (until, is_waited_for) in [(second(45), true), (second(90), false)] {
+            let mut pair = Pair::new(plan(direction, StopCondition::TimeUs(25_000_000)), 20);
+            pair.break_after(0, receiver, Fault::Delay(until));
+            pair.drive(second(120));
+            let closed = pair.closed();
+            let is_finished = closed == [const { Some(SessionEnd::Finished) }; 2];
+            assert_eq!(is_finished, is_waited_for, "{direction:?}: {closed:?}");
+            assert!(pair.now() < second(100), "{:?}", pair.now());
+        }
+    }
+}
+
+#[test]
 fn a_closed_session_wants_nothing_and_does_nothing() {
     let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(500_000)), 5);
     pair.drive(BOUND);

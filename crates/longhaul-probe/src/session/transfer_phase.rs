@@ -6,8 +6,8 @@
 //! ends early is from then on a run limited by time whose time is over.
 
 use super::{
-    HEARTBEAT_INTERVAL, INTERRUPT_TIMEOUT, STEP_TIMEOUT, Session, SessionAction, SessionEnd,
-    SessionEvent, SessionRole, SessionState, TransferProgress,
+    BACKOFF_TIMEOUT, HEARTBEAT_INTERVAL, INTERRUPT_TIMEOUT, STEP_TIMEOUT, Session, SessionAction,
+    SessionEnd, SessionEvent, SessionRole, SessionState, TransferProgress,
 };
 use crate::wire::{ControlMessage, IntervalCounters};
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
@@ -26,6 +26,8 @@ pub(super) struct TransferState {
     pub(super) peer_prepared: bool,
     pub(super) engine_ready: bool,
     running_since: Option<Duration>,
+    /// The last time at which this end saw that payload reached an end.
+    pub(super) moved_at: Option<Duration>,
     pub(super) next_heartbeat: Duration,
     interval: IntervalCounters,
     peer_interval: Option<IntervalCounters>,
@@ -81,7 +83,7 @@ impl Session {
     /// Returns the maximum time in `Running`.
     fn longest_run(&self) -> Duration {
         match self.planned_time() {
-            Some(time) => time + OVERTIME + self.silence_timeout(),
+            Some(time) => time + OVERTIME + self.silence_timeout() + BACKOFF_TIMEOUT.min(time),
             None => self.max_unlimited_run(),
         }
     }
@@ -129,8 +131,24 @@ impl Session {
 
     /// Returns whether the run waits for all data in flight.
     fn drains_fully(&self) -> bool {
-        let tcp = |plan: &ThroughputPlan| plan.transport == RunTransport::Tcp;
-        self.planned_time().is_none() && !self.transfer.interrupted && self.plan().is_some_and(tcp)
+        self.planned_time().is_none() && !self.transfer.interrupted && self.uses_tcp()
+    }
+
+    /// Returns the time that the peer's next message can take after the payload: as long again as the
+    /// peer was silent while payload moved, because the intervals of retransmissions double (RFC 6298,
+    /// section 5.5).
+    pub(super) fn backoff_time(&self) -> Duration {
+        let Some(moved_at) = self.transfer.moved_at else {
+            return Duration::ZERO;
+        };
+        let flows = self.state == SessionState::Running
+            && self.flows_until().is_none_or(|until| moved_at < until);
+        let silence = moved_at.saturating_sub(self.last_received).min(BACKOFF_TIMEOUT);
+        if flows { Duration::ZERO } else { silence }
+    }
+
+    fn uses_tcp(&self) -> bool {
+        self.plan().is_some_and(|plan| plan.transport == RunTransport::Tcp)
     }
 
     /// Returns whether bytes must move continuously, because no rate limit is set.
@@ -155,11 +173,15 @@ impl Session {
         if !matches!(self.state, SessionState::Running | SessionState::Draining) {
             return;
         }
-        let moved = progress.interval.sent_bytes != self.transfer.interval.sent_bytes
-            || progress.interval.received_bytes != self.transfer.interval.received_bytes;
+        let sent = progress.interval.sent_bytes != self.transfer.interval.sent_bytes;
+        let received = progress.interval.received_bytes != self.transfer.interval.received_bytes;
         self.transfer.interval = progress.interval;
-        if moved {
+        if sent || received {
             self.extend_deadline(now);
+        }
+        // Datagrams are sent even if nobody is there.
+        if received || (sent && self.uses_tcp()) {
+            self.transfer.moved_at = Some(now);
         }
         if progress.sent && !self.transfer.sent && self.senders().0 {
             self.transfer.sent = true;
@@ -227,7 +249,8 @@ impl Session {
             self.deadline = Some(self.stall_deadline(now));
         } else {
             self.transfer.grace_ends = Some(now + self.grace_period());
-            self.deadline = Some(now + self.grace_period() + STEP_TIMEOUT);
+            let step = STEP_TIMEOUT + self.backoff_time();
+            self.deadline = Some(now + self.grace_period() + step);
         }
     }
 

@@ -10,14 +10,14 @@ use crate::secure::{
 use crate::session::SessionSetup;
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::plan::ThroughputPlan;
-use longhaul_sys::listening_socket;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Time after which the kernel detects a dead peer, if the session has not done so before.
-pub const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time after which the kernel detects a dead peer, if the session has not done so before. On a full
+/// path a living peer can be silent for long.
+pub const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct TlsControlConnection {
     pub channel: ControlChannel,
@@ -38,12 +38,6 @@ impl TlsControlConnection {
             same_address: self.local.map(|local| local.ip()) == Some(self.address.ip()),
         }
     }
-}
-
-/// Sets the options for small messages.
-pub(super) fn prepare_small_messages(socket: &TcpStream) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    listening_socket::set_dead_peer_timeout(socket, DEAD_PEER_TIMEOUT)
 }
 
 /// Connects to the first address that answers, and performs the TLS handshake.

@@ -3,12 +3,13 @@
 use super::connection_race::{
     AddressFailure, EndedAttempt, RaceAttempts, RaceResult, interleave_families, race_connections,
 };
-use super::control_connect::create_socket;
+use super::control_connect::{DEAD_PEER_TIMEOUT, create_socket};
 use super::{IpFamily, TargetHost};
 use crate::host_endpoint::ScopedAddress;
 use crate::probe_error::{ConnectFailures, ProbeError};
 use longhaul_model::report::v1::FailedAddress;
 use longhaul_sys::host::network_interface::list_addresses;
+use longhaul_sys::listening_socket::prepare_control_socket;
 use longhaul_sys::netlink::interface_index;
 use longhaul_sys::poll::wait_writable;
 use longhaul_sys::tcp_transfer::{ConnectingTcp, UnconnectedTcp};
@@ -154,7 +155,7 @@ pub fn connect_target(target: &TargetHost) -> Result<TargetConnection, ProbeErro
         let failures = ConnectFailures { list: race.failed, excluded: addresses.excluded };
         return Err(ProbeError::Connect { host: target.host.clone(), failures });
     };
-    super::control_connect::prepare_small_messages(&stream)
+    prepare_control_socket(&stream, DEAD_PEER_TIMEOUT)
         .map_err(|source| ProbeError::connect(target, address, source))?;
     let target = match target.chosen {
         Some(_) => target.clone(),

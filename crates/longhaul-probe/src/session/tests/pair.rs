@@ -30,6 +30,8 @@ pub enum Fault {
     Silence,
     /// Bytes that are no message.
     Garbage,
+    /// What this side sends while payload flows arrives then at the earliest.
+    Delay(Duration),
 }
 
 /// One end with its engine of straw: writes until its time is over, reads until the peer's end.
@@ -318,10 +320,13 @@ impl Pair {
     }
 
     fn transmit(&mut self, side: usize, message: ControlMessage) {
-        let at = self.now + self.one_way;
+        let mut at = self.now + self.one_way;
         let number = self.machines[side].sent;
         self.machines[side].sent += 1;
-        if let Some((after, by, fault)) = self.fault
+        if let Some((_, by, Fault::Delay(until))) = self.fault {
+            let flows = by as usize == side && self.machines[side].went_at.is_some();
+            at = if flows { at.max(until) } else { at };
+        } else if let Some((after, by, fault)) = self.fault
             && by as usize == side
             && number >= after
         {
