@@ -3,7 +3,7 @@
 //! Small buckets show on every burst: the first packets pass at the peak rate, the rest at the
 //! sustained rate. Large ones show only on long trains at full rate. Those in between empty at the
 //! start of the long trains, which is therefore repeated. A policer drops what a shaper would
-//! queue.
+//! queue; one long train suffices if it loses packets at a constant rate.
 //!
 //! Source: docs/methods/available-bandwidth.md, after ShaperProbe (Kanuparthy and Dovrolis 2011).
 //! Units: bytes of IP, bit/s. Error: rate 1 %, burst 2 %, small ones ±1 packet.
@@ -19,6 +19,7 @@
 //! Wrong when: cross traffic starts once and continues, or the bucket outlasts the train.
 
 mod knee;
+mod policed_train;
 
 use super::TrainEvidence;
 use super::train_reading::TrainReading;
@@ -28,6 +29,7 @@ use crate::stats::{median, quantile, sort_finite};
 use crate::throughput::arrival_timeline::RunArrivals;
 use knee::RateKnee;
 use longhaul_model::report::v1::available::{TokenBucketEstimate, TokenBucketKind, TrainPurpose};
+use policed_train::find_policed_train;
 
 pub use knee::{find_knee_hint, find_repeated_knee};
 
@@ -183,8 +185,13 @@ impl RateStepTuning {
     const POLICER_PART: f64 = 0.5;
 }
 
+/// Finds a bucket that shows without repetitions of the long trains.
+pub fn find_large_bucket(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
+    find_rate_step(evidence).or_else(|| find_policed_train(evidence))
+}
+
 /// Finds a bucket that the long trains emptied.
-pub fn find_rate_step(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
+fn find_rate_step(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
     let trains = knee::list_first_long_trains(evidence);
     let bits = trains.first()?.bits;
     let arrived = sort_finite(trains.iter().flat_map(|r| r.points.iter().map(|p| p.received_s)));
@@ -205,17 +212,20 @@ pub fn find_rate_step(evidence: &TrainEvidence) -> Option<TokenBucketEstimate> {
     } else {
         TokenBucketKind::Shaper
     };
-    let around =
-        |value: f64, ratio: f64| [(value * (1.0 - ratio)) as u64, (value * (1.0 + ratio)) as u64];
     Some(TokenBucketEstimate {
         kind,
         peak_bps: found.peak_bps as u64,
         sustained_bps: found.sustained_bps as u64,
-        sustained_interval_bps: Some(around(found.sustained_bps, 0.02)),
+        sustained_interval_bps: Some(list_bounds(found.sustained_bps, 0.02)),
         burst_bytes: found.burst_bytes as u64,
-        burst_interval_bytes: Some(around(found.burst_bytes, 0.06)),
+        burst_interval_bytes: Some(list_bounds(found.burst_bytes, 0.06)),
         confidence_ratio: 0.9,
     })
+}
+
+/// Returns the bounds at this relative distance.
+fn list_bounds(value: f64, ratio: f64) -> [u64; 2] {
+    [(value * (1.0 - ratio)) as u64, (value * (1.0 + ratio)) as u64]
 }
 
 /// Returns the rate of each complete bin.

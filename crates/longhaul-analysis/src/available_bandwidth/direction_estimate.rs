@@ -59,7 +59,7 @@ pub fn estimate_direction(
         None
     } else {
         bucket_detection::find_small_bucket(&evidence)
-            .or_else(|| bucket_detection::find_rate_step(&evidence))
+            .or_else(|| bucket_detection::find_large_bucket(&evidence))
             .or_else(|| bucket_detection::find_repeated_knee(&evidence))
     };
     let fusion = fuse_methods(&evidence);

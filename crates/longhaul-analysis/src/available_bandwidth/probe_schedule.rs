@@ -260,7 +260,7 @@ impl ProbeSchedule {
     /// Repeats the start of the long trains; plans nothing if they are conclusive or show no knee.
     fn plan_repetition(&self, shape: &TrainShape) -> Vec<TrainPlan> {
         let evidence = self.evidence();
-        if bucket_detection::find_rate_step(&evidence).is_some() {
+        if bucket_detection::find_large_bucket(&evidence).is_some() {
             return Vec::new();
         }
         let hint = bucket_detection::find_knee_hint(&evidence);
