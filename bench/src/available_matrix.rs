@@ -77,13 +77,7 @@ pub fn run_all(
     seeds: u64,
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
-    for program in ["iperf3", "mgen"] {
-        if program_runner::find_program(program).is_none() {
-            return Err(format!(
-                "there is no {program} here; install it: apt-get install {program}"
-            ));
-        }
-    }
+    program_runner::run_script("requirements.sh", &["traffic"])?;
     let judge = |drawn: &DrawnCell<TestBed>| {
         let script = drawn.cell.script(&longhaul.display().to_string());
         let outcome = drawn.find_output(&script, keep, |text| judge_output(&drawn.cell, text));
