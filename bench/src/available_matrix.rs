@@ -13,7 +13,7 @@ mod rival_methods;
 mod test_bed;
 
 use crate::BenchOutcome;
-use crate::guest_cells::{DrawnCell, judge_cells, parse_report};
+use crate::guest_cells::{DrawnCell, draw_cell, judge_cells, parse_report, run_here};
 use crate::markdown_table::{MarkdownTable, format_number};
 use bed_kinds::KINDS;
 use longhaul_analysis::available_bandwidth::conclude_available;
@@ -69,6 +69,16 @@ struct JudgedBed {
     outcome: Result<BedOutcome, String>,
 }
 
+impl JudgedBed {
+    /// Returns whether there is no answer, or one that is far from the truth.
+    fn is_wrong(&self) -> bool {
+        self.outcome.as_ref().map_or(true, |outcome| {
+            outcome.available_error().is_none_or(|error| error > LISTED_ERROR)
+                || outcome.is_covered() == Some(false)
+        })
+    }
+}
+
 /// Runs the beds of these seeds whose kind contains `only`. With `keep`, reports are written to that
 /// folder, and a bed whose report is there is concluded again instead of run.
 pub fn run_all(
@@ -86,6 +96,14 @@ pub fn run_all(
     let judged = judge_cells(&KINDS, only, seeds, keep, judge, format_row)?;
     let tables = [tabulate_kinds(&judged), tabulate_rivals(&judged), tabulate_wrong(&judged)];
     Ok(BenchOutcome::new(&tables, check_gates(&judged)))
+}
+
+/// Runs one bed on this host, which is a guest, and returns its row of the table if it is wrong.
+pub fn check_bed(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
+    let drawn = draw_cell(&KINDS, kind, seed, number)?;
+    let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
+    let judged = JudgedBed { outcome: judge_output(&drawn.cell, &text), drawn };
+    if judged.is_wrong() { Err(format_row(&judged).join(" | ")) } else { Ok(()) }
 }
 
 /// Draws the conclusions of the present analysis from the output of a bed, and compares them.
@@ -235,13 +253,7 @@ fn tabulate_rivals(judged: &[JudgedBed]) -> MarkdownTable {
 fn tabulate_wrong(judged: &[JudgedBed]) -> MarkdownTable {
     let columns = "bed | path | capacity, said / true | available, said / true | error, % of capacity | verdict | reason";
     let mut table = MarkdownTable::new("Beds that were wrong or not answered", columns);
-    let is_listed = |bed: &&JudgedBed| {
-        bed.outcome.as_ref().map_or(true, |outcome| {
-            outcome.available_error().is_none_or(|error| error > LISTED_ERROR)
-                || outcome.is_covered() == Some(false)
-        })
-    };
-    judged.iter().filter(is_listed).for_each(|bed| table.row(format_row(bed)));
+    judged.iter().filter(|bed| bed.is_wrong()).for_each(|bed| table.row(format_row(bed)));
     table
 }
 

@@ -5,8 +5,9 @@
 use longhaul_model::splitmix::{SplitMix64, mix_bits};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
-use xtask::program_runner::run_in_parallel;
+use xtask::program_runner::{capture_output, run_in_parallel};
 use xtask::virtual_time;
 
 /// Of wall time, for one cell on a busy machine.
@@ -59,6 +60,27 @@ impl<T> DrawnCell<T> {
 
 fn shorten(output: &str) -> String {
     output.chars().take(300).collect::<String>().replace('\n', " ")
+}
+
+/// Runs a cell's script on this host, which is a guest, and returns its output.
+pub fn run_here(script: &str) -> Result<String, String> {
+    let mut shell = Command::new("sh");
+    let output = capture_output(shell.arg("-c").arg(script), CELL_LIMIT)?;
+    let report = output.stdout.find('{').map(|at| output.stdout[at..].to_owned());
+    report.ok_or_else(|| format!("no report: {}", output.stderr))
+}
+
+/// Draws one cell.
+pub fn draw_cell<T>(
+    kinds: &[CellKind<T>],
+    kind: &str,
+    seed: u64,
+    number: usize,
+) -> Result<DrawnCell<T>, String> {
+    let is_wanted =
+        |cell: &DrawnCell<T>| (cell.kind, cell.seed, cell.number) == (kind, seed, number);
+    let drawn = draw_cells(kinds, kind, seed).into_iter().find(is_wanted);
+    drawn.ok_or_else(|| format!("there is no cell {number} of \"{kind}\""))
 }
 
 /// Draws the cells of these seeds whose kind contains `only`.

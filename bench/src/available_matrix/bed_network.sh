@@ -27,9 +27,10 @@ second_hop() {
     ip netns exec core tc qdisc add dev far root handle 1: "$@"
 }
 # read_counters: uptime in s, bytes of others that left the narrow link, bytes of others that entered
-# the second hop, and bytes that left it; all in the namespace of `core`
+# the second hop, and bytes that left it; all in the namespace of `core`, for ever. It replaces its
+# shell, which would hold the output of the script open
 read_counters() {
-    ip netns exec core bash -c '
+    exec ip netns exec core bash -c '
         mkfifo /run/tmp/never
         exec 9<>/run/tmp/never
         at=/sys/class/net
@@ -44,7 +45,7 @@ read_counters() {
 # measure OPTIONS...: prints the report, and then the readings of the counters during it
 measure() {
     sleep 2
-    read_counters >/run/tmp/counters &
+    read_counters >/run/tmp/counters 2>&1 &
     sleep 0.1
     ip netns exec near $LONGHAUL available $ADDRESS --forward "$@" --no-save --json --quiet
     echo

@@ -1,8 +1,9 @@
 //! What ABwE saw on SLAC's paths, seen by `longhaul available`: a capacity, a shaper, a load that
-//! falls, and a link that is replaced.
+//! falls, and a link that is replaced. Also a bed of `cargo xtask bench available`.
 
 use crate::deadlines::LoopbackServer;
 use crate::lab_report::{assert_near, lab_report, number, read_report};
+use longhaul_bench::available_matrix::check_bed;
 use serde_json::Value;
 
 crate::virtual_tests!(
@@ -11,6 +12,7 @@ crate::virtual_tests!(
     a_change_of_load_is_told_from_one_of_capacity,
     a_light_run_keeps_to_its_budget_and_invents_nothing_on_loopback,
     paced_tcp_by_iperf3s_protocol_finds_what_other_traffic_leaves,
+    a_policer_behind_a_link_three_times_as_fast_is_found,
 );
 
 /// The forward estimate on a shipped path that begins at a time of its events.
@@ -87,4 +89,10 @@ fn a_light_run_keeps_to_its_budget_and_invents_nothing_on_loopback() {
         assert_ne!(found["verdict"], "estimated", "{found:#}");
         assert!(found["available_bps"].is_null(), "{found:#}");
     }
+}
+
+/// A policer of 14.7 Mbit/s with a bucket of 53 kB, which was read as 48.5 Mbit/s.
+fn a_policer_behind_a_link_three_times_as_fast_is_found() {
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
+    check_bed(&longhaul, "policer", 1, 1).expect("the estimate is right");
 }
