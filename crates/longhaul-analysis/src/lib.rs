@@ -30,7 +30,7 @@ pub mod tune;
 use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 
 /// The version of the analysis; incremented when the same observation is judged differently.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The conclusions from one finished measurement.
 #[derive(Debug, Clone, PartialEq, Default)]
