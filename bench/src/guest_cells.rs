@@ -11,7 +11,7 @@ use xtask::program_runner::{capture_output, run_in_parallel};
 use xtask::virtual_time;
 
 /// Of wall time, for one cell on a busy machine.
-pub const CELL_LIMIT: Duration = Duration::from_secs(900);
+const CELL_LIMIT: Duration = Duration::from_secs(900);
 /// The guests that run at once.
 const PARALLEL_GUESTS: usize = 2;
 

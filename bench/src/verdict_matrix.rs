@@ -13,7 +13,7 @@ mod cell_kinds;
 pub(crate) mod matrix_cell;
 
 use crate::BenchOutcome;
-use crate::guest_cells::{CELL_LIMIT, DrawnCell, draw_cells, judge_cells, parse_report};
+use crate::guest_cells::{DrawnCell, draw_cell, judge_cells, parse_report, run_here};
 use crate::lab_reports::read_goodput_bps;
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use cell_kinds::KINDS;
@@ -21,8 +21,6 @@ use longhaul_analysis::throughput::conclude_throughput;
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use matrix_cell::MatrixCell;
 use std::path::Path;
-use std::process::Command;
-use xtask::program_runner;
 
 /// A wrong verdict with this confidence is a false accusation.
 const ACCUSING_CONFIDENCE: f64 = 0.8;
@@ -100,15 +98,9 @@ pub fn run_all(
 
 /// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
 pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
-    let is_wanted =
-        |cell: &DrawnCell<MatrixCell>| (cell.kind, cell.seed, cell.number) == (kind, seed, number);
-    let drawn = draw_cells(&KINDS, kind, seed).into_iter().find(is_wanted);
-    let drawn = drawn.ok_or_else(|| format!("there is no cell {number} of \"{kind}\""))?;
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(drawn.cell.script(&longhaul.display().to_string()));
-    let output = program_runner::capture_output(&mut shell, CELL_LIMIT)?;
-    let verdict = read_verdict(&output.stdout).map_err(|e| format!("{e}: {}", output.stderr))?;
-    let judged = JudgedCell { drawn, verdict: Ok(verdict) };
+    let drawn = draw_cell(&KINDS, kind, seed, number)?;
+    let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
+    let judged = JudgedCell { verdict: Ok(read_verdict(&text)?), drawn };
     let is_accused = !judged.false_accusations().is_empty();
     if judged.is_right() && !is_accused { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
 }
