@@ -6,6 +6,7 @@ use longhaul_bench::verdict_matrix::check_cell;
 crate::virtual_tests!(
     a_full_path_is_named_whatever_its_queue,
     windows_buffers_and_requested_rates_are_named,
+    a_send_buffer_whose_bursts_queue_is_named,
     random_and_bursty_loss_is_named,
     policers_with_small_and_large_buckets_are_named,
     a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one,
@@ -18,10 +19,14 @@ crate::virtual_tests!(
 
 /// Runs cells of seed 1, each a kind and a number.
 fn check_cells(cells: &[(&str, usize)]) {
+    check_cells_of_seed(1, cells);
+}
+
+fn check_cells_of_seed(seed: u64, cells: &[(&str, usize)]) {
     let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
     let wrong: Vec<String> = cells
         .iter()
-        .filter_map(|(kind, number)| check_cell(&longhaul, kind, 1, *number).err())
+        .filter_map(|(kind, number)| check_cell(&longhaul, kind, seed, *number).err())
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -32,6 +37,10 @@ fn a_full_path_is_named_whatever_its_queue() {
 
 fn windows_buffers_and_requested_rates_are_named() {
     check_cells(&[("receive buffer", 1), ("send buffer", 5), ("slow writer", 0), ("pacing", 0)]);
+}
+
+fn a_send_buffer_whose_bursts_queue_is_named() {
+    check_cells_of_seed(2, &[("send buffer", 1)]);
 }
 
 fn random_and_bursty_loss_is_named() {

@@ -20,7 +20,7 @@
 
 use super::interval_state::IntervalState;
 use super::run_reading::RunView;
-use crate::stats::{quantile, sort_finite};
+use crate::stats::{median, quantile, sort_finite};
 use crate::throughput::arrival_timeline::{ByteTrack, interpolate_count, keep_growing_counts};
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading,
@@ -251,6 +251,9 @@ impl StreamTraitsTuning {
     /// The quantile for a queue that almost never empties. The bursts of a small send buffer also
     /// queue, in half of the samples and more, but not in these.
     const EVER_STANDING_QUANTILE: f64 = 0.1;
+    /// The minimum ratio of the kernel's delivery rate to the rate of the interval, in half of the
+    /// intervals, for bursts that a path passes faster.
+    const FASTER_BURSTS_RATIO: f64 = 1.08;
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -276,11 +279,13 @@ impl StreamTraits {
         StreamTraits {
             standing_queue,
             window_moved: has_window_moved(run, intervals),
-            small_buffer: !has_standing_queue(
-                run,
-                intervals,
-                StreamTraitsTuning::EVER_STANDING_QUANTILE,
-            ) && has_small_send_buffer(run, stream, intervals),
+            small_buffer: has_small_send_buffer(run, stream, intervals)
+                && (passes_faster_bursts(run, intervals)
+                    || !has_standing_queue(
+                        run,
+                        intervals,
+                        StreamTraitsTuning::EVER_STANDING_QUANTILE,
+                    )),
             requested_rate_state: find_requested_rate_state(run, standing_queue),
         }
     }
@@ -309,6 +314,18 @@ fn has_standing_queue(run: &RunView, intervals: &[SampleInterval], share: f64) -
     let judged = intervals.iter().filter(|i| run.is_judged(i));
     let trips = sort_finite(judged.filter_map(|i| i.rtt_us).map(|us| us as f64));
     quantile(&trips, share).is_some_and(|rtt| run.is_rtt_inflated(rtt))
+}
+
+/// Returns true if the path passes the bursts of a stream without losses faster than the stream goes: no
+/// queue holds it all the time. Source: `tcpi_delivery_rate` (Linux 4.9).
+fn passes_faster_bursts(run: &RunView, intervals: &[SampleInterval]) -> bool {
+    let judged = || intervals.iter().filter(|i| run.is_judged(i));
+    let ratios = judged().filter_map(|i| {
+        let rate_bps = i.acked_bytes? as f64 * 8e6 / i.length_us().max(1) as f64;
+        Some(i.tcp?.delivery_bps? as f64 / rate_bps.max(1.0))
+    });
+    let is_faster = median(ratios).is_some_and(|it| it >= StreamTraitsTuning::FASTER_BURSTS_RATIO);
+    is_faster && !judged().any(SampleInterval::has_retransmits)
 }
 
 fn has_window_moved(run: &RunView, intervals: &[SampleInterval]) -> bool {
