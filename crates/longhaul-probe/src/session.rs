@@ -93,9 +93,9 @@ pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time that a peer counts as alive after payload moved, even if no heartbeat passes. On a full
 /// path the control connection loses its packets, and payload moves on.
-pub const PAYLOAD_TIMEOUT: Duration = Duration::from_secs(5);
+const PAYLOAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The limit of the time that a message may take after payload, if none passed during it.
-pub const BACKOFF_TIMEOUT: Duration = Duration::from_secs(60);
+const BACKOFF_TIMEOUT: Duration = Duration::from_secs(60);
 /// The delay of a refusal because of the token, which slows down guessing.
 pub const TOKEN_PENALTY: Duration = Duration::from_millis(500);
 /// The time in which a run that its user has stopped ends (or 20 round trips, if longer).

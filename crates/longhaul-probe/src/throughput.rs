@@ -12,7 +12,6 @@ mod stream_opening;
 mod target_address;
 
 pub use connection_race::AddressFailure;
-pub use control_connect::DEAD_PEER_TIMEOUT;
 pub(crate) use control_connect::open_control as connect_control;
 pub(crate) use result_join::payload_span;
 pub use result_join::{

@@ -11,6 +11,10 @@ use std::time::Duration;
 /// SYN cookies: 5,000 a second over 436 ms are 2,180. The kernel lowers it to net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
+/// The time after which the kernel detects that the peer of a control connection is dead, if the
+/// session has not done so before. On a full path a living peer can be silent for long.
+const CONTROL_DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// Address and options of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenSocketConfig<'a> {
@@ -71,10 +75,10 @@ pub fn reset_on_close(stream: &TcpStream) {
 /// algorithm, with a limit for a dead peer, and without exponential backoff of its retransmissions
 /// (TCP_THIN_LINEAR_TIMEOUTS, Linux 2.6.34): on a full path each of them is lost with some
 /// probability, and after a few doublings none is sent in time.
-pub fn prepare_control_socket(socket: &TcpStream, dead_peer: Duration) -> io::Result<()> {
+pub fn prepare_control_socket(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     SockRef::from(socket).set_tcp_thin_linear_timeouts(true)?;
-    set_dead_peer_timeout(socket, dead_peer)
+    set_dead_peer_timeout(socket, CONTROL_DEAD_PEER_TIMEOUT)
 }
 
 /// Detects a dead peer: sends keep-alive probes after `after`, and waits no longer than `after` for

@@ -2,9 +2,10 @@
 //!
 //! Uses short stretches of the bursts and fast trains: the fastest of them met no cross traffic. The
 //! first packets of a train do not count, because token buckets pass them at once. A stretch, in time
-//! and not in packets, is long compared with the error of its times. It begins and ends with packets that were timestamped on time: a packet above the line of those after it was
-//! stamped late by a busy host, whereas cross traffic delays all later packets. If timestamps are
-//! noisy, the rate is that of longer stretches, if nearly all trains pass these as fast.
+//! and not in packets, is long compared with the error of its times. It begins and ends with packets
+//! that were timestamped on time: a packet above the line of those after it was stamped late by a busy
+//! host, whereas cross traffic delays all later packets. If timestamps are noisy, the rate is that of
+//! longer stretches, if nearly all trains pass these as fast.
 //!
 //! Source: dispersion of trains (Dovrolis, Ramanathan and Moore 2001) with the least-delayed one
 //! (CapProbe, SIGCOMM 2004). Units: bit/s of IP. Error: 1 to 6 %; too low if the sender is not much

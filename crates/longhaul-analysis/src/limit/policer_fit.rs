@@ -177,9 +177,9 @@ fn has_bucket_pattern(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> b
     }
     let rate_bps = compute_slot_rate(held);
     let over_bound = rate_bps / random_bps;
-    is_dense_loss(run, held)
-        || is_bounded_sum(held)
-        || matches_replay(run, held, rate_bps, over_bound)
+    measure_loss_blocks(held).is_some_and(|blocks| {
+        is_dense_loss(run, held, blocks) || (blocks.is_losing && is_bounded_sum(held))
+    }) || matches_replay(run, held, rate_bps, over_bound)
         || has_loss_bursts(held, over_bound)
         || is_far_above_random(held, rate_bps, over_bound)
 }
@@ -195,10 +195,7 @@ fn is_single_overrun(after: &[PolicerSlot], lost: f64, random_bps: f64, loss_rat
 
 /// Returns true if nearly every block of slots has loss and yet the rate is constant, or the loss is
 /// heavy and in bursts.
-fn is_dense_loss(run: &RunView, held: &[PolicerSlot]) -> bool {
-    let Some(blocks) = measure_loss_blocks(held) else {
-        return false;
-    };
+fn is_dense_loss(run: &RunView, held: &[PolicerSlot], blocks: LossBlocks) -> bool {
     let clustering = measure_clustering(held);
     let is_dense = blocks.is_losing
         && blocks.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER
@@ -209,22 +206,20 @@ fn is_dense_loss(run: &RunView, held: &[PolicerSlot]) -> bool {
     is_dense || is_heavy
 }
 
-/// Returns true if the rate changes from slot to slot, as after timeouts, but what passes in all is never
-/// far from the mean: a bucket holds so many bytes.
+/// Returns true if the rate changes from slot to slot, as after timeouts, but the sum of all bytes is
+/// never far from the mean rate: a bucket holds so many bytes.
 fn is_bounded_sum(held: &[PolicerSlot]) -> bool {
     let mean_bytes_s = compute_slot_rate(held) / 8.0;
-    let excess: Vec<f64> =
-        held.iter().map(|slot| slot.bytes - mean_bytes_s * slot.seconds()).collect();
     let (mut sum, mut low, mut high, mut squares) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
-    for bytes in &excess {
-        sum += bytes;
+    for slot in held {
+        let excess = slot.bytes - mean_bytes_s * slot.seconds();
+        sum += excess;
         (low, high) = (low.min(sum), high.max(sum));
-        squares += bytes * bytes;
+        squares += excess * excess;
     }
     let mean_bytes = held.iter().map(|slot| slot.bytes).sum::<f64>() / held.len() as f64;
     let deviation = (squares / held.len() as f64).sqrt();
     held.len() >= PolicerFitTuning::MIN_RANGE_SLOTS
-        && measure_loss_blocks(held).is_some_and(|blocks| blocks.is_losing)
         && deviation >= PolicerFitTuning::MIN_SLOT_VARIATION * mean_bytes
         && high - low <= PolicerFitTuning::MAX_SUM_RANGE * squares.sqrt()
 }
@@ -238,6 +233,7 @@ pub fn is_nearly_even(run: &RunView) -> bool {
 }
 
 /// Blocks of slots, long enough for a bucket to even the rate out.
+#[derive(Debug, Clone, Copy)]
 struct LossBlocks {
     /// Nearly all of them lose, and half of them more than a few segments.
     is_losing: bool,

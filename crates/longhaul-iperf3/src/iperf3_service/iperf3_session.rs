@@ -18,7 +18,6 @@ use longhaul_probe::measurement_server::{
 };
 use longhaul_probe::plan_limits::{LimitError, MAX_RUN_US, check_anonymous};
 use longhaul_probe::session_driver::TRANSFER_POLL;
-use longhaul_probe::throughput::DEAD_PEER_TIMEOUT;
 use longhaul_sys::{listening_socket, tcp_info};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -228,7 +227,7 @@ impl<'a> Iperf3Session<'a> {
 
 /// Sets the options of a control connection, and returns its own address.
 fn prepare_control(stream: &TcpStream) -> io::Result<SocketAddr> {
-    listening_socket::prepare_control_socket(stream, DEAD_PEER_TIMEOUT)?;
+    listening_socket::prepare_control_socket(stream)?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     stream.local_addr()
 }

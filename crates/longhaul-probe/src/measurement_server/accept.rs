@@ -14,7 +14,6 @@ use super::{ListeningPort, NewStream, STOP_POLL_INTERVAL, ServerContext};
 use crate::secure::{ControlChannel, TlsHandshake, boot_proof, has_ticket};
 use crate::session::{GREETING_TIMEOUT, Session, SessionSetup};
 use crate::session_driver::SessionDriver;
-use crate::throughput::DEAD_PEER_TIMEOUT;
 use crate::wire::{DATA_STREAM, IntervalCounters, PREAMBLE_BYTES, StreamPreamble};
 use longhaul_sys::{listening_socket, tcp_info};
 use mio::unix::SourceFd;
@@ -389,7 +388,7 @@ fn serve_control<'a>(
 ) -> Result<(), String> {
     let NewConnection { stream, peer, port, deadline, place } = connection;
     let unusable = |error: io::Error| format!("cannot use its socket: {error}");
-    listening_socket::prepare_control_socket(&stream, DEAD_PEER_TIMEOUT).map_err(unusable)?;
+    listening_socket::prepare_control_socket(&stream).map_err(unusable)?;
     // The interface of a link-local address stays in it.
     let mut local = stream.local_addr().map_err(unusable)?;
     local.set_port(port);

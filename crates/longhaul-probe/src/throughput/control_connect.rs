@@ -13,11 +13,7 @@ use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
-
-/// Time after which the kernel detects a dead peer, if the session has not done so before. On a full
-/// path a living peer can be silent for long.
-pub const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(120);
+use std::time::Instant;
 
 pub(crate) struct TlsControlConnection {
     pub channel: ControlChannel,

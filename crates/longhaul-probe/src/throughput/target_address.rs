@@ -3,7 +3,7 @@
 use super::connection_race::{
     AddressFailure, EndedAttempt, RaceAttempts, RaceResult, interleave_families, race_connections,
 };
-use super::control_connect::{DEAD_PEER_TIMEOUT, create_socket};
+use super::control_connect::create_socket;
 use super::{IpFamily, TargetHost};
 use crate::host_endpoint::ScopedAddress;
 use crate::probe_error::{ConnectFailures, ProbeError};
@@ -155,7 +155,7 @@ pub fn connect_target(target: &TargetHost) -> Result<TargetConnection, ProbeErro
         let failures = ConnectFailures { list: race.failed, excluded: addresses.excluded };
         return Err(ProbeError::Connect { host: target.host.clone(), failures });
     };
-    prepare_control_socket(&stream, DEAD_PEER_TIMEOUT)
+    prepare_control_socket(&stream)
         .map_err(|source| ProbeError::connect(target, address, source))?;
     let target = match target.chosen {
         Some(_) => target.clone(),

@@ -30,7 +30,7 @@ pub enum Fault {
     Silence,
     /// Bytes that are no message.
     Garbage,
-    /// What this side sends while payload flows arrives then at the earliest.
+    /// Messages that this side sends while payload flows arrive at this time at the earliest.
     Delay(Duration),
 }
 
