@@ -60,21 +60,32 @@ fn nothing_left() {
     }
 }
 
+/// A lab that is killed at the latest with the test: a failed one leaves none.
+struct StartedLab(Child);
+
+impl Drop for StartedLab {
+    fn drop(&mut self) {
+        // Fails if it has already ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a lab whose command prints one line and keeps running; returns the line.
-fn start(lab: &Lab<'_>, script: &str) -> (Child, String) {
+fn start(lab: &Lab<'_>, script: &str) -> (StartedLab, String) {
     let mut command = lab.command(&["sh", "-c", script]);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the lab");
+    let mut lab = StartedLab(command.stdout(Stdio::piped()).spawn().expect("the lab"));
     let mut line = String::new();
-    let out = child.stdout.take().expect("its output");
+    let out = lab.0.stdout.take().expect("its output");
     BufReader::new(out).read_line(&mut line).expect("a line");
-    (child, line.trim().to_owned())
+    (lab, line.trim().to_owned())
 }
 
 fn signals() {
     let (mut lab, _) =
         start(&PLAIN, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done");
-    kill(lab.id(), "TERM");
-    let status = lab.wait().expect("the lab's end");
+    kill(lab.0.id(), "TERM");
+    let status = lab.0.wait().expect("the lab's end");
     assert_eq!(status.code(), Some(9));
 }
 
@@ -102,8 +113,8 @@ fn sysctls_after_kill() {
     let (mut lab, inside) = start(&DARESBURY, SAY_AND_STAY);
     let (value, namespace) = inside.split_once(' ').expect("value and namespace");
     assert_eq!((value, rmem_max().as_str()), ("65536", "65536"));
-    kill(lab.id(), "KILL");
-    lab.wait().expect("the lab's end");
+    kill(lab.0.id(), "KILL");
+    lab.0.wait().expect("the lab's end");
     until("rmem_max is restored", || rmem_max() == before);
     until("the commands have ended", || processes_in(namespace).is_empty());
 }
@@ -120,9 +131,9 @@ fn find_guard(lab: u32) -> Option<u32> {
 fn sysctls_after_guard() {
     let before = rmem_max();
     let (mut lab, _) = start(&DARESBURY, SAY_AND_STAY);
-    kill(find_guard(lab.id()).expect("a guard"), "KILL");
-    kill(lab.id(), "KILL");
-    lab.wait().expect("the lab's end");
+    kill(find_guard(lab.0.id()).expect("a guard"), "KILL");
+    kill(lab.0.id(), "KILL");
+    lab.0.wait().expect("the lab's end");
     assert_eq!(rmem_max(), "65536", "nobody was there to restore it");
     let stale = sysctl_guard::find_stale_sysctls();
     assert!(stale.iter().any(|left| left.originals.iter().any(|(_, value)| *value == before)));
@@ -154,21 +165,22 @@ fn killed() {
     for number in 0..KILLS {
         let word = format!("{}", 7_000_000 + number);
         let mut command = DARESBURY.command(&["sh", "-c", &leave_processes(&word)]);
-        let mut lab = command.process_group(0).stdout(Stdio::null()).spawn().expect("the lab");
+        let lab = command.process_group(0).stdout(Stdio::null()).spawn();
+        let mut lab = StartedLab(lab.expect("the lab"));
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         std::thread::sleep(Duration::from_millis((chance >> 33) % 700));
-        let guard = find_guard(lab.id());
+        let guard = find_guard(lab.0.id());
         if number % 4 > 0
             && let Some(guard) = guard
         {
             kill(guard, "KILL");
         }
         match number % 4 {
-            1 => kill(lab.id(), "TERM"),
-            3 => kill_group(lab.id()),
-            _ => kill(lab.id(), "KILL"),
+            1 => kill(lab.0.id(), "TERM"),
+            3 => kill_group(lab.0.id()),
+            _ => kill(lab.0.id(), "KILL"),
         }
-        lab.wait().expect("the lab's end");
+        lab.0.wait().expect("the lab's end");
         until("its processes have ended", || !is_running(&word));
         until("rmem_max is restored", || {
             // Nothing is stale while the first process of the lab, which has its files, is ending.
@@ -187,10 +199,11 @@ fn killed_without_root() {
     let lab = Lab { unprivileged: true, backend: LabBackend::Packet, ..PLAIN };
     for number in 0..10 {
         let word = format!("{}", 8_000_000 + number);
-        let (mut child, _) = start(&lab, &leave_processes(&word));
-        assert!(is_running(&word));
-        kill(child.id(), "KILL");
-        child.wait().expect("the lab's end");
+        let (mut started, _) = start(&lab, &leave_processes(&word));
+        // The shell speaks before its last process begins.
+        until("its processes run", || is_running(&word));
+        kill(started.0.id(), "KILL");
+        started.0.wait().expect("the lab's end");
         until("its processes have ended", || !is_running(&word));
     }
 }
