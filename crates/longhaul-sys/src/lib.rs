@@ -23,6 +23,7 @@ pub mod probe_socket;
 pub mod process_control;
 pub mod sched;
 pub mod signal;
+pub mod socket_diag;
 pub mod sockopt;
 pub mod splice;
 mod syscall;

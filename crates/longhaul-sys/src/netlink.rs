@@ -124,9 +124,35 @@ pub struct NetlinkSocket {
 
 impl NetlinkSocket {
     pub fn open() -> io::Result<NetlinkSocket> {
+        NetlinkSocket::open_protocol(libc::NETLINK_ROUTE)
+    }
+
+    pub(crate) fn open_protocol(protocol: i32) -> io::Result<NetlinkSocket> {
         let domain = Domain::from(libc::AF_NETLINK);
-        let protocol = Protocol::from(libc::NETLINK_ROUTE);
+        let protocol = Protocol::from(protocol);
         Ok(NetlinkSocket { socket: Socket::new(domain, Type::RAW, Some(protocol))? })
+    }
+
+    /// Requests all objects of a kind, and passes the body of each message of the answer to `visit`.
+    pub(crate) fn visit_objects(
+        &self,
+        kind: u16,
+        fixed: &[u8],
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.socket.send(&NetlinkRequest::new(kind, NLM_F_DUMP, fixed).finish())?;
+        visit_answers(&self.socket, visit)
+    }
+
+    /// Requests one object; otherwise as [`NetlinkSocket::visit_objects`].
+    pub(crate) fn visit_object(
+        &self,
+        kind: u16,
+        fixed: &[u8],
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.socket.send(&NetlinkRequest::new(kind, 0, fixed).finish())?;
+        visit_answers(&self.socket, visit)
     }
 
     /// Brings a device up without other changes.
@@ -253,8 +279,18 @@ pub(crate) fn list_objects(kind: u16, fixed: &[u8]) -> io::Result<Vec<Vec<u8>>> 
 
 /// Collects the messages up to the end of an answer or its acknowledgement.
 fn collect_answers(socket: &Socket) -> io::Result<Vec<Vec<u8>>> {
-    let deadline = Instant::now() + ANSWER_DEADLINE;
     let mut answers = Vec::new();
+    visit_answers(socket, &mut |body| {
+        if answers.len() <= MAX_MESSAGES {
+            answers.push(body.to_vec());
+        }
+    })?;
+    Ok(answers)
+}
+
+/// Visits the messages up to the end of an answer or its acknowledgement.
+fn visit_answers(socket: &Socket, visit: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let deadline = Instant::now() + ANSWER_DEADLINE;
     let mut buffer = vec![0; ANSWER_BYTES];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -263,14 +299,14 @@ fn collect_answers(socket: &Socket) -> io::Result<Vec<Vec<u8>>> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let length = poll::read_descriptor(socket, &mut buffer)?;
-        if parse_messages(&buffer[..length], &mut answers)? || answers.len() > MAX_MESSAGES {
-            return Ok(answers);
+        if parse_messages(&buffer[..length], visit)? {
+            return Ok(());
         }
     }
 }
 
-/// Appends the messages of one datagram; returns true at the end of the answer.
-fn parse_messages(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+/// Visits the messages of one datagram; returns true at the end of the answer.
+fn parse_messages(mut datagram: &[u8], visit: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
     while let Some(header) = datagram.first_chunk::<HEADER_BYTES>() {
         let [a, b, c, d, kind_low, kind_high, ..] = *header;
         let length = u32::from_ne_bytes([a, b, c, d]) as usize;
@@ -288,7 +324,7 @@ fn parse_messages(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result
                 }
                 None => return Err(io::ErrorKind::InvalidData.into()),
             },
-            _ => answers.push(message[HEADER_BYTES..].to_vec()),
+            _ => visit(&message[HEADER_BYTES..]),
         }
         let next = length.next_multiple_of(4).min(datagram.len());
         datagram = &datagram[next..];
@@ -345,9 +381,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_makes_the_reader_fail(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let mut answers = Vec::new();
             // An error is acceptable here; only a panic or an endless loop is not.
-            let _ = parse_messages(&bytes, &mut answers);
+            let _ = parse_messages(&bytes, &mut |body| assert!(body.len() < 80));
             prop_assert!(iter_attributes(&bytes).count() <= 20);
         }
     }

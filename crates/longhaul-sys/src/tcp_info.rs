@@ -29,6 +29,10 @@ const FLAGS: usize = offset_of!(tcp_info, tcpi_rto) - 1;
 pub struct TcpInfo {
     pub reading: TcpReading,
     pub options: TcpOptions,
+    /// The limit that the application set (SO_MAX_PACING_RATE), since Linux 3.15.
+    pub max_pacing_bps: Option<u64>,
+    /// The receiver's own estimate of the RTT, from the arrival of its windows.
+    pub receive_rtt_us: Option<u64>,
 }
 
 impl TcpInfo {
@@ -73,7 +77,21 @@ pub fn parse_tcp_info(raw: &[u8]) -> Option<TcpInfo> {
     let mut reading = parse_core(raw)?;
     add_rates_and_counts(&mut reading, raw);
     add_limits(&mut reading, raw);
-    Some(TcpInfo { reading, options: parse_options(raw)? })
+    Some(TcpInfo {
+        reading,
+        options: parse_options(raw)?,
+        max_pacing_bps: parse_pacing_rate(raw, offset_of!(tcp_info, tcpi_max_pacing_rate)),
+        receive_rtt_us: u32_at(raw, offset_of!(tcp_info, tcpi_rcv_rtt)).filter(|us| *us > 0),
+    })
+}
+
+/// Parses a pacing rate; `None` if there is no limit.
+fn parse_pacing_rate(raw: &[u8], offset: usize) -> Option<u64> {
+    let unlimited = |rate: &u64| *rate < u64::from(u32::MAX) || *rate >> 60 == 0;
+    u64_at(raw, offset)
+        .filter(|&rate| rate != u64::MAX && rate != u64::from(u32::MAX))
+        .filter(unlimited)
+        .map(bytes_to_bits)
 }
 
 fn parse_options(raw: &[u8]) -> Option<TcpOptions> {
@@ -114,11 +132,7 @@ fn parse_core(raw: &[u8]) -> Option<TcpReading> {
 
 /// Adds the fields of Linux 3.15 to 4.9.
 fn add_rates_and_counts(reading: &mut TcpReading, raw: &[u8]) {
-    let unlimited = |rate: &u64| *rate < u64::from(u32::MAX) || *rate >> 60 == 0;
-    reading.pacing_bps = u64_at(raw, offset_of!(tcp_info, tcpi_pacing_rate))
-        .filter(|&rate| rate != u64::MAX && rate != u64::from(u32::MAX))
-        .filter(unlimited)
-        .map(bytes_to_bits);
+    reading.pacing_bps = parse_pacing_rate(raw, offset_of!(tcp_info, tcpi_pacing_rate));
     reading.bytes_acked = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_acked));
     reading.bytes_received = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_received));
     reading.segments_out = u32_at(raw, offset_of!(tcp_info, tcpi_segs_out));
