@@ -26,7 +26,7 @@ pub const KINDS: [CellKind<TestBed>; 23] = [
     ("receive batches", 4, draw_receive_batches),
     ("late stamps", 4, draw_late_stamps),
     ("one-core host", 3, draw_one_core_host),
-    ("light", 7, draw_light),
+    ("light", 24, draw_light),
     ("overload", 2, draw_overload),
     ("clock steps", 2, draw_clock_steps),
 ];

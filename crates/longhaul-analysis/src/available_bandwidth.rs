@@ -29,6 +29,7 @@ mod capacity;
 mod direction_estimate;
 mod empty_queue;
 mod fusion;
+mod hidden_queue;
 mod paced_tcp;
 mod probe_schedule;
 mod rate_sweep;

@@ -56,6 +56,10 @@ impl CapacityTuning {
     const STAMP_PART: f64 = 0.3;
     /// Trains sent faster than this, relative to the dispersion rate, count as bursts.
     const FAST_RATIO: f64 = 1.1;
+    /// Bursts shorter than this part of the longest one do not count.
+    const SHORT_BURST_RATIO: f64 = 0.1;
+    /// The maximum number of trains of which the fastest one counts.
+    const FEW_TRAINS: usize = 2;
     /// A burst is dense if its sending time is less than this share of its arrival time.
     const DENSE_RATIO: f64 = 0.25;
     /// A burst whose duration grew by less than this on the path met no link slower than its sender.
@@ -97,7 +101,7 @@ pub struct TrainDispersion {
 
 /// Estimates the capacity; `None` if no burst is usable.
 pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion> {
-    let bursts: Vec<&TrainReading> = readings.iter().filter(|r| is_burst(r)).collect();
+    let bursts = list_usable_bursts(readings);
     let rate_bps = median(bursts.iter().filter_map(|r| r.received_bps()))?;
     let batching_s = find_batching_s(readings);
     let span_s = median(bursts.iter().map(|r| r.received_span_s()))?;
@@ -116,7 +120,7 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
     let is_slow = gap_s > if batching_s > 0.0 { SLOW_BATCHED_S } else { SLOW_S };
     let tolerance_s = is_slow.then_some(tolerance_s);
     let quickest = list_fastest_on_time(&bursts, &fast, stretch_s, tolerance_s);
-    let of_short = quantile(&quickest, CapacityTuning::FASTEST_QUANTILE)?.max(rate_bps);
+    let of_short = find_fast_rate(&quickest)?.max(rate_bps);
     let capacity_bps =
         find_longest_fast_stretch(&fast, of_short, stretch_s, noise_s, tolerance_s).max(rate_bps);
     let stamp_s = if batching_s > 0.0 {
@@ -174,11 +178,18 @@ fn list_fastest_stretches(
     of: impl Fn(&TrainReading) -> Option<f64>,
 ) -> Vec<f64> {
     let of_bursts = sort_finite(bursts.iter().filter_map(|r| of(r)));
-    let second = of_bursts.get(of_bursts.len().saturating_sub(2));
+    let is_enough = of_bursts.len() > CapacityTuning::FEW_TRAINS;
+    let second = of_bursts.iter().rev().nth(1).filter(|_| is_enough);
     let ceiling = second.map_or(f64::INFINITY, |bps| CapacityTuning::ABOVE_BURSTS * bps);
     let of_trains = fast.iter().filter_map(|r| of(r));
     let all = of_bursts.iter().copied().chain(of_trains);
     sort_finite(all.map(|bps| bps.min(ceiling)))
+}
+
+/// Returns the rate of the link: the fastest of two stretches, or the upper quartile of more.
+fn find_fast_rate(rates: &[f64]) -> Option<f64> {
+    let is_few = rates.len() <= CapacityTuning::FEW_TRAINS;
+    quantile(rates, if is_few { 1.0 } else { CapacityTuning::FASTEST_QUANTILE })
 }
 
 /// Returns the fastest stretches between packets that are on time. These are determined relative to
@@ -195,7 +206,7 @@ fn list_fastest_on_time(
         return found;
     };
     for _ in 0..CapacityTuning::ROUNDS {
-        let Some(bps) = quantile(&found, CapacityTuning::FASTEST_QUANTILE) else {
+        let Some(bps) = find_fast_rate(&found) else {
             break;
         };
         let next = list_fastest_stretches(bursts, fast, |r| {
@@ -312,6 +323,15 @@ fn compute_rate_spread(quickest: &[f64]) -> f64 {
     if high > 0.0 { 1.5 * (high - low) / high } else { 1.0 }
 }
 
+/// Returns the bursts that are usable and not much shorter than the others: a token bucket may pass a
+/// short one at once.
+fn list_usable_bursts(readings: &[TrainReading]) -> Vec<&TrainReading> {
+    let mut bursts: Vec<&TrainReading> = readings.iter().filter(|r| is_burst(r)).collect();
+    let longest_s = bursts.iter().map(|r| r.received_span_s()).fold(0.0, f64::max);
+    bursts.retain(|r| r.received_span_s() >= CapacityTuning::SHORT_BURST_RATIO * longest_s);
+    bursts
+}
+
 fn is_burst(reading: &TrainReading) -> bool {
     reading.purpose == TrainPurpose::Burst && !reading.is_lossy() && reading.kept.len() >= 3
 }
@@ -319,12 +339,9 @@ fn is_burst(reading: &TrainReading) -> bool {
 /// Returns the batching time of the receiver, if most bursts show batches. Two packets that arrived
 /// late together in one or two bursts are not a batch.
 pub fn find_batching_s(readings: &[TrainReading]) -> f64 {
-    let bursts = || {
-        let all = readings.iter().filter(|r| r.purpose == TrainPurpose::Burst);
-        all.filter(|r| !r.kept.is_empty())
-    };
-    let batches: Vec<f64> = bursts().filter_map(|r| r.batching_s).collect();
-    if 2 * batches.len() < bursts().count() {
+    let bursts = list_usable_bursts(readings);
+    let batches: Vec<f64> = bursts.iter().filter_map(|r| r.batching_s).collect();
+    if 2 * batches.len() < bursts.len() {
         return 0.0;
     }
     batches.into_iter().fold(0.0, f64::max)

@@ -57,12 +57,16 @@ impl EmptyQueueTuning {
     /// One of our trains' queues drains within this many times its length, if 15 % are free.
     const DRAIN_FACTOR: f64 = 7.0;
     const MAX_DRAIN_S: f64 = 0.2;
+    /// A bucket shows if a full-size packet is early by more than this part of its time on the link …
+    const MIN_CREDIT_PACKETS: f64 = 0.25;
+    /// … and it holds two packets, unless a burst shows more.
+    const USUAL_CREDIT_PACKETS: f64 = 1.9;
     /// The uncertain share of what the noise hides.
     const HIDDEN_DOUBT: f64 = 0.5;
 }
 
 /// The result of the small probes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct EmptyQueueShare {
     /// The share of time in which the queue was empty, including of our own probes.
     pub empty_ratio: f64,
@@ -70,6 +74,11 @@ pub struct EmptyQueueShare {
     pub error_ratio: f64,
     /// The mean queueing delay of the probes that met a queue.
     pub queue_s: f64,
+    /// The share of the probes that waited, and the number of independent probes that show it as well.
+    pub waiting_ratio: f64,
+    pub independent_probes: f64,
+    /// The time for which a token bucket hides a queue from small probes; 0 without one.
+    pub credit_s: f64,
     /// The delay that one probe in twenty exceeds.
     pub long_queue_s: f64,
     /// The width of the noise.
@@ -135,7 +144,8 @@ pub fn measure_empty_queue(
     if points.len() < EmptyQueueTuning::MIN_PROBES {
         return None;
     }
-    let delays = subtract_min_delay(&points);
+    let line = DelayLine::below(&points);
+    let delays = line.subtract_from(&points);
     let noise = measure_delay_noise(&delays, EmptyQueueTuning::MIN_NOISE_BITS / capacity_bps);
     let count = delays.len() as f64;
     let busy: Vec<f64> = delays.iter().copied().filter(|d| *d > noise.width_s).collect();
@@ -143,6 +153,10 @@ pub fn measure_empty_queue(
     let hidden = compute_hidden_share(noise.width_s, queue_s) * busy.len() as f64 / count;
     let empty_ratio = (noise.excess / count - hidden.min(0.3)).clamp(0.0, 1.0);
     let sampling = compute_block_error(&delays, noise.width_s);
+    let waiting_ratio = busy.len() as f64 / count;
+    let variance = waiting_ratio * (1.0 - waiting_ratio);
+    let independent_probes =
+        if variance > 0.0 { (variance / sampling.powi(2)).min(count) } else { count };
     // The subtraction of the next stretch may have removed probes of an empty queue.
     let removed = (noise.within - noise.excess).max(0.0) / count;
     let systematic = EmptyQueueTuning::HIDDEN_DOUBT * (hidden + removed);
@@ -153,6 +167,11 @@ pub fn measure_empty_queue(
         empty_ratio,
         error_ratio: sampling.hypot(systematic),
         queue_s,
+        waiting_ratio,
+        independent_probes,
+        credit_s: find_bucket_credit_s(readings, line, capacity_bps)
+            .filter(|_| batching_s <= 0.0)
+            .unwrap_or(0.0),
         long_queue_s: quantile(&sort_finite(delays.iter().copied()), 0.95).unwrap_or(0.0),
         noise_s: noise.width_s,
         probe_bps: if seconds > 0.0 { bits / seconds } else { 0.0 },
@@ -206,14 +225,53 @@ fn drop_close_probes<'a>(
     kept
 }
 
-/// Returns the delays above the line through the minimum delays.
-fn subtract_min_delay(points: &[ReceivedPacket]) -> Vec<f64> {
-    let skew =
-        find_skew_slope(points).clamp(-EmptyQueueTuning::USUAL_SKEW, EmptyQueueTuning::USUAL_SKEW);
-    let from = points[0].sent_s;
-    let level: Vec<f64> = points.iter().map(|p| p.delay_s() - skew * (p.sent_s - from)).collect();
-    let least = level.iter().copied().fold(f64::MAX, f64::min);
-    level.into_iter().map(|d| d - least).collect()
+/// The line through the minimum delays of small probes.
+#[derive(Debug, Clone, Copy)]
+struct DelayLine {
+    from_s: f64,
+    least_s: f64,
+    skew: f64,
+}
+
+impl DelayLine {
+    fn below(points: &[ReceivedPacket]) -> DelayLine {
+        let usual = EmptyQueueTuning::USUAL_SKEW;
+        let skew = find_skew_slope(points).clamp(-usual, usual);
+        let level = DelayLine { from_s: points[0].sent_s, least_s: 0.0, skew };
+        let least_s = points.iter().map(|point| level.above_s(point)).fold(f64::MAX, f64::min);
+        DelayLine { least_s, ..level }
+    }
+
+    /// Returns by how much a packet's delay is above the line.
+    fn above_s(self, point: &ReceivedPacket) -> f64 {
+        point.delay_s() - self.skew * (point.sent_s - self.from_s) - self.least_s
+    }
+
+    fn subtract_from(self, points: &[ReceivedPacket]) -> Vec<f64> {
+        points.iter().map(|point| self.above_s(point)).collect()
+    }
+}
+
+/// Returns the time for which a bucket hides a queue: the most by which a burst was less delayed than
+/// its bytes take on the link. `None` if no burst began earlier than its first packet takes.
+fn find_bucket_credit_s(
+    readings: &[TrainReading],
+    line: DelayLine,
+    capacity_bps: f64,
+) -> Option<f64> {
+    let probe_bits = readings.iter().find(|r| r.purpose == TrainPurpose::Idle)?.bits;
+    let bursts = || readings.iter().filter(|r| r.purpose == TrainPurpose::Burst);
+    let packet_s = bursts().next()?.bits / capacity_bps;
+    let ahead_s = |burst: &TrainReading, point: &ReceivedPacket| {
+        let bits = burst.bits * (point.index + 1) as f64 - probe_bits;
+        bits / capacity_bps - line.above_s(point)
+    };
+    let of_first = bursts().filter_map(|r| Some(ahead_s(r, r.points.first()?)));
+    if of_first.fold(0.0, f64::max) < EmptyQueueTuning::MIN_CREDIT_PACKETS * packet_s {
+        return None;
+    }
+    let of_settled = bursts().filter_map(|r| Some(ahead_s(r, r.settled().first()?)));
+    Some(of_settled.fold(EmptyQueueTuning::USUAL_CREDIT_PACKETS * packet_s, f64::max))
 }
 
 /// Returns the slope of the lower hull's edge at the mean time (Moon, Skelly and Towsley 1999).
@@ -297,7 +355,7 @@ fn compute_block_error(delays: &[f64], noise_s: f64) -> f64 {
 /// Returns the median delay of a probe above the minimum, for display.
 pub fn median_delay_s(readings: &[TrainReading]) -> Option<f64> {
     let points = select_probes(readings, 0.0);
-    (!points.is_empty()).then(|| median(subtract_min_delay(&points))).flatten()
+    (!points.is_empty()).then(|| median(DelayLine::below(&points).subtract_from(&points))).flatten()
 }
 
 #[cfg(test)]
@@ -310,6 +368,9 @@ mod tests {
             empty_ratio,
             error_ratio: 0.02,
             queue_s: 1e-3,
+            waiting_ratio: 1.0 - empty_ratio,
+            independent_probes: 600.0,
+            credit_s: 0.0,
             long_queue_s: 3e-3,
             noise_s,
             probe_bps: 320_000.0,

@@ -9,6 +9,7 @@
 
 use super::TrainEvidence;
 use super::empty_queue::{self, EmptyQueueShare};
+use super::hidden_queue;
 use super::rate_sweep::{self, BoundedValue, SweepPosterior, SweepPrior};
 use crate::stats::median;
 
@@ -70,13 +71,16 @@ pub fn fuse_methods(evidence: &TrainEvidence) -> Option<FusedEstimate> {
     let base_bps = dispersion.capacity_bps;
     let queue =
         evidence.emptiness.filter(|q| q.is_valid(base_bps) && dispersion.hidden_queue_s <= 0.0);
+    let swept = evidence.data.len() >= FusionTuning::MIN_SWEEP_TRAINS;
+    let hidden = evidence.emptiness.filter(|q| !swept && q.credit_s > 0.0);
+    let queue = queue.filter(|_| hidden.is_none());
     let prior = SweepPrior {
         base_bps,
         error_ratio: dispersion.error_ratio,
-        hidden_ratio: dispersion.spread_ratio.min(0.2),
+        // Only a sweep decides whether all bursts were too slow.
+        hidden_ratio: if swept { dispersion.spread_ratio.min(0.2) } else { 0.0 },
         burst_bits: queue.and_then(|q| compute_burst_bits(q, base_bps)),
     };
-    let swept = evidence.data.len() >= FusionTuning::MIN_SWEEP_TRAINS;
     let data = if swept { evidence.data.as_slice() } else { &[] };
     let posterior = rate_sweep::compute_posterior(data, prior);
     let seconds: f64 = data.iter().map(|d| d.seconds).sum();
@@ -85,7 +89,10 @@ pub fn fuse_methods(evidence: &TrainEvidence) -> Option<FusedEstimate> {
         prior.burst_bits.filter(|_| swept).map_or(0.0, |bits| (bits * base_bps / seconds).sqrt());
     let model_ratio =
         if dispersion.dense { FusionTuning::MODEL_ERROR } else { FusionTuning::SPARSE_BURST_ERROR };
-    let fusion = combine_estimates(&posterior, swept, queue, sampling, model_ratio);
+    let fusion = match hidden {
+        Some(seen) => estimate_hidden_queue(&posterior, &seen, model_ratio),
+        None => combine_estimates(&posterior, swept, queue, sampling, model_ratio),
+    };
     let bps = fusion.capacity.value;
     let spread_bps = median(data.iter().map(|d| d.seconds))
         .map(|seconds| (fusion.burst_bits * bps / seconds).sqrt().min(0.5 * bps));
@@ -97,6 +104,29 @@ fn compute_burst_bits(queue: EmptyQueueShare, capacity_bps: f64) -> Option<f64> 
     let share = queue.empty_ratio;
     let bits = 2.0 * capacity_bps * queue.queue_s * share * (1.0 - share);
     (bits > 0.0).then_some(bits.max(1e3))
+}
+
+/// Estimates from small probes only, of which a token bucket passes some at once.
+fn estimate_hidden_queue(
+    posterior: &SweepPosterior,
+    seen: &EmptyQueueShare,
+    model_ratio: f64,
+) -> FusedEstimate {
+    let logs = hidden_queue::compute_share_logs(seen, posterior.capacity().value);
+    let joined = posterior.with_share_logs(&logs);
+    let (capacity, by_queue) = (joined.capacity(), Some(joined.available()));
+    let accord = MethodAgreement::Alone;
+    let widen = |level| widen_interval(level, capacity, accord, model_ratio, by_queue, None);
+    FusedEstimate {
+        capacity,
+        available: by_queue.map(widen),
+        by_queue,
+        by_sweep: None,
+        queue_weight: 1.0,
+        accord,
+        burst_bits: posterior.burst_bits,
+        spread_bps: None,
+    }
 }
 
 fn combine_estimates(

@@ -16,6 +16,7 @@
 
 mod train_planning;
 
+use super::capacity::TrainDispersion;
 use super::fusion::{self, FusedEstimate, MethodAgreement};
 use super::{TrainEvidence, bucket_detection};
 use longhaul_model::report::v1::available::{
@@ -81,6 +82,10 @@ impl ProbeSchedule {
             .path_mtu_bytes
             .map_or(plan.packet_bytes, |mtu| plan.packet_bytes.min(mtu))
             .max(train_planning::SMALL_BYTES);
+        let packets = match plan.mode {
+            AvailableMode::Light => super::LIGHT_PACKETS,
+            _ => ProbeScheduleTuning::FIRST_BURST,
+        };
         let mut purse = TrainBudget::new(plan, facts);
         purse.reserve_time(reserved_look_us(plan));
         ProbeSchedule {
@@ -88,7 +93,7 @@ impl ProbeSchedule {
             plan: AvailablePlan { packet_bytes, ..plan.clone() },
             facts,
             seen: Vec::new(),
-            stage: ScheduleStage::Bursts { round: 0, packets: ProbeScheduleTuning::FIRST_BURST },
+            stage: ScheduleStage::Bursts { round: 0, packets },
             next_index: 0,
         }
     }
@@ -134,8 +139,8 @@ impl ProbeSchedule {
     fn plan_stage(&self) -> Vec<TrainPlan> {
         let shape = self.shape();
         match self.stage {
-            ScheduleStage::Bursts { round: 0, .. } if self.plan.mode == AvailableMode::Light => {
-                train_planning::plan_light_mode(&shape, &self.purse)
+            ScheduleStage::Bursts { round, packets } if self.plan.mode == AvailableMode::Light => {
+                train_planning::plan_light_mode(&shape, &self.purse, round, packets)
             }
             ScheduleStage::Bursts { round, packets } => {
                 let count = if round == 0 { 2 } else { ProbeScheduleTuning::ENOUGH_BURSTS as u32 };
@@ -159,6 +164,11 @@ impl ProbeSchedule {
 
     fn next_stage(&self, sent: bool) -> ScheduleStage {
         match self.stage {
+            ScheduleStage::Bursts { round: 0, packets }
+                if sent && self.plan.mode == AvailableMode::Light =>
+            {
+                self.plan_last_light_round(packets)
+            }
             ScheduleStage::Bursts { .. } if self.plan.mode == AvailableMode::Light => {
                 ScheduleStage::Done
             }
@@ -176,6 +186,15 @@ impl ProbeSchedule {
             | ScheduleStage::RepeatLong
             | ScheduleStage::Done => ScheduleStage::Done,
         }
+    }
+
+    /// Doubles the second burst if the first one was too short, as behind a token bucket.
+    fn plan_last_light_round(&self, packets: u32) -> ScheduleStage {
+        let is_short = |d: TrainDispersion| {
+            d.capacity_bps > super::max_resolvable_bps(d.batching_s, &self.plan)
+        };
+        let is_short = self.evidence().dispersion.is_some_and(is_short);
+        ScheduleStage::Bursts { round: 1, packets: if is_short { 2 * packets } else { packets } }
     }
 
     fn stage_after_bursts(&self, round: u32, packets: u32) -> ScheduleStage {

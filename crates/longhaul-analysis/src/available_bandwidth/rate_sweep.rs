@@ -153,7 +153,8 @@ fn compute_log_likelihood(
     data.iter().map(one).sum()
 }
 
-fn add_logs(a: f64, b: f64) -> f64 {
+/// Adds two numbers that are given by their logarithms.
+pub fn add_logs(a: f64, b: f64) -> f64 {
     let (high, low) = if a > b { (a, b) } else { (b, a) };
     if low <= f64::MIN {
         return high;
@@ -271,15 +272,18 @@ pub struct BoundedValue {
 impl SweepPosterior {
     /// Applies further evidence of A/C, given its mean and standard error.
     pub fn with_share(&self, mean: f64, error: f64) -> SweepPosterior {
-        let mut weights = self.weights.clone();
-        let steps = (0..SHARE_STEPS).map(|i| {
-            let z = (share_at_step(i) - mean) / error.max(0.5 / SHARE_STEPS as f64);
+        self.with_share_logs(&std::array::from_fn(|step| {
+            let z = (share_at_step(step) - mean) / error.max(0.5 / SHARE_STEPS as f64);
             -0.5 * z * z
-        });
-        let logs: Vec<f64> = steps.collect();
+        }))
+    }
+
+    /// Applies further evidence of A/C, given the logarithm of the likelihood of each step.
+    pub fn with_share_logs(&self, logs: &[f64; SHARE_STEPS]) -> SweepPosterior {
+        let mut weights = self.weights.clone();
         let top = logs.iter().copied().fold(f64::MIN, f64::max);
         for row in &mut weights {
-            for (weight, log) in row.iter_mut().zip(&logs) {
+            for (weight, log) in row.iter_mut().zip(logs) {
                 *weight *= (log - top).exp();
             }
         }

@@ -75,6 +75,8 @@ pub struct TrainReading {
     /// The send times of the first and the last packet.
     pub sent_s: [f64; 2],
     pub micro_burst_packets: usize,
+    /// The number of first packets that a token bucket may have passed at once.
+    untimed_packets: usize,
 }
 
 /// The common zeros of both clocks, so that differences stay exact.
@@ -107,6 +109,7 @@ pub fn read_train(train: &ProbeTrain, zero: ClockZeros) -> Result<TrainReading, 
         batching_s: None,
         sent_s: [sent(train.sent_ns[0]), sent(train.sent_ns[train.sent_ns.len() - 1])],
         micro_burst_packets: train.micro_burst_packets.max(1) as usize,
+        untimed_packets: TrainReadingTuning::UNTIMED_PACKETS,
         points,
     };
     check_sender_pauses(train, &reading)?;
@@ -218,8 +221,7 @@ impl TrainReading {
     /// The kept packets without the first ones, which a link with a small token bucket passes faster
     /// than its rate; all of them if few remain.
     pub fn settled(&self) -> &[ReceivedPacket] {
-        let untimed = TrainReadingTuning::UNTIMED_PACKETS;
-        let at = self.kept.partition_point(|point| point.index < untimed);
+        let at = self.kept.partition_point(|point| point.index < self.untimed_packets);
         let settled = &self.kept[at..];
         if settled.len() < TrainReadingTuning::MIN_SETTLED_PACKETS { &self.kept } else { settled }
     }
@@ -265,17 +267,30 @@ impl TrainReading {
             // The train is too short for its batches: none of its times is reliable.
             return;
         }
-        // The first packets come at once through a small token bucket, which is not a batch.
-        let untimed = TrainReadingTuning::UNTIMED_PACKETS.min(count - 1);
+        // The first packets come at once through a token bucket, which is not a batch.
+        let at_once = TrainReadingTuning::UNTIMED_PACKETS.max(self.count_packets_at_once());
+        let untimed = at_once.min(count - 1);
         let later = 1 + ends.iter().filter(|at| **at >= untimed).count();
         if later as f64 >= TrainReadingTuning::UNBATCHED_RATIO * (count - untimed) as f64 {
             self.kept = sound;
+            self.untimed_packets = at_once;
             return;
         }
         // The last batch ended by the timer and not by the next batch, so its last packet waited.
         self.kept = ends.iter().map(|i| sound[*i]).collect();
         let distances = self.kept.windows(2).map(|w| w[1].received_s - w[0].received_s);
         self.batching_s = median(distances);
+    }
+
+    /// Returns the number of first packets of a burst that came before its delay began to grow.
+    fn count_packets_at_once(&self) -> usize {
+        let (first, last) = (self.points[0], self.points[self.points.len() - 1]);
+        let packet_s = (last.delay_s() - first.delay_s()) / last.index.max(1) as f64;
+        let grows = |point: &ReceivedPacket| point.delay_s() - first.delay_s() > 0.5 * packet_s;
+        match self.points.iter().find(|point| grows(point)) {
+            Some(point) if self.purpose == TrainPurpose::Burst && packet_s > 0.0 => point.index,
+            _ => 0,
+        }
     }
 
     /// Returns whether the send time is reliable: of packets sent in one call, only the last one's

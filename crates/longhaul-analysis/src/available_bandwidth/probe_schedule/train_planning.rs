@@ -34,9 +34,10 @@ impl TrainPlanTuning {
     const CAREFUL_IDLE_S: f64 = 3.0;
     const IDLE_GAP_S: f64 = 2e-3;
     const IDLE_LOAD: f64 = 0.03;
-    /// Light mode: the number of bursts, and the total time.
-    const LIGHT_BURSTS: u32 = 2;
+    /// Light mode: the time of its parts, their number, and the small probes of the first one.
     const LIGHT_S: f64 = 0.9;
+    const LIGHT_PARTS: u32 = 3;
+    const LIGHT_PROBES: u32 = 88;
     /// The transmission time of a packet above which small probes suffice and trains would disturb.
     const SLOW_PACKET_S: f64 = 0.6e-3;
     /// The rest before the long trains, so that a bucket is full again.
@@ -135,24 +136,32 @@ impl TrainShape {
     }
 }
 
-/// Plans the single round of light mode.
-pub fn plan_light_mode(shape: &TrainShape, purse: &TrainBudget) -> Vec<TrainPlan> {
-    let bursts = TrainPlanTuning::LIGHT_BURSTS * super::super::LIGHT_PACKETS * shape.packet_bytes;
-    let left = purse.bytes.saturating_sub(u64::from(bursts));
-    let probes = (left / u64::from(SMALL_BYTES)).min(400) as u32;
-    let seconds = TrainPlanTuning::LIGHT_S.min(purse.seconds() - 0.05);
-    let parts = TrainPlanTuning::LIGHT_BURSTS + 1;
-    let each = probes / parts;
-    let spread = f64::from(each) + 2.0 * f64::from(each).sqrt();
-    let gap_s = (seconds / f64::from(parts) - 0.02) / spread;
-    let mut trains = Vec::new();
-    for part in 0..parts {
-        if part > 0 {
-            trains.push(shape.burst(super::super::LIGHT_PACKETS, 0.003));
-        }
-        trains.push(shape.idle(each, gap_s.max(1e-4), 0.012, u64::from(part)));
+/// Plans one of the two rounds of light mode: a burst, with small probes before it and, at the end,
+/// also after it.
+pub fn plan_light_mode(
+    shape: &TrainShape,
+    purse: &TrainBudget,
+    round: u32,
+    packets: u32,
+) -> Vec<TrainPlan> {
+    let left = purse.bytes.saturating_sub(u64::from(packets * shape.packet_bytes));
+    let affordable = (left / u64::from(SMALL_BYTES)) as u32;
+    let part_s = TrainPlanTuning::LIGHT_S / f64::from(TrainPlanTuning::LIGHT_PARTS);
+    let first = TrainPlanTuning::LIGHT_PROBES.min(affordable);
+    if round == 0 {
+        return vec![plan_light_probes(shape, first, part_s, 0), shape.burst(packets, 0.003)];
     }
-    trains
+    let part_s = (0.5 * (purse.seconds() - 0.01)).min(part_s);
+    let each = affordable / 2;
+    let before = plan_light_probes(shape, each, part_s, 1);
+    vec![before, shape.burst(packets, 0.003), plan_light_probes(shape, each, part_s, 2)]
+}
+
+/// Plans so many small probes within the time.
+fn plan_light_probes(shape: &TrainShape, probes: u32, seconds: f64, seed: u64) -> TrainPlan {
+    let spread = f64::from(probes) + 2.0 * f64::from(probes).sqrt();
+    let gap_s = (seconds - 0.02) / spread.max(1.0);
+    shape.idle(probes, gap_s.max(1e-4), 0.012, seed)
 }
 
 pub fn plan_bursts(
