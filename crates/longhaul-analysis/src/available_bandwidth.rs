@@ -123,7 +123,8 @@ impl TrainEvidence {
         let batching_s = capacity::find_batching_s(&self.readings);
         self.dispersion = capacity::estimate_dispersion(&self.readings);
         self.emptiness = self.dispersion.and_then(|d| {
-            empty_queue::measure_empty_queue(&self.readings, batching_s, d.capacity_bps)
+            let link_bps = d.pair_bps.unwrap_or(d.capacity_bps);
+            empty_queue::measure_empty_queue(&self.readings, batching_s, link_bps)
         });
         let noise_s = self.dispersion.map_or(0.0, |d| d.noise_s);
         let credit_s = self.dispersion.map_or(0.0, |d| d.credit_s);

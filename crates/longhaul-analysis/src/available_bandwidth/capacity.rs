@@ -56,6 +56,11 @@ impl CapacityTuning {
     const STAMP_PART: f64 = 0.3;
     /// Trains sent faster than this, relative to the dispersion rate, count as bursts.
     const FAST_RATIO: f64 = 1.1;
+    /// The quantiles of the gaps that must agree on the rate of pairs, the maximum difference, and the
+    /// minimum ratio of that rate to that of stretches.
+    const FAST_PAIRS: [f64; 2] = [0.015, 0.045];
+    const PAIR_TOLERANCE: f64 = 0.03;
+    const MIN_PAIR_RATIO: f64 = 1.1;
     /// Bursts shorter than this part of the longest one do not count.
     const SHORT_BURST_RATIO: f64 = 0.1;
     /// The maximum number of trains of which the fastest one counts.
@@ -81,6 +86,9 @@ pub struct TrainDispersion {
     pub error_ratio: f64,
     /// The spread of the trains' fastest stretches: all of them may be too slow by this ratio.
     pub spread_ratio: f64,
+    /// The rate of neighbouring packets if it is well above `capacity_bps`: a link that serves flows in
+    /// turn passes a burst more slowly, but not all pairs of its packets.
+    pub pair_bps: Option<f64>,
     /// The median rate of the bursts: between available bandwidth and capacity.
     pub rate_bps: f64,
     /// The typical error of a timestamp; 0 if not distinguishable from none.
@@ -137,6 +145,8 @@ pub fn estimate_dispersion(readings: &[TrainReading]) -> Option<TrainDispersion>
     let is_hidden = |credit_s: &f64| *credit_s > CapacityTuning::MIN_CREDIT_PACKETS * packet_s;
     Some(TrainDispersion {
         capacity_bps,
+        pair_bps: find_pair_rate(&bursts, batching_s)
+            .filter(|bps| *bps > CapacityTuning::MIN_PAIR_RATIO * capacity_bps),
         spread_ratio: compute_rate_spread(&quickest),
         error_ratio: (CapacityTuning::STAMP_PART * stamp_s / stretch_s.min(span_s).max(1e-9))
             .min(1.0),
@@ -184,6 +194,20 @@ fn list_fastest_stretches(
     let of_trains = fast.iter().filter_map(|r| of(r));
     let all = of_bursts.iter().copied().chain(of_trains);
     sort_finite(all.map(|bps| bps.min(ceiling)))
+}
+
+/// Returns the rate of the fastest neighbouring packets, if several gaps of bursts agree on it.
+fn find_pair_rate(bursts: &[&TrainReading], batching_s: f64) -> Option<f64> {
+    let gaps = bursts.iter().flat_map(|burst| {
+        let pairs = burst.settled().windows(2).filter(|pair| pair[1].index == pair[0].index + 1);
+        pairs.map(|pair| (pair[1].received_s - pair[0].received_s) / burst.bits)
+    });
+    let gaps = sort_finite(gaps);
+    let [fastest, next] = CapacityTuning::FAST_PAIRS.map(|part| quantile(&gaps, part));
+    let (fastest, next) = (fastest?, next?);
+    let agree = next - fastest < CapacityTuning::PAIR_TOLERANCE * next;
+    let is_enough = gaps.len() >= CapacityTuning::MIN_GAPS;
+    (batching_s <= 0.0 && is_enough && agree && next > 0.0).then_some(1.0 / next)
 }
 
 /// Returns the rate of the link: the fastest of two stretches, or the upper quartile of more.

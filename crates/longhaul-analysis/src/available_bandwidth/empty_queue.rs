@@ -57,9 +57,12 @@ impl EmptyQueueTuning {
     /// One of our trains' queues drains within this many times its length, if 15 % are free.
     const DRAIN_FACTOR: f64 = 7.0;
     const MAX_DRAIN_S: f64 = 0.2;
-    /// A bucket shows if a full-size packet is early by more than this part of its time on the link …
-    const MIN_CREDIT_PACKETS: f64 = 0.25;
-    /// … and it holds two packets, unless a burst shows more.
+    /// A bucket shows if a burst is early by more packets than this …
+    const MIN_CREDIT_PACKETS: f64 = 1.2;
+    /// … or, in so few bursts, the first packet by such a part of its time on the link.
+    const FEW_BURSTS: usize = 2;
+    const PARTLY_EARLY_PACKETS: [f64; 2] = [0.25, 0.85];
+    /// The credit of a bucket of two packets.
     const USUAL_CREDIT_PACKETS: f64 = 1.9;
     /// The uncertain share of what the noise hides.
     const HIDDEN_DOUBT: f64 = 0.5;
@@ -109,9 +112,14 @@ pub fn is_fair_queue(seen: EmptyQueueShare, capacity_bps: f64, sweep_bps: f64) -
     if sweep_bps < seen.empty_ratio * capacity_bps {
         return seen.empty_ratio > EmptyQueueTuning::FAIR_EMPTY_RATIO;
     }
-    let packets = seen.long_queue_s * capacity_bps / EmptyQueueTuning::FULL_BITS;
     seen.empty_ratio < EmptyQueueTuning::BUSY_EMPTY_RATIO
-        && packets < EmptyQueueTuning::FAIR_WAIT_PACKETS
+        && waits_for_one_packet(seen, capacity_bps)
+}
+
+/// Returns whether small probes wait for at most about one packet.
+pub fn waits_for_one_packet(seen: EmptyQueueShare, capacity_bps: f64) -> bool {
+    let packets = seen.long_queue_s * capacity_bps / EmptyQueueTuning::FULL_BITS;
+    packets < EmptyQueueTuning::FAIR_WAIT_PACKETS
 }
 
 /// Returns an implausible clock skew: the delay of the small probes is a straight and steep line.
@@ -253,7 +261,8 @@ impl DelayLine {
 }
 
 /// Returns the time for which a bucket hides a queue: the most by which a burst was less delayed than
-/// its bytes take on the link. `None` if no burst began earlier than its first packet takes.
+/// its bytes take on the link. Two bursts may both meet a bucket that is partly used. `None` without a
+/// bucket.
 fn find_bucket_credit_s(
     readings: &[TrainReading],
     line: DelayLine,
@@ -262,16 +271,19 @@ fn find_bucket_credit_s(
     let probe_bits = readings.iter().find(|r| r.purpose == TrainPurpose::Idle)?.bits;
     let bursts = || readings.iter().filter(|r| r.purpose == TrainPurpose::Burst);
     let packet_s = bursts().next()?.bits / capacity_bps;
-    let ahead_s = |burst: &TrainReading, point: &ReceivedPacket| {
+    let ahead = |burst: &TrainReading, point: &ReceivedPacket| {
         let bits = burst.bits * (point.index + 1) as f64 - probe_bits;
-        bits / capacity_bps - line.above_s(point)
+        (bits / capacity_bps - line.above_s(point)) / packet_s
     };
-    let of_first = bursts().filter_map(|r| Some(ahead_s(r, r.points.first()?)));
-    if of_first.fold(0.0, f64::max) < EmptyQueueTuning::MIN_CREDIT_PACKETS * packet_s {
-        return None;
-    }
-    let of_settled = bursts().filter_map(|r| Some(ahead_s(r, r.settled().first()?)));
-    Some(of_settled.fold(EmptyQueueTuning::USUAL_CREDIT_PACKETS * packet_s, f64::max))
+    let of_settled = bursts().filter_map(|r| Some(ahead(r, r.settled().first()?)));
+    let most = of_settled.fold(0.0, f64::max);
+    // Without a bucket, shapers that count time let one packet pass at once.
+    let is_bucket = most > EmptyQueueTuning::MIN_CREDIT_PACKETS;
+    let of_first = bursts().filter_map(|r| Some(ahead(r, r.points.first()?)));
+    let [least_early, most_early] = EmptyQueueTuning::PARTLY_EARLY_PACKETS;
+    let is_partly_early = (least_early..most_early).contains(&of_first.fold(0.0, f64::max));
+    let is_used = bursts().count() <= EmptyQueueTuning::FEW_BURSTS && is_partly_early;
+    (is_bucket || is_used).then(|| most.max(EmptyQueueTuning::USUAL_CREDIT_PACKETS) * packet_s)
 }
 
 /// Returns the slope of the lower hull's edge at the mean time (Moon, Skelly and Towsley 1999).

@@ -31,6 +31,10 @@ impl FusionTuning {
     /// Three tenths of a full-size packet in bits: noise that lasts longer hides queues.
     const NOISE_BITS: f64 = 3_600.0;
     const MIN_HIDDEN_SIGMAS: f64 = 2.0;
+    /// The minimum ratio of the available bandwidth to the rate of bursts if a link is fair, and the
+    /// error of a flow's share by bursts only, as a share of C.
+    const FAIR_TRAIN_RATIO: f64 = 0.8;
+    const FAIR_BURST_ERROR: f64 = 0.04;
     /// The minimum number of trains in a sweep.
     const MIN_SWEEP_TRAINS: usize = 8;
     /// The error of the fluid model with several loaded hops, as a share of C.
@@ -93,6 +97,7 @@ pub fn fuse_methods(evidence: &TrainEvidence) -> Option<FusedEstimate> {
         Some(seen) => estimate_hidden_queue(&posterior, &seen, model_ratio),
         None => combine_estimates(&posterior, swept, queue, sampling, model_ratio),
     };
+    let fusion = check_fair_queue(fusion, evidence, swept);
     let bps = fusion.capacity.value;
     let spread_bps = median(data.iter().map(|d| d.seconds))
         .map(|seconds| (fusion.burst_bits * bps / seconds).sqrt().min(0.5 * bps));
@@ -104,6 +109,43 @@ fn compute_burst_bits(queue: EmptyQueueShare, capacity_bps: f64) -> Option<f64> 
     let share = queue.empty_ratio;
     let bits = 2.0 * capacity_bps * queue.queue_s * share * (1.0 - share);
     (bits > 0.0).then_some(bits.max(1e3))
+}
+
+/// Replaces the estimate where bursts and trains show fair queueing: trains are then as fast as bursts,
+/// or small probes hardly wait, although neighbouring packets show a faster link.
+fn check_fair_queue(fusion: FusedEstimate, evidence: &TrainEvidence, swept: bool) -> FusedEstimate {
+    let (Some(dispersion), Some(seen)) = (evidence.dispersion, evidence.emptiness) else {
+        return fusion;
+    };
+    let Some(pair_bps) = dispersion.pair_bps else {
+        return fusion;
+    };
+    let stretch_bps = dispersion.capacity_bps;
+    let by_sweep = fusion
+        .by_sweep
+        .filter(|sweep| swept && sweep.value > FusionTuning::FAIR_TRAIN_RATIO * stretch_bps);
+    let by_bursts = Some(dispersion.rate_bps)
+        .filter(|_| {
+            let waits = empty_queue::waits_for_one_packet(seen, stretch_bps);
+            !swept && waits && seen.credit_s <= 0.0
+        })
+        .map(|value| BoundedValue {
+            value,
+            deviation: FusionTuning::FAIR_BURST_ERROR * pair_bps,
+            interval: [-1.96, 1.96].map(|z| value + z * FusionTuning::FAIR_BURST_ERROR * pair_bps),
+        });
+    let Some(level) = by_sweep.or(by_bursts) else {
+        return fusion;
+    };
+    let faster = pair_bps / fusion.capacity.value;
+    let capacity = BoundedValue {
+        value: pair_bps,
+        deviation: fusion.capacity.deviation * faster,
+        interval: fusion.capacity.interval.map(|bps| bps * faster),
+    };
+    let (accord, model) = (MethodAgreement::FairQueue, FusionTuning::SPARSE_BURST_ERROR);
+    let available = widen_interval(level, capacity, accord, model, None, None);
+    FusedEstimate { capacity, available: Some(available), accord, queue_weight: 0.0, ..fusion }
 }
 
 /// Estimates from small probes only, of which a token bucket passes some at once.
