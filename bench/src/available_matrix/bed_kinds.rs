@@ -26,10 +26,13 @@ pub const KINDS: [CellKind<TestBed>; 23] = [
     ("receive batches", 4, draw_receive_batches),
     ("late stamps", 4, draw_late_stamps),
     ("one-core host", 3, draw_one_core_host),
-    ("light", 24, draw_light),
+    (LIGHT_KIND, 24, draw_light),
     ("overload", 2, draw_overload),
     ("clock steps", 2, draw_clock_steps),
 ];
+
+/// The kind that is measured with few packets.
+pub const LIGHT_KIND: &str = "light";
 
 const FAIR: RateTruth = RateTruth::Link(LinkSharing::Fair);
 /// The IP and UDP headers of a datagram.
@@ -357,12 +360,16 @@ fn draw_overload(random: &mut SplitMix64) -> TestBed {
     build_poisson(random, path, narrow, [1.1, 1.6])
 }
 
-/// Draws steps of the receiver's clock during the measurement.
+/// Draws steps of the clock during the measurement. The traffic generator follows the clock, and
+/// would pause; iperf3 does not.
 fn draw_clock_steps(random: &mut SplitMix64) -> TestBed {
     let path = draw_path_within(random, [10e6, 100e6]);
     let narrow = draw_link(random, &path);
     let step = ["+5 seconds", "-3 seconds"][random.below(2)];
-    let bed = build_poisson(random, path, narrow, [0.1, 0.8]);
-    let note = format!("{}, {step}", bed.note());
-    bed.titled(note).beside(&format!("(sleep 3.5; date -s '{step}')"))
+    let load = OtherLoad::draw(random, &path, [0.1, 0.8]);
+    let others = format!("others -u -t 60 -b {:.0} -l {}", load.bps, load.message_bytes);
+    TestBed::new(path, narrow)
+        .titled(format!("{}, {step}", load.describe()))
+        .beside(&others)
+        .beside(&format!("(sleep 3.5; date -s '{step}')"))
 }

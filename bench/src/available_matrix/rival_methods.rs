@@ -1,8 +1,13 @@
 //! Methods of other authors, on the trains of the same run.
 //!
 //! ABwE: the dispersion of the bursts' first pairs, by the formula `C / (1 + q)` of Navratil and
-//! Cottrell 2003, where q is the mean time between the pair's packets that others filled. A search
-//! like pathload's: a train is above the available bandwidth if its delays grow by the pairwise
+//! Cottrell 2003, where q is the mean time between the pair's packets that others filled.
+//!
+//! Spruce (Strauss, Katabi and Kaashoek 2003): pairs that leave with the gap of the capacity, which is
+//! given; here the neighbouring packets of trains at about this rate, whose queue does not run empty
+//! either. Spruce itself sends 100 pairs at random times.
+//!
+//! A search like pathload's: a train is above the available bandwidth if its delays grow by the pairwise
 //! comparison and difference tests (Jain and Dovrolis 2002); the answer parts the rates best.
 
 use longhaul_model::report::v1::available::{DirectionProbing, ProbeTrain, TrainPurpose};
@@ -10,6 +15,8 @@ use longhaul_model::report::v1::available::{DirectionProbing, ProbeTrain, TrainP
 /// The thresholds of pathload's tests, above which delays grow.
 const GROWING_COMPARISONS: f64 = 0.55;
 const GROWING_DIFFERENCE: f64 = 0.4;
+/// The rates of trains as ratios of the capacity, whose neighbouring packets count as Spruce's pairs.
+const SPRUCE_RATES: std::ops::Range<f64> = 0.9..1.3;
 const MIN_PAIRS: usize = 4;
 const MIN_TRAINS: usize = 8;
 
@@ -31,6 +38,29 @@ pub fn estimate_by_abwe(probing: &DirectionProbing) -> Option<f64> {
     let mean_s = gaps_s.iter().sum::<f64>() / gaps_s.len() as f64;
     let filled = (mean_s / gap_s - 1.0).max(0.0);
     Some(bits / gap_s / (1.0 + filled))
+}
+
+/// Computes Spruce's formula from trains that left at about the capacity.
+pub fn estimate_by_spruce(probing: &DirectionProbing, capacity_bps: f64) -> Option<f64> {
+    let is_near = |train: &&ProbeTrain| {
+        train.purpose == TrainPurpose::Sweep
+            && train.rate_bps.is_some_and(|bps| SPRUCE_RATES.contains(&(bps as f64 / capacity_bps)))
+    };
+    let near: Vec<&ProbeTrain> = probing.trains.iter().filter(is_near).collect();
+    let sent = near.iter().flat_map(|train| train.sent_ns.windows(2).map(|w| (w[1] - w[0]) as f64));
+    let arrived = near.iter().flat_map(|train| train.received_ns.windows(2).map(subtract_pair));
+    let pairs: Vec<(f64, f64)> =
+        sent.zip(arrived).filter_map(|(sent, arrived)| Some((sent, arrived?))).collect();
+    if pairs.len() < MIN_PAIRS {
+        return None;
+    }
+    let [sent, arrived] = [0, 1]
+        .map(|at| pairs.iter().map(|pair| if at == 0 { pair.0 } else { pair.1 }).sum::<f64>());
+    Some((capacity_bps * (1.0 - (arrived - sent) / sent)).clamp(0.0, capacity_bps))
+}
+
+fn subtract_pair(pair: &[Option<u64>]) -> Option<f64> {
+    Some(pair[1]? as f64 - pair[0]? as f64)
 }
 
 fn list_gaps_s(train: &ProbeTrain) -> Vec<f64> {
