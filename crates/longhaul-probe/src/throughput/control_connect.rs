@@ -15,6 +15,11 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
+/// The maximum segment of a control connection, in both directions: it fits into the smallest packet
+/// that every IPv6 path passes (1,280 bytes, RFC 8200, section 5). Results then arrive even if a path
+/// drops large packets without a message, and a queue of bytes that is nearly full has room for them.
+const CONTROL_MSS_BYTES: u32 = 1220;
+
 pub(crate) struct TlsControlConnection {
     pub channel: ControlChannel,
     pub local: Option<SocketAddr>,
@@ -68,8 +73,8 @@ pub(super) fn create_socket(
     target: &TargetHost,
     address: SocketAddr,
 ) -> Result<UnconnectedTcp, ProbeError> {
-    // The control connection is bound like the data connections, with no other options.
-    let plain = ThroughputPlan::default();
+    // The control connection is bound like the data connections, with no other options but small segments.
+    let plain = ThroughputPlan { mss_bytes: Some(CONTROL_MSS_BYTES), ..ThroughputPlan::default() };
     let socket = engine::open_tcp_socket(&plain, TransferRole::Sender, address, &target.bind);
     socket.map_err(|error| ProbeError::local(error.to_string(), error.source))
 }
@@ -81,4 +86,25 @@ pub(super) fn connect_socket(
 ) -> Result<TcpStream, ProbeError> {
     let connected = socket.connect(target.connect_timeout);
     connected.map_err(|source| ProbeError::connect(target, address, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_sys::tcp_info::read_tcp_info;
+    use std::net::TcpListener;
+
+    #[test]
+    fn both_ends_of_a_control_connection_send_segments_that_every_path_passes() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let target = TargetHost::new("127.0.0.1");
+        let socket = create_socket(&target, address).expect("a socket");
+        let near = connect_socket(socket, &target, address).expect("a connection");
+        let (far, _) = listener.accept().expect("a connection");
+        for end in [near, far] {
+            let mss_bytes = read_tcp_info(&end).expect("TCP_INFO").reading.mss_bytes;
+            assert!(mss_bytes <= u64::from(CONTROL_MSS_BYTES), "{mss_bytes}");
+        }
+    }
 }
