@@ -3,10 +3,11 @@
 //! One check per code; each says what was not observed and how that affects the result.
 
 use crate::limit::run_reading::{ClippedBuffer, RunView};
-use crate::limit::stream_intervals::SampleInterval;
+use crate::limit::{host_load, limiter_verdict};
+use crate::throughput::arrival_timeline::TOGETHER_RATIO;
 use crate::throughput::{self, GoodputEstimate, to_rate};
 use longhaul_model::report::v1::ReportCaveat;
-use longhaul_model::report::v1::analysis::ThroughputAnalysis;
+use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{HostFacts, StreamEnd};
 use longhaul_model::report::v1::plan::RunTransport;
 use longhaul_model::units::{Bytes, format_duration};
@@ -16,16 +17,12 @@ use std::time::Duration;
 const FEW_INTERVALS: usize = 10;
 /// The maximum share of the run that the hypervisor may take from a core.
 const STEAL_RATIO: f64 = 0.05;
-/// The minimum share of the run in which all streams run together.
-const TOGETHER_RATIO: f64 = 0.5;
-
-/// A stream thread waited for a core for this share of an interval, in this share of the intervals.
-const CROWDED_WAIT: f64 = 0.3;
+/// A stream thread waited for a core in this share of the intervals.
 const CROWDED_INTERVALS: f64 = 0.2;
 
 type CaveatCheck = fn(&RunView, &ThroughputAnalysis) -> Option<ReportCaveat>;
 
-const CHECKS: [CaveatCheck; 11] = [
+const CHECKS: [CaveatCheck; 12] = [
     check_ramp_only,
     check_few_samples,
     check_receive_buffer,
@@ -37,6 +34,7 @@ const CHECKS: [CaveatCheck; 11] = [
     check_uneven_streams,
     check_stolen_time,
     check_busy_machine,
+    check_untold_limiter,
 ];
 
 pub fn list_run_caveats(scene: &RunView, analysis: &ThroughputAnalysis) -> Vec<ReportCaveat> {
@@ -159,12 +157,12 @@ fn check_failed_streams(scene: &RunView, analysis: &ThroughputAnalysis) -> Optio
 }
 
 fn check_uneven_streams(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    let together = (scene.arrivals.to_us() - scene.arrivals.from_us()) as f64;
+    let together = scene.arrivals.together_us as f64;
     let elapsed = scene.observation.elapsed_us as f64;
     let several = scene.observation.streams.len() > 1;
     (several && together < TOGETHER_RATIO * elapsed).then(|| {
         let share = 100.0 * together / elapsed;
-        ReportCaveat::new("uneven_streams", format!("All streams ran together for only {share:.0} % of the run; goodput is measured over that time"))
+        ReportCaveat::new("uneven_streams", format!("All streams ran together for only {share:.0} % of the run; goodput is measured while most of them ran"))
     })
 }
 
@@ -180,15 +178,20 @@ fn check_stolen_time(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCa
 }
 
 fn check_busy_machine(scene: &RunView, _: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    let waits = |i: &SampleInterval| {
-        let threads = [i.sender.core_wait, i.receiver.core_wait];
-        threads.into_iter().flatten().any(|share| share >= CROWDED_WAIT)
-    };
-    let all = scene.streams.iter().flatten().count() as f64;
-    let crowded = scene.streams.iter().flatten().filter(|i| waits(i)).count() as f64;
-    (crowded > CROWDED_INTERVALS * all).then(|| {
-        let share = 100.0 * crowded / all;
+    let crowded = host_load::measure_crowded_ratio(scene);
+    (crowded > CROWDED_INTERVALS).then(|| {
+        let share = 100.0 * crowded;
         let text = format!("In {share:.0} % of the samples a stream thread waited for a core: other work on the hosts affects this result");
         ReportCaveat::new("busy_machine", text)
+    })
+}
+
+fn check_untold_limiter(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {
+    let is_untold = analysis.limited_by == Limiter::Unknown
+        && scene.busy_ratio > limiter_verdict::MAX_BUSY_RATIO;
+    is_untold.then(|| {
+        let share = 100.0 * scene.busy_ratio;
+        let text = format!("Cannot tell what limited this run: a host was busy for {share:.0} % of it; repeat it with less load on both hosts");
+        ReportCaveat::new("busy_host", text)
     })
 }

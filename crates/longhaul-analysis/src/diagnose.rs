@@ -357,15 +357,13 @@ const BEYOND_CHANCE: f64 = 1.5;
 fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     let policed = case.scene.policer.filter(|_| case.is_named(Limiter::Policer))?;
     let rho = policed.rate_bps as u64;
-    let burst = policed.burst_bytes as u64;
-    let passed_first = match burst {
-        0 => String::new(),
-        _ => format!("; burst about {}", Bytes(burst)),
-    };
+    let burst = policed.burst_bytes.map(|bytes| Bytes(bytes as u64));
+    let passed_first = burst.map_or(String::new(), |burst| format!("; burst about {burst}"));
     // Between rare losses TCP is below the policer's rate most of the time.
-    let more = if policed.sparse { ", or somewhat more" } else { "" };
+    let more = if policed.sparse && !policed.is_lower_bound { ", or somewhat more" } else { "" };
+    let about = if policed.is_lower_bound { "at least" } else { "about" };
     let summary = format!(
-        "Policed to about {}{more}: the excess is dropped ({:.2} % of the segments){passed_first}",
+        "Policed to {about} {}{more}: the excess is dropped ({:.2} % of the segments){passed_first}",
         to_rate(rho),
         policed.loss_ratio * 100.0,
     );

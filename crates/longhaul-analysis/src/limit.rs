@@ -2,11 +2,12 @@
 //!
 //! Read in this order: [`stream_intervals`] aligns the samples of both ends and describes one stream;
 //! [`run_reading`] derives a view of the run as a whole, with [`policer_fit`], [`shaper_fit`],
-//! [`rate_levels`], [`path_outage`] and [`return_path`];
+//! [`rate_levels`], [`path_outage`], [`return_path`] and [`host_load`];
 //! [`interval_classifier`] gives each interval of each stream an [`interval_state`], whose module sums
 //! them to shares; [`limiter_verdict`] names the limiter; [`limit_bounds`] computes what each limit
 //! would allow. [`live_limiter`] estimates the limiter of a moment while a run is in progress.
 
+pub mod host_load;
 pub mod interval_classifier;
 pub mod interval_state;
 pub mod limit_bounds;

@@ -5,6 +5,7 @@ mod model;
 use longhaul_analysis::RunConclusion;
 use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
+use longhaul_model::report::v1::observation::ThroughputObservation;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use model::{Setting, observe};
 
@@ -141,6 +142,42 @@ fn an_old_kernel_gives_fewer_verdicts_and_no_wrong_ones() {
             assert!(conclusion.caveats.iter().any(|c| c.code == "missing_counters"), "{name}");
         }
     }
+}
+
+/// Makes the sender's thread wait for a core during 40 % of each of so many of ten intervals.
+fn keep_host_busy(observation: &mut ThroughputObservation, tenths: usize) {
+    let (mut waited_us, mut before_us) = (0, 0);
+    for (number, sample) in observation.streams[0].sender.samples.iter_mut().enumerate() {
+        if number % 10 < tenths {
+            waited_us += (sample.at_us - before_us) * 4 / 10;
+        }
+        before_us = sample.at_us;
+        sample.core_wait_us = Some(waited_us);
+    }
+}
+
+#[test]
+fn a_busy_host_lowers_the_confidence_and_beyond_a_bound_leaves_the_limiter_unknown() {
+    let setting = base(40.0);
+    let judge_with = |tenths: usize| {
+        let mut observation = observe(&setting);
+        keep_host_busy(&mut observation, tenths);
+        conclude_throughput(&plan(&setting), &observation)
+    };
+    let is_told_busy = |conclusion: &RunConclusion<ThroughputAnalysis>| {
+        conclusion
+            .caveats
+            .iter()
+            .any(|caveat| caveat.code == "busy_host" && caveat.text.starts_with("Cannot tell"))
+    };
+    let (idle, busier, busy) = (judge_with(0), judge_with(3), judge_with(8));
+    assert_eq!(idle.analysis.limited_by, Limiter::PathCapacity, "{}", told(&idle));
+    assert_eq!(busier.analysis.limited_by, Limiter::PathCapacity, "{}", told(&busier));
+    let ratio = busier.analysis.confidence_ratio / idle.analysis.confidence_ratio;
+    assert!((ratio - 0.7).abs() < 0.1, "{ratio}");
+    assert_eq!(busy.analysis.limited_by, Limiter::Unknown, "{}", told(&busy));
+    assert!(is_told_busy(&busy) && !is_told_busy(&busier) && !is_told_busy(&idle));
+    assert!(!busy.findings.iter().any(|found| found.cause == "healthy"), "{}", told(&busy));
 }
 
 #[test]

@@ -112,7 +112,15 @@ pub fn diagnose_full_return_path(case: &DiagnosisCase) -> Option<ReportFinding> 
     );
     let mut found = build_finding(case, "return_path_full", summary);
     found.confidence_ratio = RETURN_PATH_CONFIDENCE;
-    found.support("the acknowledgements arrive at a more constant rate than the data is sent");
+    match full.late_us {
+        Some(us) => found.support(format!(
+            "acknowledgements arrive {:.0} ms later than without load, which is most of what the RTT rose",
+            us / 1e3
+        )),
+        None => {
+            found.support("the acknowledgements arrive at a more constant rate than the data is sent");
+        }
+    }
     found.advise("path", "Look for a narrow or busy link in the other direction; `longhaul test -R` and `longhaul path --load` measure it");
     Some(found)
 }

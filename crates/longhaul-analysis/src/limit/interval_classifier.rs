@@ -15,6 +15,7 @@ use super::run_reading::{QUEUED_RATIO, RunView};
 use super::stream_intervals::{
     BELOW_WINDOW_RATIO, HALF, SampleInterval, StreamTraits, compute_window_room, is_send_buffer_dry,
 };
+use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{ObservedStream, TcpReading};
 
 /// The parameters of the classification.
@@ -109,13 +110,21 @@ pub fn classify_stream(
     states.collect()
 }
 
-/// Replaces path-like states by a bucket that was found in the whole run.
+/// Replaces states by what was found in the whole run: path-like ones by a bucket, a ramp by a full way
+/// back.
 fn apply_bucket(view: &IntervalContext, state: IntervalState) -> IntervalState {
     let policed = view.run.policer.is_some_and(|p| view.now.to_us > p.from_us);
     let shaped = view.run.bucket.is_some_and(|b| view.now.to_us > b.knee_us);
     match (policed, shaped) {
         (true, _) if state.is_path_like() => IntervalState::Policer,
         (_, true) if state.is_path_like() => IntervalState::Shaper,
+        // The window grows, and the rate does not.
+        _ if view.run.full_return_path.is_some()
+            && state.limiter() == Limiter::Ramp
+            && view.now.rtt_us.is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64)) =>
+        {
+            IntervalState::PathFull
+        }
         _ => state,
     }
 }
@@ -145,7 +154,8 @@ fn match_stalled(view: &IntervalContext) -> Option<IntervalState> {
     let trips = view.before[from..].iter().chain([view.now]).filter_map(|interval| interval.rtt_us);
     // A stream that only retransmits has no new RTT (RFC 6298, section 3), but others of the run have.
     let queued = trips.max().is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64))
-        || view.run.queued_ratio >= QUEUED_RATIO;
+        || view.run.queued_ratio >= QUEUED_RATIO
+        || view.run.has_queue_of_others;
     let state = if queued { IntervalState::Sawtooth } else { IntervalState::StalledRto };
     ((waiting && idle) || by_timeout).then_some(state)
 }
@@ -226,6 +236,7 @@ fn match_full_path(view: &IntervalContext) -> Option<IntervalState> {
     let raised = view.now.rtt_us.is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
     // A window-limited stream has the same rate with and without jitter in its RTTs: only a queue
     // that never empties counts against the window.
+    let raised = raised || view.traits.never_empty_queue;
     let queue = raised && (!is_window_limited(view) || view.traits.standing_queue);
     (queue && is_near_level(view)).then_some(IntervalState::PathFull)
 }
@@ -297,7 +308,7 @@ fn match_recovery(view: &IntervalContext) -> Option<IntervalState> {
     let last = view.before.iter().rposition(SampleInterval::has_retransmits)?;
     let used = view.now.tcp.is_none_or(|t| t.unacked_bytes as f64 >= HALF * t.cwnd_bytes as f64);
     let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
-    (used && past <= compute_recovery_seconds(&view.before[..=last]))
+    (used && past <= compute_recovery_seconds(view, last + 1))
         .then(|| classify_loss(view, last, IntervalState::Recovering))
 }
 
@@ -313,14 +324,19 @@ fn match_marked(view: &IntervalContext) -> Option<IntervalState> {
     };
     let last = (1..view.before.len()).rfind(|at| is_reduced(&view.before[at - 1..=*at]))?;
     let past = view.now.to_us.saturating_sub(view.before[last].to_us) as f64 / 1e6;
-    (past <= compute_recovery_seconds(&view.before[..last])).then_some(IntervalState::Sawtooth)
+    (past <= compute_recovery_seconds(view, last)).then_some(IntervalState::Sawtooth)
 }
 
 /// Loss in a full queue means that the path is full; loss without a queue is plain loss.
 fn classify_loss(view: &IntervalContext, at: usize, plain: IntervalState) -> IntervalState {
     let around = at.saturating_sub(2)..=at;
     let trips = around.filter_map(|i| view.before.get(i).unwrap_or(view.now).rtt_us);
-    let queued = trips.max().is_some_and(|rtt| view.run.is_rtt_inflated(rtt as f64));
+    let idle_us = view.run.idle_rtt_us.unwrap_or(0);
+    let queued = view.run.has_queue_of_others
+        || trips.max().is_some_and(|rtt| {
+            let rises = rtt.saturating_sub(idle_us) as f64 >= view.run.loss_queue_us();
+            view.run.is_rtt_inflated(rtt as f64) || (view.traits.calm_rtt && rises)
+        });
     let level_bps = view.run.level_at_bps(view.now.to_us);
     match queued {
         true if view.rate_bps >= ClassifierTuning::SAG_RATIO * level_bps => IntervalState::Sawtooth,
@@ -342,12 +358,16 @@ fn is_first_loss(view: &IntervalContext, at: usize) -> bool {
         && episodes <= 1
 }
 
-/// Returns CUBIC's K: seconds from a loss until the window has its former size (at least 1 s).
-fn compute_recovery_seconds(until_loss: &[SampleInterval]) -> f64 {
-    let windows = until_loss.iter().rev().take(3).filter_map(|i| i.tcp);
+/// Returns the seconds from a loss, before this interval, until the window has its former size (at least
+/// 1 s): CUBIC's K, or a round trip for each segment of half of the window with Reno.
+fn compute_recovery_seconds(view: &IntervalContext, until: usize) -> f64 {
+    let windows = view.before[..until].iter().rev().take(3).filter_map(|i| i.tcp);
     let segments = windows.map(|t| t.cwnd_bytes as f64 / t.mss_bytes.max(1) as f64);
     let greatest = segments.fold(0.0, f64::max);
-    (greatest * ClassifierTuning::CUBIC_DROP / ClassifierTuning::CUBIC_C).cbrt().max(1.0)
+    let rtt_s = view.run.idle_rtt_us.unwrap_or(0) as f64 / 1e6;
+    let reno = if view.traits.is_reno { greatest / 2.0 * rtt_s } else { 0.0 };
+    let cubic = (greatest * ClassifierTuning::CUBIC_DROP / ClassifierTuning::CUBIC_C).cbrt();
+    cubic.max(reno).max(1.0)
 }
 
 /// Above ssthresh, without loss or queue, and still growing: slow start was left too early.

@@ -10,6 +10,7 @@
 use super::interval_state::{IntervalState, StateShares, attribute_bytes};
 use super::policer_fit;
 use super::run_reading::RunView;
+use super::stream_intervals::SampleInterval;
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
 use crate::throughput::arrival_timeline::ArrivalBin;
@@ -21,6 +22,8 @@ use longhaul_model::report::v1::plan::RunTransport;
 pub const PRIMARY_RATIO: f64 = 0.6;
 /// If two limiters have this share each, both are named.
 pub const SHARED_RATIO: f64 = 0.3;
+/// A host that is busy for a larger share of the run leaves its limiter unknown.
+pub const MAX_BUSY_RATIO: f64 = 0.5;
 /// The parameters of the verdict.
 struct VerdictTuning;
 
@@ -37,6 +40,10 @@ impl VerdictTuning {
     const QUEUE_OF_OTHERS_RATIO: f64 = 0.1;
     /// The confidence that doubt leaves.
     const DOUBTED_RATIO: f64 = 0.6;
+    /// Losses whose windows are larger than this share of all, on average, may be those of a bucket or a
+    /// queue of a few packets, if there are so many.
+    const LARGE_WINDOW_RANK: f64 = 0.65;
+    const MIN_RANKED_LOSSES: usize = 8;
     /// UDP: the requested rate was delivered if this share of it arrived.
     const UDP_DELIVERED_RATIO: f64 = 0.97;
     /// UDP: a loss ratio above this limits the rate.
@@ -59,7 +66,24 @@ pub struct RunVerdict {
     pub second: Option<(Limiter, f64)>,
 }
 
+/// Returns the limiter of the run. While a host is busy, its readings look like those of other limits: they
+/// lower the confidence, and beyond a bound the limiter is unknown. A busy core, and an application or
+/// pacing that keeps its requested rate, are certain all the same.
 pub fn find_limiter(run: &RunView) -> RunVerdict {
+    let told = find_told_limiter(run);
+    match told.limiter {
+        Limiter::CpuSender | Limiter::CpuReceiver | Limiter::Application | Limiter::Pacing => told,
+        _ if run.busy_ratio > MAX_BUSY_RATIO => {
+            RunVerdict { limiter: Limiter::Unknown, confidence_ratio: 0.0, second: None, ..told }
+        }
+        _ => {
+            let confidence_ratio = told.confidence_ratio * (1.0 - run.busy_ratio);
+            RunVerdict { confidence_ratio, ..told }
+        }
+    }
+}
+
+fn find_told_limiter(run: &RunView) -> RunVerdict {
     let shares = attribute_bytes(run);
     if let RunTransport::Udp { rate_bps } = run.plan.transport {
         return judge_datagrams(run, shares, rate_bps);
@@ -81,7 +105,7 @@ pub fn find_limiter(run: &RunView) -> RunVerdict {
 
 /// Returns the part of the confidence that evidence against the limiter leaves. Losses are hardly random
 /// if the goodput is far from what they allow or nearly constant, or if the RTT varies as with a queue of
-/// others.
+/// others, or if they come at large windows.
 fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
     match limiter {
         // The path was full before the step, too: its capacity may have fallen.
@@ -94,11 +118,40 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
     let varies = quantile(&trips, 0.5)
         .is_some_and(|rtt| rtt - idle_us > VerdictTuning::QUEUE_OF_OTHERS_RATIO * idle_us);
     let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
-    if varies || policer_fit::is_nearly_even(run) || !VerdictTuning::BOUND_RATIOS.contains(&ratio) {
+    let large =
+        measure_window_rank(run).is_some_and(|rank| rank > VerdictTuning::LARGE_WINDOW_RANK);
+    if varies
+        || large
+        || policer_fit::is_nearly_even(run)
+        || !VerdictTuning::BOUND_RATIOS.contains(&ratio)
+    {
         VerdictTuning::DOUBTED_RATIO
     } else {
         1.0
     }
+}
+
+/// Returns the mean share of the windows of a stream that are smaller than the one before a loss; `None`
+/// with few losses. Random losses come at any window, those of a small bucket or queue at large ones.
+fn measure_window_rank(run: &RunView) -> Option<f64> {
+    let of_stream = |intervals: &Vec<SampleInterval>| -> Vec<f64> {
+        let is_calm = |pair: &&[SampleInterval]| !pair[0].has_retransmits();
+        let window = |interval: &SampleInterval| interval.tcp.map(|tcp| tcp.cwnd_bytes);
+        let first = intervals.iter().position(SampleInterval::has_retransmits);
+        let after = first.and_then(|first| intervals.get(first + 1..)).unwrap_or(&[]);
+        let calm: Vec<&[SampleInterval]> = after.windows(2).filter(is_calm).collect();
+        let windows: Vec<u64> = calm.iter().filter_map(|pair| window(&pair[0])).collect();
+        let rank = |at: u64| {
+            let below = windows.iter().filter(|it| **it < at).count() as f64;
+            let equal = windows.iter().filter(|it| **it == at).count() as f64;
+            (below + 0.5 * equal) / windows.len() as f64
+        };
+        let losing = calm.iter().filter(|pair| pair[1].has_retransmits());
+        losing.filter_map(|pair| window(&pair[0])).map(rank).collect()
+    };
+    let ranks: Vec<f64> = run.streams.iter().flat_map(of_stream).collect();
+    let mean = ranks.iter().sum::<f64>() / ranks.len() as f64;
+    (ranks.len() >= VerdictTuning::MIN_RANKED_LOSSES).then_some(mean)
 }
 
 /// Returns the confidence that the run was too short to show more than its ramp, if it was.

@@ -2,7 +2,9 @@
 //!
 //! Acknowledgements arrive at the rate of the full link, whatever the data does: their rate is flatter
 //! than that of the data segments. Some that the receiver sent do not arrive, and the RTT is raised.
-//! Random loss of acknowledgements leaves them in proportion to the data.
+//! Random loss of acknowledgements leaves them in proportion to the data. A queue that loses nothing shows
+//! itself by its delay: the clocks of both ends are aligned, so that the rise of the RTT between the
+//! reading of bytes and their acknowledgement is known to be on the way back.
 //!
 //! Source: RFC 3449 section 2 (asymmetric paths); the thresholds are from drawn networks with queueing
 //! disciplines of Linux 6.12. Units: segments, shares. Error: the acknowledgements of the last RTT.
@@ -10,7 +12,8 @@
 
 use super::run_reading::{QUEUED_RATIO, RunView};
 use super::stream_intervals::SampleInterval;
-use crate::stats::mean_and_deviation;
+use crate::stats::{mean_and_deviation, median};
+use crate::throughput::arrival_timeline::ByteTrack;
 use crate::throughput::last_tcp_info;
 use longhaul_model::report::v1::observation::{ObservedStream, TcpReading};
 
@@ -31,6 +34,11 @@ impl ReturnPathTuning {
     /// The minimum number of intervals, and the share of them that belongs to the ramp.
     const MIN_INTERVALS: usize = 20;
     const RAMP_SHARE: usize = 5;
+    /// The minimum share of the rise of the RTT that is on the way back.
+    const MIN_LATE_RATIO: f64 = 0.6;
+    /// The minimum rise, and its minimum ratio to the error of the clocks.
+    const MIN_RISE_US: f64 = 10_000.0;
+    const MIN_CLOCK_RATIO: f64 = 4.0;
     /// The bytes of an acknowledgement on an Ethernet link: IP, TCP with timestamps, and Ethernet.
     const ACK_BYTES: f64 = 66.0;
 }
@@ -41,6 +49,8 @@ pub struct FullReturnPath {
     /// The share of the acknowledgements that did not arrive; `None` if the receiver's count is
     /// missing.
     pub lost_ratio: Option<f64>,
+    /// The time by which acknowledgements are late, if that is most of what the RTT rose.
+    pub late_us: Option<f64>,
     pub acks_per_second: f64,
     /// The rate of the acknowledgements on an Ethernet link, in bit/s.
     pub rate_bps: f64,
@@ -51,25 +61,49 @@ pub fn find_full_return_path(run: &RunView) -> Option<FullReturnPath> {
     if run.queued_ratio < QUEUED_RATIO {
         return None;
     }
+    let late_us = measure_late_acks(run);
     let (acks, data) =
         (sum_rates(run, |tcp| tcp.segments_in), sum_rates(run, |tcp| tcp.data_segments_out));
     let (acks_per_second, ack_variation) = compute_variation(&acks)?;
     let (data_per_second, data_variation) = compute_variation(&data)?;
     let lost_ratio = compute_lost_ratio(&run.observation.streams);
     let flatness = ack_variation / data_variation.max(f64::MIN_POSITIVE);
-    let is_full = match lost_ratio {
-        Some(lost) => {
-            lost >= ReturnPathTuning::MIN_LOST_RATIO
-                && flatness <= ReturnPathTuning::MAX_VARIATION_RATIO
-        }
-        None => {
-            flatness <= ReturnPathTuning::MAX_UNCOUNTED_VARIATION_RATIO
-                && data_variation >= ReturnPathTuning::MIN_DATA_VARIATION
-                && data_per_second >= ReturnPathTuning::MIN_SEGMENTS_PER_ACK * acks_per_second
-        }
-    };
+    let is_full = late_us.is_some()
+        || match lost_ratio {
+            Some(lost) => {
+                lost >= ReturnPathTuning::MIN_LOST_RATIO
+                    && flatness <= ReturnPathTuning::MAX_VARIATION_RATIO
+            }
+            None => {
+                flatness <= ReturnPathTuning::MAX_UNCOUNTED_VARIATION_RATIO
+                    && data_variation >= ReturnPathTuning::MIN_DATA_VARIATION
+                    && data_per_second >= ReturnPathTuning::MIN_SEGMENTS_PER_ACK * acks_per_second
+            }
+        };
     let rate_bps = acks_per_second * ReturnPathTuning::ACK_BYTES * 8.0;
-    is_full.then_some(FullReturnPath { lost_ratio, acks_per_second, rate_bps })
+    is_full.then_some(FullReturnPath { lost_ratio, late_us, acks_per_second, rate_bps })
+}
+
+/// Returns the time by which acknowledgements are late, if most of the rise of the RTT is on the way back:
+/// from the time at which the receiver had read so many bytes to that at which they were acknowledged.
+fn measure_late_acks(run: &RunView) -> Option<f64> {
+    let idle_us = run.idle_rtt_us? as f64;
+    let mut delays_us = Vec::new();
+    for (observed, intervals) in run.observation.streams.iter().zip(&run.streams) {
+        let read = ByteTrack::of(&observed.receiver);
+        let judged = intervals.iter().filter(|interval| run.is_judged(interval));
+        delays_us.extend(judged.filter_map(|interval| {
+            let read_us = read.find_time_us(interval.tcp?.bytes_acked?)?;
+            Some(interval.to_us as f64 - read_us)
+        }));
+    }
+    let late_us = median(delays_us)? - idle_us / 2.0;
+    let rise_us =
+        median(run.judged_intervals().filter_map(|i| i.rtt_us).map(|us| us as f64))? - idle_us;
+    let error_us = ReturnPathTuning::MIN_CLOCK_RATIO * run.observation.clock_error_us? as f64;
+    (rise_us >= ReturnPathTuning::MIN_RISE_US.max(error_us)
+        && late_us >= ReturnPathTuning::MIN_LATE_RATIO * rise_us)
+        .then_some(late_us)
 }
 
 /// Returns the share of the receiver's segments that its peer did not get.

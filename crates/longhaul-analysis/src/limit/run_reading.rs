@@ -14,6 +14,7 @@
 //! Source: both ends' samples. Units: bit/s, microseconds. Error: that of the samples' spacing.
 //! Wrong when: streams take different routes (one idle RTT for all).
 
+use super::host_load;
 use super::loss_response::loss_bound_bps;
 use super::path_outage::{self, PathOutage};
 use super::policer_fit::{self, PolicerFit, ShaperFit};
@@ -64,6 +65,8 @@ pub fn read_run<'a>(
         scatter_ratio: None,
         flat: false,
         bucket: shaper_fit::find_shaper(&segments),
+        has_queue_of_others: false,
+        busy_ratio: 0.0,
         policer: None,
         levels: Vec::new(),
         outages: Vec::new(),
@@ -95,6 +98,8 @@ pub fn read_run<'a>(
         streams,
         idle_rtt_us,
     };
+    run.has_queue_of_others = has_queue_of_others(&run);
+    run.busy_ratio = host_load::measure_busy_ratio(&run);
     run.queued_ratio = run.measure_queued_ratio(run.streams.iter().flatten());
     run.outages = path_outage::find_outages(&run);
     run.policer = policer_fit::find_policer(&run);
@@ -105,6 +110,22 @@ pub fn read_run<'a>(
     run.flat = run.scatter_ratio.is_some_and(|r| r < FLAT_RATIO);
     run.loaded_rtt = throughput::compute_loaded_rtt(&run);
     run
+}
+
+/// An RTT that exceeds the minimum of the run by this share, and this time, was raised by a queue.
+const OTHERS_RATIO: f64 = 0.05;
+const OTHERS_US: f64 = 500.0;
+
+/// Returns true if the RTT was raised before the run, and half of the RTTs during it, against the minimum
+/// of the run: others fill a queue that empties at times.
+fn has_queue_of_others(run: &RunView) -> bool {
+    let Some(min_us) = run.idle_rtt_us.map(|us| us as f64) else {
+        return false;
+    };
+    let is_raised = |us: f64| us - min_us >= OTHERS_US.max(OTHERS_RATIO * us);
+    let trips = run.streams.iter().flatten().filter_map(|i| i.rtt_us).map(|us| us as f64);
+    run.observation.idle_rtt_us.is_some_and(|us| is_raised(us as f64))
+        && median(trips).is_some_and(is_raised)
 }
 
 fn is_bbr(stream: &ObservedStream) -> bool {
@@ -191,15 +212,38 @@ fn is_lossy_before_knee(run: &RunView, bucket: ShaperFit) -> bool {
     before.any(SampleInterval::has_retransmits)
 }
 
+/// The high RTTs, and the maximum ratio of the delay of a queue that losses before and after a step show
+/// to be the same.
+const FULL_QUEUE_QUANTILE: f64 = 0.9;
+const SAME_QUEUE_RATIO: f64 = 1.25;
+
+/// Returns true if the full queue delays as much after the step as before it. Then it empties at the rate
+/// that it had, and others use a part of that. A bucket that ended, or a capacity that fell, delays in
+/// proportion to the rates.
+fn is_same_queue(run: &RunView, bucket: ShaperFit) -> bool {
+    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
+    let full_us = |is_after: bool| {
+        let part =
+            run.streams.iter().flatten().filter(|i| (i.from_us >= bucket.knee_us) == is_after);
+        let trips = sort_finite(part.filter_map(|i| i.rtt_us).map(|us| us as f64));
+        quantile(&trips, FULL_QUEUE_QUANTILE).map(|us| us - idle_us).filter(|us| *us > 0.0)
+    };
+    full_us(false).zip(full_us(true)).is_some_and(|(before, after)| {
+        (1.0 / SAME_QUEUE_RATIO..=SAME_QUEUE_RATIO).contains(&(after / before))
+    })
+}
+
 /// Makes the part after the knee the steady part. A step without a standing queue, or one that
 /// a policer explains is not a shaper. If the path was full before, the rate after the step has to be as
-/// constant as that of a token bucket, and the levels stay as another explanation.
+/// constant as that of a token bucket and the queue another one, and the levels stay as another
+/// explanation.
 fn settle_bucket(run: &mut RunView) {
     let lossy = run.bucket.is_some_and(|bucket| is_lossy_before_knee(run, bucket));
     let scatter_ratio = run.levels.last().map_or(1.0, |level| level.scatter_ratio);
     let is_step = run.levels.len() == 2 && (!lossy || scatter_ratio < BUCKET_SCATTER_RATIO);
     run.bucket = run
         .bucket
+        .filter(|bucket| !lossy || !is_same_queue(run, *bucket))
         .filter(|bucket| run.policer.is_none() && is_step && is_queued_after(run, bucket.knee_us));
     let Some(bucket) = run.bucket else { return };
     if !lossy {
@@ -232,8 +276,10 @@ fn compute_scatter(run: &RunView) -> Option<f64> {
 const QUEUE_US: f64 = 2000.0;
 const QUEUE_RATIO: f64 = 0.1;
 const QUEUE_SEGMENTS: f64 = 3.0;
+/// With losses, a smaller share is a queue if RTTs are calm otherwise.
+const LOSS_QUEUE_RATIO: f64 = 0.03;
 /// On a short path, less time is a queue if it is this time, this share, and the time of many segments.
-const SHORT_QUEUE_US: f64 = 1000.0;
+pub const SHORT_QUEUE_US: f64 = 1000.0;
 const SHORT_QUEUE_RATIO: f64 = 0.25;
 const SHORT_QUEUE_SEGMENTS: f64 = 16.0;
 /// A path is full if this share of its RTTs includes a queue.
@@ -278,6 +324,10 @@ pub struct RunView<'a> {
     /// Segments that arrived were marked by a queue (ECN).
     pub has_marked_segments: bool,
     pub bbr: bool,
+    /// Others filled a queue of the path before the run.
+    pub has_queue_of_others: bool,
+    /// The share of the run in which a host was too busy for its readings to be trusted.
+    pub busy_ratio: f64,
     pub receive_clip: Option<ClippedBuffer>,
     pub send_clip: Option<ClippedBuffer>,
     /// The rate that all streams together reached and kept.
@@ -343,6 +393,14 @@ impl<'a> RunView<'a> {
             .max(SHORT_QUEUE_SEGMENTS * segment_us)
             .min(QUEUE_US);
         short_us.max(QUEUE_RATIO * idle_us).max(QUEUE_SEGMENTS * segment_us)
+    }
+
+    /// Returns the rise of the RTT that is a queue if it comes with losses only, on a path whose RTT is
+    /// calm: a managed queue on a long path is short against the RTT.
+    pub fn loss_queue_us(&self) -> f64 {
+        let idle_us = self.idle_rtt_us.unwrap_or(0) as f64;
+        let segments_us = QUEUE_SEGMENTS * self.segment_us(self.level_bps);
+        QUEUE_US.max(LOSS_QUEUE_RATIO * idle_us).max(segments_us)
     }
 
     /// Returns the intervals of all streams in the steady part (or in the whole run).

@@ -19,7 +19,7 @@
 //! Wrong when: the stream changes its traits during the run; the prevailing ones are used.
 
 use super::interval_state::IntervalState;
-use super::run_reading::RunView;
+use super::run_reading::{RunView, SHORT_QUEUE_US};
 use crate::stats::{median, quantile, sort_finite};
 use crate::throughput::arrival_timeline::{ByteTrack, interpolate_count, keep_growing_counts};
 use longhaul_model::report::v1::observation::{
@@ -251,6 +251,10 @@ impl StreamTraitsTuning {
     /// The quantile for a queue that almost never empties. The bursts of a small send buffer also
     /// queue, in half of the samples and more, but not in these.
     const EVER_STANDING_QUANTILE: f64 = 0.1;
+    /// The minimum ratio of these RTTs to the idle one for a queue that is too short for the usual
+    /// threshold, and the minimum rise in segments.
+    const NEVER_EMPTY_RATIO: f64 = 1.5;
+    const NEVER_EMPTY_SEGMENTS: f64 = 3.0;
     /// The minimum ratio of the kernel's delivery rate to the rate of the interval, in half of the
     /// intervals, for bursts that a path passes faster.
     const FASTER_BURSTS_RATIO: f64 = 1.08;
@@ -260,6 +264,12 @@ impl StreamTraitsTuning {
 pub struct StreamTraits {
     /// Even the lower RTTs are raised.
     pub standing_queue: bool,
+    /// Even the lowest RTTs are raised by half: a short queue that never empties.
+    pub never_empty_queue: bool,
+    /// Half of the RTTs are nearly as low as the idle one.
+    pub calm_rtt: bool,
+    /// The congestion control is Reno.
+    pub is_reno: bool,
     /// The congestion window changed during the judged part.
     pub window_moved: bool,
     /// The send buffer is smaller than the windows it could fill.
@@ -278,6 +288,9 @@ impl StreamTraits {
             has_standing_queue(run, intervals, StreamTraitsTuning::STANDING_QUANTILE);
         StreamTraits {
             standing_queue,
+            never_empty_queue: is_queue_never_empty(run, intervals),
+            calm_rtt: has_calm_rtt(run, intervals),
+            is_reno: stream.sender.congestion_control.as_deref() == Some("reno"),
             window_moved: has_window_moved(run, intervals),
             small_buffer: has_small_send_buffer(run, stream, intervals)
                 && (passes_faster_bursts(run, intervals)
@@ -314,6 +327,29 @@ fn has_standing_queue(run: &RunView, intervals: &[SampleInterval], share: f64) -
     let judged = intervals.iter().filter(|i| run.is_judged(i));
     let trips = sort_finite(judged.filter_map(|i| i.rtt_us).map(|us| us as f64));
     quantile(&trips, share).is_some_and(|rtt| run.is_rtt_inflated(rtt))
+}
+
+fn has_calm_rtt(run: &RunView, intervals: &[SampleInterval]) -> bool {
+    let judged = intervals.iter().filter(|i| run.is_judged(i));
+    let usual_us = median(judged.filter_map(|i| i.rtt_us).map(|us| us as f64));
+    usual_us
+        .zip(run.idle_rtt_us)
+        .is_some_and(|(usual_us, idle_us)| usual_us - idle_us as f64 <= HALF * run.loss_queue_us())
+}
+
+/// Returns true if nearly all RTTs exceed the idle one by half and by some segments. Bursts raise some
+/// RTTs, and only a queue that never empties raises the lowest ones.
+fn is_queue_never_empty(run: &RunView, intervals: &[SampleInterval]) -> bool {
+    let judged = intervals.iter().filter(|i| run.is_judged(i));
+    let trips = sort_finite(judged.filter_map(|i| i.rtt_us).map(|us| us as f64));
+    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
+    let segments_us = StreamTraitsTuning::NEVER_EMPTY_SEGMENTS * run.segment_us(run.level_bps);
+    let low_us = quantile(&trips, StreamTraitsTuning::EVER_STANDING_QUANTILE);
+    low_us.is_some_and(|low_us| {
+        idle_us > 0.0
+            && low_us >= StreamTraitsTuning::NEVER_EMPTY_RATIO * idle_us
+            && low_us - idle_us >= SHORT_QUEUE_US.max(segments_us)
+    })
 }
 
 /// Returns true if the path passes the bursts of a stream without losses faster than the stream goes: no

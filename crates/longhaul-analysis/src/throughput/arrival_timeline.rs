@@ -1,7 +1,7 @@
 //! Timelines of the bytes that arrived.
 //!
 //! Turns the cumulative counts of one end into monotonic tracks, and adds up the tracks of all
-//! streams over the time in which all of them were alive.
+//! streams over the time in which all of them, or at least half, were alive.
 //!
 //! Source: the receiver's own counts; without samples (programs other than longhaul), the bytes
 //! that its kernel acknowledged (`tcpi_bytes_acked` of the sender), up to its last count. Units:
@@ -66,6 +66,16 @@ impl ByteTrack {
         interpolate_count(&self.points, |point| *point, at_us)
     }
 
+    /// Returns the time at which so many bytes were counted, interpolated linearly between samples; `None`
+    /// before the first sample and after the last one.
+    pub fn find_time_us(&self, bytes: u64) -> Option<f64> {
+        let after = self.points.partition_point(|point| point.1 < bytes);
+        let ((from, low), (to, high)) =
+            (*self.points.get(after.checked_sub(1)?)?, *self.points.get(after)?);
+        let part = (bytes - low) as f64 / (high - low) as f64;
+        Some(from as f64 + (to - from) as f64 * part)
+    }
+
     fn first_us(&self) -> u64 {
         self.points.first().map_or(0, |p| p.0)
     }
@@ -122,11 +132,17 @@ impl ArrivalBin {
     }
 }
 
-/// The bytes that arrived at the receiver, all streams together, while all of them were alive.
+/// The minimum share of the time that half of the streams had in which all of them were alive.
+pub const TOGETHER_RATIO: f64 = 0.5;
+
+/// The bytes that arrived at the receiver, all streams together, while all of them were alive; or half of
+/// them, if a few began late or ended early.
 #[derive(Debug, Clone, Default)]
 pub struct RunArrivals {
     pub bins: Vec<ArrivalBin>,
     tracks: Vec<ByteTrack>,
+    /// The time in which all streams were alive.
+    pub together_us: u64,
 }
 
 impl RunArrivals {
@@ -144,10 +160,22 @@ impl RunArrivals {
     }
 
     fn of_tracks(tracks: Vec<ByteTrack>) -> RunArrivals {
-        let from = tracks.iter().map(ByteTrack::first_us).max().unwrap_or(0);
-        let to = tracks.iter().map(ByteTrack::last_us).min().unwrap_or(0);
+        let mut first: Vec<u64> = tracks.iter().map(ByteTrack::first_us).collect();
+        let mut last: Vec<u64> = tracks.iter().map(ByteTrack::last_us).collect();
+        first.sort_unstable();
+        last.sort_unstable();
+        let span = |first: Option<&u64>, last: Option<&u64>| {
+            let (from, to) = (first.copied().unwrap_or(0), last.copied().unwrap_or(0));
+            (from, to.max(from))
+        };
+        let (mut from, mut to) = span(first.last(), last.first());
+        let together_us = to - from;
+        let (from_half, to_half) = span(first.get(first.len() / 2), last.get(last.len() / 2));
+        if (together_us as f64) < TOGETHER_RATIO * (to_half - from_half) as f64 {
+            (from, to) = (from_half, to_half);
+        }
         let bins = if to > from { build_bins(&tracks, from, to) } else { Vec::new() };
-        RunArrivals { bins, tracks }
+        RunArrivals { bins, tracks, together_us }
     }
 
     /// Builds equal bins of `step_us` from an external series.
@@ -158,7 +186,9 @@ impl RunArrivals {
             to_us: (i + 1) * step_us,
             bytes: rate * seconds / 8.0,
         });
-        RunArrivals { bins: bins.collect(), tracks: Vec::new() }
+        let bins: Vec<ArrivalBin> = bins.collect();
+        let together_us = bins.last().map_or(0, |bin| bin.to_us);
+        RunArrivals { bins, tracks: Vec::new(), together_us }
     }
 
     pub fn from_us(&self) -> u64 {
@@ -235,6 +265,39 @@ mod tests {
                 ..StreamEnd::default()
             },
             receiver: StreamEnd { bytes: 4000, duration_us: 400, ..StreamEnd::default() },
+        }
+    }
+
+    #[test]
+    fn one_stream_that_hardly_ran_does_not_hide_the_time_of_the_others() {
+        let streams =
+            [(0, 10_000_000), (5_000, 9_900_000), (20_000, 8_000)].map(|(from, lasted)| {
+                let samples = (1..=100).map(|step| StreamSample {
+                    at_us: from + lasted * step / 100,
+                    bytes: 1000 * step,
+                    ..StreamSample::default()
+                });
+                let receiver = StreamEnd {
+                    started_us: from,
+                    duration_us: lasted,
+                    bytes: 100_000,
+                    samples: samples.collect(),
+                    ..StreamEnd::default()
+                };
+                ObservedStream { index: 0, sender: StreamEnd::default(), receiver }
+            });
+        let arrivals = RunArrivals::of_tracks(streams.iter().map(ByteTrack::of_arrivals).collect());
+        assert_eq!(arrivals.together_us, 8_000);
+        assert_eq!((arrivals.from_us(), arrivals.to_us()), (5_000, 9_905_000));
+    }
+
+    #[test]
+    fn the_time_of_a_count_lies_between_the_samples_around_it() {
+        let track = ByteTrack { points: vec![(100, 0), (200, 1000), (300, 1000), (400, 2000)] };
+        for (bytes, at_us) in
+            [(500, Some(150.0)), (1000, Some(200.0)), (1500, Some(350.0)), (2001, None)]
+        {
+            assert_eq!(track.find_time_us(bytes), at_us, "{bytes} bytes");
         }
     }
 
