@@ -17,6 +17,8 @@ use crate::guest_cells::{DrawnCell, draw_cell, judge_cells, parse_report, run_he
 use crate::lab_reports::read_goodput_bps;
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use cell_kinds::KINDS;
+use longhaul_analysis::limit::policer_fit::PolicerFit;
+use longhaul_analysis::limit::run_reading::read_run;
 use longhaul_analysis::throughput::conclude_throughput;
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use matrix_cell::MatrixCell;
@@ -28,6 +30,8 @@ const ACCUSING_CONFIDENCE: f64 = 0.8;
 const ACCUSING_LIMITERS: [&str; 5] = ["policer", "shaper", "loss", "cpu_sender", "cpu_receiver"];
 const ACCUSING_CAUSES: [&str; 6] =
     ["policer", "shaper", "random_loss", "host_drops", "cpu_sender", "cpu_receiver"];
+/// The bytes of an Ethernet header.
+const ETHERNET_BYTES: f64 = 14.0;
 /// The minimum shares of right cells, of all and of each kind.
 const RIGHT_RATIO_MIN: f64 = 0.97;
 const KIND_RIGHT_RATIO_MIN: f64 = 0.9;
@@ -39,6 +43,9 @@ struct CellVerdict {
     confidence_ratio: f64,
     findings: Vec<ReportFinding>,
     goodput_bps: Option<f64>,
+    /// The limiter of the other direction of a run in both.
+    reverse_limited_by: Option<String>,
+    policer: Option<PolicerFit>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +59,8 @@ impl JudgedCell {
         self.verdict.as_ref().is_ok_and(|verdict| {
             let truth = self.drawn.cell.truth;
             let has = |cause: &&str| verdict.findings.iter().any(|found| found.cause == **cause);
-            truth.limiters.contains(&verdict.limited_by.as_str())
+            let limiters = verdict.reverse_limited_by.iter().chain([&verdict.limited_by]);
+            limiters.into_iter().all(|it| truth.limiters.contains(&it.as_str()))
                 && (truth.findings.is_empty() || truth.findings.iter().any(has))
                 && (truth.findings.is_empty() || !has(&"healthy"))
         })
@@ -92,8 +100,15 @@ pub fn run_all(
         JudgedCell { drawn: drawn.clone(), verdict: drawn.find_output(&script, keep, read_verdict) }
     };
     let judged = judge_cells(&KINDS, only, seeds, keep, judge, format_row)?;
-    let tables = [tabulate_kinds(&judged), tabulate_reliability(&judged), tabulate_wrong(&judged)];
-    Ok(BenchOutcome::new(&tables, check_gates(&judged)))
+    let policers = list_policer_errors(&judged);
+    let tables = [
+        tabulate_kinds(&judged),
+        tabulate_policers(&policers),
+        tabulate_reliability(&judged),
+        tabulate_wrong(&judged),
+    ];
+    let missed = [check_gates(&judged), check_policer_gates(&policers)].concat();
+    Ok(BenchOutcome::new(&tables, missed))
 }
 
 /// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
@@ -109,6 +124,7 @@ pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Resu
 fn read_verdict(text: &str) -> Result<CellVerdict, String> {
     let (report, _) = parse_report::<ThroughputReport>(text)?;
     let conclusion = conclude_throughput(&report.plan, &report.observation);
+    let policer = read_run(&report.plan, &report.observation).policer;
     let analysis = conclusion.analysis;
     let json = serde_json::json!({ "analysis": &analysis });
     Ok(CellVerdict {
@@ -116,6 +132,8 @@ fn read_verdict(text: &str) -> Result<CellVerdict, String> {
         confidence_ratio: analysis.confidence_ratio,
         findings: conclusion.findings,
         goodput_bps: read_goodput_bps(&json),
+        reverse_limited_by: json["analysis"]["reverse"]["limited_by"].as_str().map(str::to_owned),
+        policer,
     })
 }
 
@@ -126,9 +144,15 @@ fn format_row(judged: &JudgedCell) -> Vec<String> {
         Ok(verdict) => {
             let causes = verdict.findings.iter().map(|found| found.cause.as_str());
             let causes: Vec<&str> = causes.collect();
+            let reverse = verdict.reverse_limited_by.iter();
             let said = format!(
                 "{} {:.2} ({})",
-                verdict.limited_by,
+                [&verdict.limited_by]
+                    .into_iter()
+                    .chain(reverse)
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join(" / "),
                 verdict.confidence_ratio,
                 causes.join(", ")
             );
@@ -177,6 +201,83 @@ fn summarize_cells(kind: &str, cells: &[&JudgedCell]) -> Vec<String> {
         accused.to_string(),
         format_number(median(&confidences), 2),
     ]
+}
+
+/// The relative errors of a policer's rate and bucket; `None` if they were not found, or a rate only as a
+/// lower bound.
+#[derive(Debug, Clone, Copy)]
+struct PolicerErrors {
+    rate_ratio: Option<f64>,
+    bucket_ratio: Option<f64>,
+}
+
+/// Compares the policers that were found in policed cells with the truth. The policer counts Ethernet
+/// frames, and the analysis payload.
+fn list_policer_errors(judged: &[JudgedCell]) -> Vec<PolicerErrors> {
+    let errors = judged.iter().filter_map(|it| {
+        let cell = &it.drawn.cell;
+        let bucket = cell.policer_bucket? as f64;
+        let found = it.verdict.as_ref().ok()?.policer?;
+        let headers = if cell.path.is_ipv6 { 72.0 } else { 52.0 };
+        let mtu = cell.path.mtu as f64;
+        let payload_ratio = (mtu - headers) / (mtu + ETHERNET_BYTES);
+        Some(PolicerErrors {
+            rate_ratio: (!found.is_lower_bound)
+                .then(|| found.rate_bps / (cell.path.rate_bps as f64 * payload_ratio) - 1.0),
+            bucket_ratio: found.burst_bytes.map(|bytes| bytes / (bucket * payload_ratio) - 1.0),
+        })
+    });
+    errors.collect()
+}
+
+fn tabulate_policers(errors: &[PolicerErrors]) -> MarkdownTable {
+    let columns = "value | found | median error, % | 90 % of errors below, % | within the gate, %";
+    let mut table = MarkdownTable::new("Policers that were found", columns);
+    for (name, gate, read) in POLICER_VALUES {
+        let found = sorted_errors(errors, read);
+        if found.is_empty() {
+            continue;
+        }
+        table.row(vec![
+            name.to_owned(),
+            found.len().to_string(),
+            format_number(median(&found).map(|it| it * 100.0), 1),
+            format!("{:.1}", found[(found.len() - 1) * 9 / 10] * 100.0),
+            format!("{:.1}", 100.0 * share_within(&found, gate)),
+        ]);
+    }
+    table
+}
+
+type PolicerValue = (&'static str, f64, fn(&PolicerErrors) -> Option<f64>);
+
+/// The values of a policer, with the maximum relative error of each.
+const POLICER_VALUES: [PolicerValue; 2] =
+    [("rate", 0.1, |it| it.rate_ratio), ("bucket", 0.25, |it| it.bucket_ratio)];
+
+fn sorted_errors(errors: &[PolicerErrors], read: fn(&PolicerErrors) -> Option<f64>) -> Vec<f64> {
+    let mut found: Vec<f64> = errors.iter().filter_map(read).map(f64::abs).collect();
+    found.sort_by(f64::total_cmp);
+    found
+}
+
+fn share_within(sorted: &[f64], gate: f64) -> f64 {
+    sorted.partition_point(|error| *error <= gate) as f64 / sorted.len() as f64
+}
+
+fn check_policer_gates(errors: &[PolicerErrors]) -> Vec<String> {
+    let missed = POLICER_VALUES.iter().filter_map(|(name, gate, read)| {
+        let found = sorted_errors(errors, *read);
+        let outside = found.iter().filter(|error| **error > *gate).count();
+        (outside > 0).then(|| {
+            format!(
+                "the {name} of {outside} of {} policers is off by more than {:.0} %",
+                found.len(),
+                gate * 100.0
+            )
+        })
+    });
+    missed.collect()
 }
 
 /// Tabulates how often verdicts of about the same confidence are right.

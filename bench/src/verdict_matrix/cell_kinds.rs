@@ -5,7 +5,7 @@ use crate::guest_cells::CellKind;
 use longhaul_analysis::limit::loss_response::loss_bound_bps;
 use longhaul_model::splitmix::SplitMix64;
 
-pub const KINDS: [CellKind<MatrixCell>; 38] = [
+pub const KINDS: [CellKind<MatrixCell>; 41] = [
     ("full path", 14, draw_full_path),
     ("parallel streams", 6, draw_parallel_streams),
     ("shallow queue", 6, draw_shallow_queue),
@@ -44,6 +44,9 @@ pub const KINDS: [CellKind<MatrixCell>; 38] = [
     ("short run", 6, draw_short_run),
     ("UDP below the capacity", 4, draw_slow_datagrams),
     ("UDP above the capacity", 6, draw_fast_datagrams),
+    ("window and loss", 12, draw_window_and_loss),
+    ("window and shaper", 12, draw_window_and_shaper),
+    ("both directions", 12, draw_both_directions),
 ];
 
 const PATH: CellTruth = CellTruth::limited_by(&["path_capacity"]);
@@ -71,10 +74,10 @@ fn draw_parallel_streams(random: &mut SplitMix64) -> MatrixCell {
 }
 
 fn draw_shallow_queue(random: &mut SplitMix64) -> MatrixCell {
-    let path = DrawnPath::draw(random);
+    let path = DrawnPath::draw(random).recovering_soon();
     let queue = path.queue_bytes(log_between(random, 0.1, 0.6));
-    let narrow = path.link_with_queue(queue);
-    MatrixCell::new(path, narrow, PATH)
+    let (narrow, seconds) = (path.link_with_queue(queue), path.recovering_run_seconds());
+    MatrixCell::new(path, narrow, PATH).lasting(seconds)
 }
 
 fn draw_deep_queue(random: &mut SplitMix64) -> MatrixCell {
@@ -85,7 +88,7 @@ fn draw_deep_queue(random: &mut SplitMix64) -> MatrixCell {
 }
 
 fn draw_managed_queue(random: &mut SplitMix64) -> MatrixCell {
-    let path = DrawnPath::draw(random);
+    let path = DrawnPath::draw(random).recovering_soon();
     let queue = path.queue_bytes(1.0);
     let (rate, packets) = (path.rate_bps, queue / path.mtu + 10);
     let narrow = match random.below(5) {
@@ -103,7 +106,8 @@ fn draw_managed_queue(random: &mut SplitMix64) -> MatrixCell {
             ))
         }
     };
-    MatrixCell::new(path, narrow, PATH)
+    let seconds = path.recovering_run_seconds();
+    MatrixCell::new(path, narrow, PATH).lasting(seconds)
 }
 
 fn draw_ecn(random: &mut SplitMix64) -> MatrixCell {
@@ -178,7 +182,7 @@ fn draw_policer(random: &mut SplitMix64, place: &str) -> MatrixCell {
     path.first_bps = link as u64;
     let narrow = format!("police {place} {}bit {bucket}", path.rate_bps);
     let title = format!("bucket {} kB", bucket / 1000);
-    MatrixCell::new(path, narrow, POLICER).titled(title)
+    MatrixCell::new(path, narrow, POLICER).titled(title).policed_with(bucket)
 }
 
 fn draw_egress_policer(random: &mut SplitMix64) -> MatrixCell {
@@ -290,8 +294,11 @@ fn draw_full_return_path(random: &mut SplitMix64) -> MatrixCell {
     path.congestion = ["cubic", "reno"][random.below(2)];
     let narrow = path.plain_link();
     let back = path.rate_bps as f64 / random.between(80.0, 200.0) * 1500.0 / path.mtu as f64;
-    let queue = (back / 8.0 * log_between(random, 0.05, 0.4)).max(3000.0);
-    let narrow = format!("{narrow}\nnarrow_back tbf rate {back:.0}bit burst 3000 limit {queue:.0}");
+    // Both hold a packet of the largest size, or none would ever pass.
+    let bucket = path.mtu * 2;
+    let queue = (back / 8.0 * log_between(random, 0.05, 0.4)).max(bucket as f64);
+    let back_link = format!("narrow_back tbf rate {back:.0}bit burst {bucket} limit {queue:.0}");
+    let narrow = format!("{narrow}\n{back_link}");
     let truth = CellTruth::limited_by(&["path_capacity", "loss", "unknown"])
         .with_finding(&["return_path_full"]);
     MatrixCell::new(path, narrow, truth).titled(format!("back {:.0} kbit/s", back / 1e3))
@@ -430,4 +437,86 @@ fn draw_fast_datagrams(random: &mut SplitMix64) -> MatrixCell {
     let rate = (path.rate_bps as f64 * random.between(1.3, 3.0)) as u64;
     let narrow = path.link_with_queue(path.queue_bytes(log_between(random, 0.5, 3.0)));
     MatrixCell::new(path, narrow, PATH).option(format!("-u -b {rate}"))
+}
+
+/// A limit that is this much lower than another one is the limit of the run; of two that are closer, both
+/// are right. The rate that random losses allow is known to a factor of two.
+const LOWER_THAN_LOSS: f64 = 2.0;
+const LOWER_THAN_SHAPER: f64 = 1.15;
+
+/// Returns the limiters that are right if the window allows so much of the other limit's rate.
+fn lower_limit(
+    window_ratio: f64,
+    margin: f64,
+    [window, both, other]: [&'static [&'static str]; 3],
+) -> CellTruth {
+    CellTruth::limited_by(if window_ratio * margin < 1.0 {
+        window
+    } else if window_ratio > margin {
+        other
+    } else {
+        both
+    })
+}
+
+fn draw_window_and_loss(random: &mut SplitMix64) -> MatrixCell {
+    loop {
+        let (mut path, ratio) = draw_lossy_path(random, [1e-4, 1e-2], 1.0);
+        let window_ratio = log_between(random, 0.25, 4.0);
+        let rtt_s = path.rtt_ms / 1e3;
+        let bound = loss_bound_bps(path.mtu as f64 - 60.0, rtt_s, ratio).unwrap_or(f64::INFINITY);
+        let window = (bound * window_ratio / 8.0 * rtt_s) as u64;
+        if window < 6 * path.mtu || window as f64 * path.streams as f64 > 0.6 * path.bdp_bytes() {
+            continue;
+        }
+        path.delay_out = format!("loss {:.4}%", ratio * 100.0);
+        let limiters: [&[&str]; 3] = [&["receive_window"], &["receive_window", "loss"], &["loss"]];
+        return MatrixCell::on_plain_link(
+            path,
+            lower_limit(window_ratio, LOWER_THAN_LOSS, limiters),
+        )
+        .option(format!("--receive-buffer {window}"))
+        .titled(format!("window x{window_ratio:.2} of the loss"));
+    }
+}
+
+fn draw_window_and_shaper(random: &mut SplitMix64) -> MatrixCell {
+    loop {
+        let mut path = DrawnPath::draw_within(random, [5e6, 300e6], [5.0, 60.0]);
+        path.congestion = ["cubic", "reno"][random.below(2)];
+        let (peak, seconds_at_peak) = (random.between(2.0, 4.0), random.between(1.5, 3.0));
+        let window_ratio = log_between(random, 0.4, 1.8);
+        let window = (path.bdp_bytes() * window_ratio) as u64 / path.streams;
+        if window < 6 * path.mtu {
+            continue;
+        }
+        // The bucket empties in this time, at the rate that the window allows beyond the shaper's.
+        let excess = (window_ratio - 1.0).max(0.1);
+        let bucket = (path.rate_bps as f64 * excess * seconds_at_peak / 8.0) as u64;
+        path.first_bps = (path.rate_bps as f64 * peak) as u64;
+        let narrow = path.tbf(bucket.max(path.mtu * 2), path.queue_bytes(2.0));
+        // The window also limits how much the shaper can queue, so that a small rest of it fills no queue.
+        let limiters: [&[&str]; 3] =
+            [&["receive_window"], &["receive_window", "shaper", "path_capacity"], &["shaper"]];
+        return MatrixCell::new(
+            path,
+            narrow,
+            lower_limit(window_ratio, LOWER_THAN_SHAPER, limiters),
+        )
+        .option(format!("--receive-buffer {window}"))
+        .titled(format!("window x{window_ratio:.2} of the shaper"));
+    }
+}
+
+fn draw_both_directions(random: &mut SplitMix64) -> MatrixCell {
+    let mut path = DrawnPath::draw_within(random, [5e6, 300e6], [1.0, 150.0]);
+    path.is_reverse = false;
+    let queue = path.queue_bytes(log_between(random, 1.0, 3.0));
+    let back = (path.rate_bps as f64 * random.between(0.3, 1.0)) as u64;
+    let back_link =
+        format!("narrow_back tbf rate {back}bit burst {} limit {queue}", path.mtu * 2 + 100);
+    let narrow = format!("{}\n{back_link}", path.link_with_queue(queue));
+    MatrixCell::new(path, narrow, PATH)
+        .option("--both".to_owned())
+        .titled(format!("back {:.1} Mbit/s", back as f64 / 1e6))
 }

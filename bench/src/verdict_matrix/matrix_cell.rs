@@ -16,6 +16,8 @@ const MIN_QUEUE_PACKETS: u64 = 8;
 /// The duration of most runs: ten seconds, or this many round trips.
 const USUAL_SECONDS: f64 = 10.0;
 const ROUND_TRIPS: f64 = 80.0;
+/// The maximum time in which a window grows back after a loss.
+const MAX_RECOVERY_SECONDS: f64 = 20.0;
 
 /// Draws from a logarithmic distribution.
 pub fn log_between(random: &mut SplitMix64, low: f64, high: f64) -> f64 {
@@ -107,6 +109,30 @@ impl DrawnPath {
         USUAL_SECONDS.max(ROUND_TRIPS * self.rtt_ms / 1e3).ceil() as u64
     }
 
+    /// Makes a sender grow back after a loss within a run: it loses in slow start, before it filled the
+    /// path, and Reno needs a round trip for each segment of half of its window.
+    pub fn recovering_soon(mut self) -> DrawnPath {
+        if self.recovery_seconds() > MAX_RECOVERY_SECONDS {
+            self.congestion = "cubic";
+        }
+        self
+    }
+
+    /// Returns the time in which a window of the path's product grows back after a loss.
+    fn recovery_seconds(&self) -> f64 {
+        let segments = self.bdp_bytes() / self.mtu as f64;
+        match self.congestion {
+            "reno" => segments / 2.0 * self.rtt_ms / 1e3,
+            // CUBIC's K (RFC 9438, section 4.2).
+            _ => (segments * 0.75).cbrt(),
+        }
+    }
+
+    /// Returns the duration of a run in which the window can grow back three times.
+    pub fn recovering_run_seconds(&self) -> f64 {
+        (self.seconds() as f64).max((3.0 * self.recovery_seconds()).ceil())
+    }
+
     pub fn plain_link(&self) -> String {
         self.link_with_queue(self.queue_bytes(2.0))
     }
@@ -189,6 +215,8 @@ pub struct MatrixCell {
     options: String,
     seconds: f64,
     pub truth: CellTruth,
+    /// The bytes of a policer's bucket, if there is one.
+    pub policer_bucket: Option<u64>,
 }
 
 impl MatrixCell {
@@ -202,6 +230,7 @@ impl MatrixCell {
             during: String::new(),
             options: String::new(),
             truth,
+            policer_bucket: None,
         }
     }
 
@@ -228,6 +257,10 @@ impl MatrixCell {
     /// Adds a command that runs at this second of the run.
     pub fn at(self, second: f64, command: &str) -> MatrixCell {
         MatrixCell { during: format!("(sleep {second:.2}; {command}) >&2 &\n"), ..self }
+    }
+
+    pub fn policed_with(self, bucket: u64) -> MatrixCell {
+        MatrixCell { policer_bucket: Some(bucket), ..self }
     }
 
     pub fn lasting(self, seconds: f64) -> MatrixCell {

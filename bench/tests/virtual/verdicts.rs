@@ -15,6 +15,8 @@ crate::virtual_tests!(
     a_full_way_back_is_named,
     datagrams_over_the_capacity_find_a_full_path,
     other_traffic_and_disorder_leave_a_full_path,
+    a_queue_that_never_empties_and_one_of_others_are_full_paths,
+    of_two_limits_the_lower_is_named,
 );
 
 /// Runs cells of seed 1, each a kind and a number.
@@ -49,6 +51,7 @@ fn random_and_bursty_loss_is_named() {
 
 fn policers_with_small_and_large_buckets_are_named() {
     check_cells(&[("policer, egress", 3), ("policer, ingress", 5), ("policer, ingress", 6)]);
+    check_cells_of_seed(3, &[("policer, egress", 4)]);
 }
 
 fn a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one() {
@@ -65,6 +68,8 @@ fn an_outage_is_named_and_nothing_is_called_healthy() {
 
 fn a_full_way_back_is_named() {
     check_cells(&[("return path full", 4), ("return path full", 5)]);
+    // No acknowledgement is lost: only their delay shows the queue.
+    check_cells_of_seed(2, &[("return path full", 4)]);
 }
 
 fn datagrams_over_the_capacity_find_a_full_path() {
@@ -73,4 +78,13 @@ fn datagrams_over_the_capacity_find_a_full_path() {
 
 fn other_traffic_and_disorder_leave_a_full_path() {
     check_cells(&[("other datagrams", 0), ("reordering", 1), ("lost acknowledgements", 0)]);
+}
+
+fn a_queue_that_never_empties_and_one_of_others_are_full_paths() {
+    check_cells_of_seed(2, &[("full path", 9), ("parallel streams", 1), ("datagrams arrive", 1)]);
+    check_cells_of_seed(3, &[("other streams", 4)]);
+}
+
+fn of_two_limits_the_lower_is_named() {
+    check_cells(&[("window and loss", 0), ("window and shaper", 0), ("both directions", 0)]);
 }
