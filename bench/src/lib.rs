@@ -4,7 +4,8 @@
 //! - [`interop_matrix`]: interoperability with other programs over iperf3's protocol
 //! - [`verdict_matrix`]: the fault matrix, and the correctness of the verdicts
 //! - [`available_matrix`]: capacity and available bandwidth against the kernel's counters
-//! - [`guest_cells`]: what both matrices share
+//! - [`explain_matrix`]: what is said of the transfers of other programs
+//! - [`guest_cells`]: what these matrices share
 //! - [`tune_bench`]: the guided search against whole grids
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
@@ -18,6 +19,7 @@ mod accuracy_bench;
 pub mod available_matrix;
 pub mod bench_lab;
 pub mod copy_bench;
+pub mod explain_matrix;
 mod guest_cells;
 pub mod interop_matrix;
 mod lab_reports;
@@ -48,10 +50,10 @@ pub struct BenchArguments {
     /// Run only tables or cases whose name contains this text
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
-    /// Draw the cells of verdicts or available from so many seeds
+    /// Draw the cells of verdicts, explain or available from so many seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seeds: u64,
-    /// Keep the reports of verdicts, available and tune in this folder; the first two conclude kept ones again
+    /// Keep the reports of verdicts, explain, available and tune in this folder; the first three conclude kept ones again
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }
@@ -94,6 +96,7 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Throughput => throughput_bench::run_all(&longhaul()?, only)?,
         BenchName::Matrix => interop_matrix::run_all(&longhaul()?, only)?,
         BenchName::Verdicts => verdict_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
+        BenchName::Explain => explain_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
         BenchName::Available => {
             available_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?
         }

@@ -9,7 +9,7 @@
 //! Wrong when: a cell's truth is a limit that the run did not reach; each kind draws its numbers so
 //! that it does.
 
-mod cell_kinds;
+pub(crate) mod cell_kinds;
 pub(crate) mod matrix_cell;
 
 use crate::BenchOutcome;

@@ -189,6 +189,7 @@ export const KINDS: Record<Kind, string> = {
   load: "load",
   imported: "imported",
   copy: "copy",
+  flows: "transfers",
 };
 
 export const STATES: Record<State, string> = {

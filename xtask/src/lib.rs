@@ -75,6 +75,7 @@ pub enum BenchName {
     Throughput,
     Matrix,
     Verdicts,
+    Explain,
     Available,
     Tune,
     Copy,

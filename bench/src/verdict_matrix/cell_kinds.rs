@@ -54,7 +54,7 @@ const LOSS: CellTruth = CellTruth::limited_by(&["loss"]);
 const POLICER: CellTruth = CellTruth::limited_by(&["policer"]);
 const CHANGED: CellTruth = PATH.with_finding(&["path_changed"]);
 
-fn draw_full_path(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_full_path(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw(random);
     let queue = path.queue_bytes(log_between(random, 1.0, 4.0));
     let narrow = match random.below(3) {
@@ -65,7 +65,7 @@ fn draw_full_path(random: &mut SplitMix64) -> MatrixCell {
     MatrixCell::new(path, narrow, PATH)
 }
 
-fn draw_parallel_streams(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_parallel_streams(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.streams = 2 + random.below(15) as u64;
     let queue = path.queue_bytes(log_between(random, 1.0, 3.0));
@@ -87,7 +87,7 @@ fn draw_deep_queue(random: &mut SplitMix64) -> MatrixCell {
     MatrixCell::new(path, narrow, PATH)
 }
 
-fn draw_managed_queue(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_managed_queue(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw(random).recovering_soon();
     let queue = path.queue_bytes(1.0);
     let (rate, packets) = (path.rate_bps, queue / path.mtu + 10);
@@ -143,13 +143,13 @@ fn draw_lossy_path(random: &mut SplitMix64, ratios: [f64; 2], burst: f64) -> (Dr
     }
 }
 
-fn draw_random_loss(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_random_loss(random: &mut SplitMix64) -> MatrixCell {
     let (mut path, ratio) = draw_lossy_path(random, [1e-4, 2e-2], 1.0);
     path.delay_out = format!("loss {:.4}%", ratio * 100.0);
     MatrixCell::on_plain_link(path, LOSS)
 }
 
-fn draw_burst_loss(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_burst_loss(random: &mut SplitMix64) -> MatrixCell {
     // Gilbert: bursts of 1/r packets begin with probability p; the loss ratio is p / (p + r).
     let leave = random.between(0.2, 0.6);
     let (mut path, ratio) = draw_lossy_path(random, [1e-3, 1e-2], 1.0 / leave);
@@ -185,7 +185,7 @@ fn draw_policer(random: &mut SplitMix64, place: &str) -> MatrixCell {
     MatrixCell::new(path, narrow, POLICER).titled(title).policed_with(bucket)
 }
 
-fn draw_egress_policer(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_egress_policer(random: &mut SplitMix64) -> MatrixCell {
     draw_policer(random, "leave")
 }
 
@@ -207,7 +207,7 @@ fn draw_shaper(random: &mut SplitMix64) -> MatrixCell {
 }
 
 /// Draws a path with little delay variation and a window that allows a part of its rate.
-fn draw_window(random: &mut SplitMix64) -> (DrawnPath, u64) {
+pub fn draw_window(random: &mut SplitMix64) -> (DrawnPath, u64) {
     loop {
         let path = DrawnPath::draw(random);
         let share = random.between(0.1, 0.6);
@@ -224,7 +224,7 @@ fn draw_receive_buffer(random: &mut SplitMix64) -> MatrixCell {
         .option(format!("--receive-buffer {window}"))
 }
 
-fn draw_tcp_rmem(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_tcp_rmem(random: &mut SplitMix64) -> MatrixCell {
     let (path, window) = draw_window(random);
     let max = window * 2;
     let command = format!("ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 16384 {max}'");
@@ -238,7 +238,7 @@ fn draw_send_buffer(random: &mut SplitMix64) -> MatrixCell {
 }
 
 /// Draws a path and a rate that is a part of its own.
-fn draw_requested_rate(random: &mut SplitMix64) -> (DrawnPath, u64) {
+pub fn draw_requested_rate(random: &mut SplitMix64) -> (DrawnPath, u64) {
     let path = DrawnPath::draw_within(random, [4e6, 1e9], [1.0, 200.0]);
     let rate = (path.rate_bps as f64 * random.between(0.1, 0.7)) as u64;
     (path, rate)

@@ -267,6 +267,16 @@ impl MatrixCell {
         MatrixCell { seconds, ..self }
     }
 
+    /// Returns the commands of the narrow link.
+    pub fn narrow(&self) -> &str {
+        &self.narrow
+    }
+
+    /// Returns the commands that run before the run.
+    pub fn before_commands(&self) -> &str {
+        &self.before
+    }
+
     pub fn title(&self) -> String {
         let note = if self.note.is_empty() { "" } else { "; " };
         format!("{}{note}{}", self.path.describe(), self.note)

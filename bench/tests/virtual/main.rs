@@ -8,6 +8,7 @@ mod agent;
 mod available;
 mod copy;
 mod deadlines;
+mod explain;
 mod host;
 mod interop_matrix;
 mod interruption;
@@ -35,8 +36,9 @@ const LIMIT: Duration = Duration::from_secs(1200);
 const IN_GUEST: &str = "--in-guest";
 
 /// Tests to start first, because they run longest, so that none of them runs alone at the end.
-const LONGEST: [&str; 7] = [
+const LONGEST: [&str; 8] = [
     "verdicts::",
+    "explain::",
     "available::a_change_of_load_is_told_from_one_of_capacity",
     "lab::the_bottleneck_carries_its_rate",
     "lab::a_tcp_transfer_runs_at_the_goodput_limit",
@@ -69,6 +71,7 @@ const SUITES: &[(&str, &[VirtualTest])] = &[
     ("seeds", seeds::TESTS),
     ("tune", tune::TESTS),
     ("verdicts", verdicts::TESTS),
+    ("explain", explain::TESTS),
 ];
 
 fn main() -> ExitCode {

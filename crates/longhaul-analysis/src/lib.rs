@@ -16,6 +16,7 @@ pub mod capture_analysis;
 pub mod caveats;
 pub mod copy_analysis;
 pub mod diagnose;
+pub mod flow_analysis;
 pub mod imported;
 pub mod limit;
 pub mod load;

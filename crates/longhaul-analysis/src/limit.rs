@@ -5,7 +5,9 @@
 //! [`rate_levels`], [`path_outage`], [`return_path`] and [`host_load`];
 //! [`interval_classifier`] gives each interval of each stream an [`interval_state`], whose module sums
 //! them to shares; [`limiter_verdict`] names the limiter; [`limit_bounds`] computes what each limit
-//! would allow. [`live_limiter`] estimates the limiter of a moment while a run is in progress.
+//! would allow. [`receiver_side`] does the same for a transfer of another program of which only the
+//! receiver is on this host, and [`request_pattern`] finds the requests that data answers.
+//! [`live_limiter`] estimates the limiter of a moment while a run is in progress.
 
 pub mod host_load;
 pub mod interval_classifier;
@@ -17,6 +19,8 @@ pub mod loss_response;
 pub mod path_outage;
 pub mod policer_fit;
 pub mod rate_levels;
+pub mod receiver_side;
+pub mod request_pattern;
 pub mod return_path;
 pub mod run_reading;
 pub mod shaper_fit;

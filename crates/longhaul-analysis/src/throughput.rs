@@ -45,7 +45,7 @@
 pub mod arrival_timeline;
 
 use crate::limit::run_reading::{RunView, read_run};
-use crate::limit::{limit_bounds, limiter_verdict};
+use crate::limit::{limit_bounds, limiter_verdict, receiver_side};
 use crate::stats::mean_interval::mean_half_width;
 use crate::stats::{median, running_median};
 use crate::{RunConclusion, VERSION, caveats, diagnose};
@@ -89,7 +89,11 @@ fn conclude_direction(
     observation: &ThroughputObservation,
 ) -> RunConclusion<ThroughputAnalysis> {
     let run = read_run(plan, observation);
-    let verdict = limiter_verdict::find_limiter(&run);
+    let verdict = if receiver_side::is_receiver_watched(observation) {
+        receiver_side::find_receiver_limiter(&run)
+    } else {
+        limiter_verdict::find_limiter(&run)
+    };
     let steady_goodput = measure_goodput(&run.arrivals, run.steady);
     let mean_goodput_bps = compute_mean_goodput(observation);
     let goodput = if steady_goodput.is_informative() {
@@ -470,7 +474,14 @@ pub fn find_idle_rtt_us(observation: &ThroughputObservation) -> Option<u64> {
         let tcp = s.tcp.as_ref()?;
         tcp.rtt_min_us.or(Some(tcp.rtt_us)).filter(|us| *us > 0 && !is_rounded(us))
     });
-    kernel.chain(idle).min()
+    // Of a transfer that was watched at its receiver, only that end's readings exist.
+    let receivers = observation.streams.iter().filter(|s| s.sender.samples.is_empty());
+    let watched = receivers.flat_map(|s| &s.receiver.samples).filter_map(|s| {
+        let tcp = s.tcp.as_ref()?;
+        let trip_us = tcp.receive_rtt_us?;
+        Some(tcp.rtt_min_us.map_or(trip_us, |least| least.min(trip_us))).filter(|us| *us > 0)
+    });
+    kernel.chain(idle).chain(watched).min()
 }
 
 /// Returns the RTTs of the judged part; `None` if none was read.

@@ -59,6 +59,8 @@ fn sample() -> impl Strategy<Value = StreamSample> {
             cpu_us,
             core_wait_us,
             queue_bytes,
+            // The threads of other programs are not observed, but their sockets' memory is.
+            send_buffer_ratio: cpu_us.is_none().then_some(0.7),
             tcp,
         },
     )

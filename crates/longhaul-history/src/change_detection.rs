@@ -293,7 +293,11 @@ pub fn extract_points(
             }
             found.add(true, PathQuantity::RttFloor, it.analysis.rtt_min_us.map(|us| us as f64));
         }
-        AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Copy(_) => {}
+        AnyReport::Scan(_)
+        | AnyReport::Host(_)
+        | AnyReport::Predict(_)
+        | AnyReport::Copy(_)
+        | AnyReport::Flows(_) => {}
     }
     found.points
 }

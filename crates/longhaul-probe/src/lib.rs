@@ -4,6 +4,7 @@
 //! - [`throughput::run`]: one bulk run against a server, from the client's side
 //! - [`measurement_server`]: the server
 //! - [`engine`]: sends and receives the bulk data of one end
+//! - [`flow_watch`]: TCP flows of other programs on this host
 //! - [`load_run`]: a sequence of loads with concurrent probes
 //! - [`host_endpoint`]: a host and a port as people type them
 //! - [`probing`]: trains and echoes of datagrams, against a server
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod flow_watch;
 pub mod host;
 pub mod host_endpoint;
 pub mod load_run;

@@ -24,6 +24,7 @@ pub mod claim_text;
 pub mod copy_text;
 pub mod document;
 pub mod event_text;
+pub mod flow_text;
 pub mod goodput_picture;
 pub mod imported_text;
 pub mod iperf3_report_json;
@@ -57,5 +58,6 @@ pub fn build_document(report: &AnyReport) -> document::ReportDocument {
         AnyReport::Load(load) => load_text::build_load_document(load),
         AnyReport::Imported(imported) => imported_text::build_imported_document(imported),
         AnyReport::Copy(copy) => copy_text::build_copy_document(copy),
+        AnyReport::Flows(flows) => flow_text::build_flows_document(flows),
     }
 }

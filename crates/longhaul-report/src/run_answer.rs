@@ -5,10 +5,10 @@
 use crate::document::ReportDocument;
 use crate::number_format::{
     RateUnit, count_of, format_interval, format_micros, format_millis, format_percent, format_rate,
-    join_parts,
+    join_parts, or_absent,
 };
 use crate::scan_text::setting_format::{describe_setting, format_test_command, format_window};
-use crate::{copy_text, load_text, path_text, prediction_text, summary_lines};
+use crate::{copy_text, flow_text, load_text, path_text, prediction_text, summary_lines};
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::host::AuditGrade;
@@ -18,7 +18,7 @@ use longhaul_model::report::v1::plan::ReceiveMode;
 use longhaul_model::report::v1::predict::PredictionCell;
 use longhaul_model::report::v1::scan::ScanConclusion;
 use longhaul_model::report::v1::{
-    AvailableReport, CopyReport, FindingAdvice, HostReport, LoadReport, PathReport,
+    AvailableReport, CopyReport, FindingAdvice, FlowsReport, HostReport, LoadReport, PathReport,
     PredictionReport, ReportFinding, RunInfo, ScanReport, ThroughputReport,
 };
 use longhaul_model::units::Bytes;
@@ -315,6 +315,25 @@ pub fn answer_prediction(page: &mut ReportDocument, report: &PredictionReport) {
 const NEAR_BEST_RATIO: f64 = 0.97;
 
 /// Answers with the size, the rate and the stage that limited the copy.
+pub fn answer_flows(page: &mut ReportDocument, report: &FlowsReport) {
+    let transfers = report.observation.transfers.iter().zip(&report.analysis.transfers);
+    for (seen, concluded) in transfers.take(MAX_ANSWERED_TRANSFERS) {
+        let run = &concluded.run;
+        let text = format!(
+            "{}, limited by {}",
+            or_absent(run.goodput_bps, format_rate),
+            name_limiter(run.limited_by)
+        );
+        page.answer(flow_text::format_short_name(seen), text);
+    }
+    if report.observation.transfers.len() == 1 {
+        answer_advice(page, &report.run, &report.findings, None);
+    }
+}
+
+/// The maximum number of transfers in an answer.
+const MAX_ANSWERED_TRANSFERS: usize = 3;
+
 pub fn answer_copy(page: &mut ReportDocument, report: &CopyReport) {
     let seen = &report.observation;
     let rate = report.analysis.goodput_bps.filter(|_| seen.sent_bytes > 0);

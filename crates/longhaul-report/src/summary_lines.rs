@@ -40,6 +40,7 @@ pub fn summarize_report(report: &AnyReport) -> String {
         AnyReport::Predict(_) => "predicted".to_owned(),
         AnyReport::Imported(it) => crate::imported_text::summarize_import(it),
         AnyReport::Copy(it) => crate::copy_text::summarize_copy(it),
+        AnyReport::Flows(it) => crate::flow_text::summarize_flows(it),
     }
 }
 

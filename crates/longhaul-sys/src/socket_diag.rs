@@ -9,6 +9,7 @@
 
 use crate::netlink::{NetlinkSocket, iter_attributes, parse_text, read_u32};
 use crate::tcp_info::{TcpInfo, parse_tcp_info};
+use longhaul_model::report::v1::flows::flow_grouping::FlowMemory;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -36,15 +37,6 @@ pub struct SocketIdentity {
     family: u8,
 }
 
-/// The memory of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SocketMemory {
-    pub receive_buffer_bytes: u64,
-    pub send_buffer_bytes: u64,
-    /// Queued for sending or not yet acknowledged.
-    pub send_queue_bytes: u64,
-}
-
 /// An established TCP connection, seen from this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiagnosedSocket {
@@ -59,7 +51,7 @@ pub struct DiagnosedSocket {
     /// Bytes that the peer has not acknowledged, sent or not.
     pub unacknowledged_bytes: u64,
     pub congestion_control: Option<String>,
-    pub memory: Option<SocketMemory>,
+    pub memory: Option<FlowMemory>,
     pub info: TcpInfo,
 }
 
@@ -165,9 +157,9 @@ fn parse_socket(body: &[u8]) -> Option<DiagnosedSocket> {
     })
 }
 
-fn parse_memory(words: &[u8]) -> Option<SocketMemory> {
+fn parse_memory(words: &[u8]) -> Option<FlowMemory> {
     let word = |index: usize| read_u32(words, 4 * index).map(u64::from);
-    Some(SocketMemory {
+    Some(FlowMemory {
         receive_buffer_bytes: word(MEMORY_RECEIVE_BUFFER)?,
         send_buffer_bytes: word(MEMORY_SEND_BUFFER)?,
         send_queue_bytes: word(MEMORY_WRITE_QUEUE)?,

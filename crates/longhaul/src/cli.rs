@@ -9,6 +9,7 @@
 //! - [`tune_command`], [`mod@path_command`], [`available_command`], [`load_command`], [`host_command`], [`predict_command`]: more commands
 //! - [`iperf3_command`]: `test` and `serve` with the options of iperf3
 //! - [`mod@copy_command`]: copies files and reports what limited the copy
+//! - [`explain_command`]: explains the transfers of other programs
 //! - [`mod@watch_command`]: checks the watch file and starts the agent
 //! - [`capture_command`]: reads packet captures
 //! - [`record_command`]: records with their evidence, and checks of published claims
@@ -31,6 +32,7 @@ pub mod command_output;
 pub mod copy_command;
 pub mod demo;
 pub mod expectation;
+pub mod explain_command;
 pub mod host_command;
 pub mod import_command;
 pub mod interrupt;

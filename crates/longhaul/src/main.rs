@@ -58,6 +58,7 @@ fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure>
         CliCommand::Available(args) => cli::available_command::run(&args),
         CliCommand::Load(args) => cli::load_command::run(&args),
         CliCommand::Copy(args) => cli::copy_command::run(&args),
+        CliCommand::Explain(args) => cli::explain_command::run(&args),
         CliCommand::Host(args) => cli::host_command::run(&args),
         CliCommand::Iperf3(args) => cli::iperf3_command::run(&args),
         CliCommand::Predict(args) => cli::predict_command::run(&args),

@@ -645,7 +645,7 @@ export interface components {
          * @description The kinds of report v1.
          * @enum {string}
          */
-        Kind: "throughput" | "scan" | "host" | "predict" | "path" | "available" | "load" | "imported" | "copy";
+        Kind: "throughput" | "scan" | "host" | "predict" | "path" | "available" | "load" | "imported" | "copy" | "flows";
         /** @description Values between two changes. */
         Level: {
             /**

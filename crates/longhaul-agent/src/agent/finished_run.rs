@@ -179,7 +179,10 @@ pub fn count_sent_bytes(report: &AnyReport) -> Option<u64> {
             Some(flows.flatten().map(|flow| flow.bytes).sum())
         }
         AnyReport::Copy(it) => Some(it.observation.sent_bytes),
-        AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Imported(_) => Some(0),
+        AnyReport::Host(_)
+        | AnyReport::Predict(_)
+        | AnyReport::Imported(_)
+        | AnyReport::Flows(_) => Some(0),
         AnyReport::Path(_) => None,
     }
 }

@@ -13,7 +13,8 @@
 use super::interval_state::IntervalState;
 use super::run_reading::{QUEUED_RATIO, RunView};
 use super::stream_intervals::{
-    BELOW_WINDOW_RATIO, HALF, SampleInterval, StreamTraits, compute_window_room, is_send_buffer_dry,
+    BELOW_WINDOW_RATIO, HALF, SampleInterval, StreamTraits, compute_window_room,
+    is_send_buffer_dry, waits_for_send_buffer,
 };
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{ObservedStream, TcpReading};
@@ -70,13 +71,14 @@ struct IntervalContext<'v, 'a> {
 }
 
 /// In order of precedence; see the header.
-const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 16] = [
+const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 17] = [
     match_stalled,
     match_requested_rate,
     match_sender_app,
     match_sender_cpu,
     match_slow_receiver,
     match_pacing,
+    match_unobserved_writer,
     match_small_send_buffer,
     match_full_path,
     match_window_clip,
@@ -113,7 +115,9 @@ pub fn classify_stream(
 /// Replaces states by what was found in the whole run: path-like ones by a bucket, a ramp by a full way
 /// back.
 fn apply_bucket(view: &IntervalContext, state: IntervalState) -> IntervalState {
-    let policed = view.run.policer.is_some_and(|p| view.now.to_us > p.from_us);
+    // A transfer of another program has met the policer before it was watched.
+    let is_under_way = view.now.sender.blocked.is_none();
+    let policed = view.run.policer.is_some_and(|p| is_under_way || view.now.to_us > p.from_us);
     let shaped = view.run.bucket.is_some_and(|b| view.now.to_us > b.knee_us);
     match (policed, shaped) {
         (true, _) if state.is_path_like() => IntervalState::Policer,
@@ -135,7 +139,7 @@ fn match_small_send_buffer(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp?;
     let little = tcp.unsent_bytes.is_some_and(|unsent| unsent <= tcp.unacked_bytes / 2);
     (view.traits.small_buffer
-        && view.now.sender.asleep() >= HALF
+        && waits_for_send_buffer(view.now)
         && little
         && !is_window_limited(view))
     .then_some(IntervalState::SendBufferClip)
@@ -222,6 +226,20 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
     }
 }
 
+/// The thread of another program: it had nothing more to send although windows and buffer had room, or
+/// nothing at all for half of the time. (`tcpi_delivery_rate_app_limited` is no sign against it: the
+/// kernel keeps the flag of its fastest rate sample.)
+fn match_unobserved_writer(view: &IntervalContext) -> Option<IntervalState> {
+    let tcp = view.now.tcp.filter(|_| view.now.sender.blocked.is_none())?;
+    let is_idle = view.now.busy.is_some_and(|share| share < HALF);
+    let is_dry = tcp.unsent_bytes.is_some_and(|bytes| bytes <= tcp.mss_bytes.saturating_mul(2));
+    let has_room =
+        (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * compute_window_room(tcp) as f64;
+    let is_limited = is_dry && has_room;
+    let is_waiting = is_window_limited(view) || waits_for_send_buffer(view.now);
+    ((is_idle || is_limited) && !is_waiting).then_some(IntervalState::SenderApp)
+}
+
 fn match_pacing(view: &IntervalContext) -> Option<IntervalState> {
     let asked = view.run.plan.pacing_bps? as f64;
     let own = view.now.delivered_bytes * 8e6 / view.now.length_us().max(1) as f64;
@@ -251,8 +269,14 @@ fn match_window_clip(view: &IntervalContext) -> Option<IntervalState> {
                 && (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * tcp.cwnd_bytes as f64
         }),
     };
+    // Of a reader that was not observed, the window that it lets shrink tells that it is behind.
+    let is_shrunk = |bytes: u64| (bytes as f64) < HALF * view.traits.peer_window_bytes as f64;
+    let is_reader_behind =
+        view.now.sender.blocked.is_none() && tcp.peer_window_bytes.is_some_and(is_shrunk);
     held.then(|| {
-        if is_window_growing(view) {
+        if is_reader_behind {
+            IntervalState::ReceiverApp
+        } else if is_window_growing(view) {
             IntervalState::WindowGrowing
         } else {
             IntervalState::WindowClip

@@ -135,6 +135,8 @@ pub fn attribute_bytes(run: &RunView) -> StateShares {
             let usual = mean * interval.length_us() as f64;
             let weight = match state {
                 IntervalState::StalledRto => interval.delivered_bytes.max(usual),
+                // The programs of others pause and send in bursts: time is what they wait for.
+                _ if interval.sender.blocked.is_none() => interval.length_us() as f64,
                 _ if bytes > 0.0 => interval.delivered_bytes,
                 _ => usual,
             };
@@ -145,7 +147,7 @@ pub fn attribute_bytes(run: &RunView) -> StateShares {
 }
 
 impl StateShares {
-    fn from_weights(weights: BTreeMap<IntervalState, f64>) -> StateShares {
+    pub fn from_weights(weights: BTreeMap<IntervalState, f64>) -> StateShares {
         let total: f64 = weights.values().sum();
         if !(total.is_finite() && total > 0.0) {
             return StateShares { by_state: vec![(IntervalState::Unknown, 1.0)] };

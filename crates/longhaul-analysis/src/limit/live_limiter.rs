@@ -169,6 +169,7 @@ mod tests {
                 own_window_bytes: Some(1 << 20),
                 ..TcpReading::default()
             }),
+            ..StreamSample::default()
         }
     }
 

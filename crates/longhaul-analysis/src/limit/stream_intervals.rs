@@ -19,6 +19,7 @@
 //! Wrong when: the stream changes its traits during the run; the prevailing ones are used.
 
 use super::interval_state::IntervalState;
+use super::request_pattern;
 use super::run_reading::{RunView, SHORT_QUEUE_US};
 use crate::stats::{median, quantile, sort_finite};
 use crate::throughput::arrival_timeline::{ByteTrack, interpolate_count, keep_growing_counts};
@@ -32,8 +33,8 @@ const IN_CALL: f64 = 0.5;
 /// Activity of one stream thread during an interval, as shares of its time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ThreadActivity {
-    /// Inside blocking calls.
-    pub blocked: f64,
+    /// Inside blocking calls; absent: the thread was not observed, as that of another program.
+    pub blocked: Option<f64>,
     pub cpu: Option<f64>,
     /// Runnable but waiting for a core.
     pub core_wait: Option<f64>,
@@ -47,12 +48,13 @@ impl ThreadActivity {
 
     /// Returns the share asleep inside the call: waiting for room (sender) or data (receiver).
     pub fn asleep(self) -> f64 {
-        (self.blocked - self.demand().unwrap_or(0.0)).max(0.0)
+        (self.blocked.unwrap_or(0.0) - self.demand().unwrap_or(0.0)).max(0.0)
     }
 
     /// Returns the share neither in a call nor running: the application did something else.
     pub fn outside_calls(self) -> f64 {
-        (1.0 - self.blocked.max(self.demand().unwrap_or(0.0))).max(0.0)
+        let outside = |blocked: f64| 1.0 - blocked.max(self.demand().unwrap_or(0.0));
+        self.blocked.map_or(0.0, outside).max(0.0)
     }
 }
 
@@ -75,6 +77,10 @@ pub struct SampleInterval<'a> {
     /// Share of the interval's time limited by the receive window.
     pub window_limited: Option<f64>,
     pub buffer_limited: Option<f64>,
+    /// Share of the interval's time with unacknowledged or unsent bytes.
+    pub busy: Option<f64>,
+    /// The share of the send buffer in use at the end of the interval.
+    pub send_buffer_ratio: Option<f64>,
     /// Share of the interval's time in recovery from retransmission timeouts.
     pub in_timeout: Option<f64>,
     /// Unread bytes at the receiver, median of the interval's samples.
@@ -96,12 +102,18 @@ impl SampleInterval<'_> {
 /// Returns the intervals of one stream; all but the last are at least `least_us` long.
 pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterval<'_>> {
     let far = ReceiverCounters::of(stream);
+    let samples = &stream.sender.samples;
     let start = StreamSample { at_us: stream.sender.started_us, ..StreamSample::default() };
     // The last samples are taken after the buffers ran empty, which takes a while on a slow path.
     let written_us = stream.sender.started_us.saturating_add(stream.sender.duration_us);
+    // The kernel counts the time in which a full buffer limits, but often little or none of it.
+    let waited_us = samples.last().and_then(|s| s.tcp.as_ref()?.send_buffer_limited_us);
+    let is_counted = waited_us.is_none_or(|us| us > 0);
+    // The answer to a request may fill the buffer to a byte.
+    let has_requests = request_pattern::find_requests(stream).is_some();
+    let is_thread_observed = is_thread_observed(&stream.sender);
     let mut before = &start;
     let mut intervals = Vec::new();
-    let samples = &stream.sender.samples;
     for (i, sample) in samples.iter().enumerate() {
         let length = sample.at_us.saturating_sub(before.at_us);
         let last = i + 1 == samples.len();
@@ -109,10 +121,18 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
             continue;
         }
         let middle_us = before.at_us + length / 2;
-        let interval = measure_interval(before, sample, &far);
+        let mut interval = measure_interval(before, sample, &far);
+        interval.sender.blocked = interval.sender.blocked.filter(|_| is_thread_observed);
+        let is_full = |ratio: &f64| {
+            is_counted || (!has_requests && *ratio >= StreamTraitsTuning::SURELY_FULL_RATIO)
+        };
+        interval.send_buffer_ratio = interval.send_buffer_ratio.filter(is_full);
+        // Without acknowledgements the RTT is that of the last burst.
+        let is_old = interval.acked_bytes == Some(0) && !is_thread_observed;
+        interval.rtt_us = interval.rtt_us.filter(|_| !is_old);
         // A sender that sleeps in its last write until the end wrote its last byte long before, but
         // is not done.
-        let writing = interval.sender.blocked >= IN_CALL;
+        let writing = interval.sender.blocked.is_some_and(|share| share >= IN_CALL);
         intervals.push(SampleInterval {
             draining: !intervals.is_empty() && written_us < middle_us && !writing,
             ..interval
@@ -120,6 +140,11 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
         before = sample;
     }
     intervals
+}
+
+/// Returns false for the socket of another program, of which the memory is read instead.
+pub fn is_thread_observed(sender: &StreamEnd) -> bool {
+    !sender.samples.iter().any(|sample| sample.send_buffer_ratio.is_some())
 }
 
 fn measure_interval<'a>(
@@ -141,7 +166,7 @@ fn measure_interval<'a>(
         draining: false,
         delivered_bytes: far.bytes.at(to_us) - far.bytes.at(from_us),
         sender: ThreadActivity {
-            blocked: share(own(|s| Some(s.blocked_us))).unwrap_or(0.0),
+            blocked: share(own(|s| Some(s.blocked_us))),
             cpu: share(own(|s| s.cpu_us)),
             core_wait: share(own(|s| s.core_wait_us)),
         },
@@ -152,6 +177,8 @@ fn measure_interval<'a>(
         retransmitted_segments: grown(|t| Some(t.retransmitted_segments)),
         window_limited: share(grown(|t| t.receive_window_limited_us)),
         buffer_limited: share(grown(|t| t.send_buffer_limited_us)),
+        busy: share(grown(|t| t.busy_us)),
+        send_buffer_ratio: now.send_buffer_ratio,
         in_timeout: share(grown(|t| t.timeout_us)),
         unread_bytes: far.unread(from_us, to_us),
         own_window_bytes: far.window(to_us),
@@ -181,7 +208,7 @@ impl<'a> ReceiverCounters<'a> {
 
     fn thread(&self, from_us: u64, to_us: u64) -> ThreadActivity {
         ThreadActivity {
-            blocked: self.blocked.share(from_us, to_us).unwrap_or(0.0),
+            blocked: Some(self.blocked.share(from_us, to_us).unwrap_or(0.0)),
             cpu: self.cpu.share(from_us, to_us),
             core_wait: self.core_wait.share(from_us, to_us),
         }
@@ -258,6 +285,11 @@ impl StreamTraitsTuning {
     /// The minimum ratio of the kernel's delivery rate to the rate of the interval, in half of the
     /// intervals, for bursts that a path passes faster.
     const FASTER_BURSTS_RATIO: f64 = 1.08;
+    /// A send buffer of an unobserved thread that is used to this share is full if the kernel counted that
+    /// it limited at all, and to the second share if nothing requested its bytes. Without a limit,
+    /// autotuning keeps it at about half, and at 0.62 in one experiment.
+    const FULL_BUFFER_RATIO: f64 = 0.6;
+    const SURELY_FULL_RATIO: f64 = 0.7;
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -276,6 +308,8 @@ pub struct StreamTraits {
     pub small_buffer: bool,
     /// The application keeps the rate that was requested.
     pub requested_rate_state: Option<IntervalState>,
+    /// The largest window that the peer advertised.
+    pub peer_window_bytes: u64,
 }
 
 impl StreamTraits {
@@ -300,6 +334,11 @@ impl StreamTraits {
                         StreamTraitsTuning::EVER_STANDING_QUANTILE,
                     )),
             requested_rate_state: find_requested_rate_state(run, standing_queue),
+            peer_window_bytes: intervals
+                .iter()
+                .filter_map(|i| i.tcp?.peer_window_bytes)
+                .max()
+                .unwrap_or(0),
         }
     }
 }
@@ -397,7 +436,15 @@ pub fn compute_window_room(tcp: &TcpReading) -> u64 {
     tcp.cwnd_bytes.min(tcp.peer_window_bytes.unwrap_or(u64::MAX))
 }
 
-/// Returns true if the sender sleeps in write with nothing unsent, and the windows are not full.
+/// Returns true if the sender waits for room in its send buffer: it sleeps in write, or, if its thread
+/// was not observed, it fills the buffer. The kernel wakes a writer when a third of the buffer is free
+/// (`sk_stream_min_wspace`), and an autotuned buffer has room for twice the congestion window.
+pub fn waits_for_send_buffer(interval: &SampleInterval) -> bool {
+    interval.sender.asleep() >= HALF
+        || interval.send_buffer_ratio.is_some_and(|it| it >= StreamTraitsTuning::FULL_BUFFER_RATIO)
+}
+
+/// Returns true if the sender waits for its send buffer with nothing unsent, and the windows are not full.
 pub fn is_send_buffer_dry(interval: &SampleInterval) -> bool {
     let Some(tcp) = interval.tcp else {
         return false;
@@ -406,5 +453,5 @@ pub fn is_send_buffer_dry(interval: &SampleInterval) -> bool {
         .max(2.0 * tcp.mss_bytes as f64);
     let dry = tcp.unsent_bytes.is_some_and(|unsent| unsent as f64 <= reserve);
     let below = (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * compute_window_room(tcp) as f64;
-    interval.sender.asleep() >= HALF && dry && below
+    waits_for_send_buffer(interval) && dry && below
 }

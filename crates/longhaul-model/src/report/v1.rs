@@ -12,6 +12,7 @@ pub mod available;
 pub mod capture;
 pub mod case;
 pub mod copy;
+pub mod flows;
 pub mod host;
 pub mod imported;
 pub mod load;
@@ -25,8 +26,8 @@ pub mod run_environment;
 pub mod scan;
 
 pub use report_kind::{
-    AnyReport, AvailableReport, CopyReport, HostReport, ImportedReport, ListColumns, LoadReport,
-    PathReport, PredictionReport, ReportContent, ReportKind, RunValues, ScanReport,
+    AnyReport, AvailableReport, CopyReport, FlowsReport, HostReport, ImportedReport, ListColumns,
+    LoadReport, PathReport, PredictionReport, ReportContent, ReportKind, RunValues, ScanReport,
     ThroughputReport,
 };
 pub use run_environment::RunEnvironment;

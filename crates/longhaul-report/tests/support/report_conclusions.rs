@@ -3,6 +3,7 @@
 use longhaul_analysis::audit::audit_host;
 use longhaul_analysis::available_bandwidth::conclude_available;
 use longhaul_analysis::copy_analysis::conclude_copy;
+use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_analysis::imported::conclude_imported;
 use longhaul_analysis::load::conclude_load;
 use longhaul_analysis::path::conclude_path;
@@ -45,6 +46,11 @@ pub fn conclude_again(report: &mut AnyReport, runs: &[ThroughputReport]) {
         }
         AnyReport::Copy(copy) => {
             (copy.analysis, copy.findings) = conclude_copy(&copy.observation);
+        }
+        AnyReport::Flows(flows) => {
+            let found = conclude_flows(&flows.observation);
+            flows.analysis = found.analysis;
+            (flows.findings, flows.caveats) = (found.findings, found.caveats);
         }
         AnyReport::Host(host) => {
             (host.analysis, host.findings, host.caveats) =

@@ -22,6 +22,7 @@ pub use super::archive_command::ArchiveCommandArgs;
 pub use super::available_command::AvailableArgs;
 pub use super::capture_command::{CaptureArgs, TestCaptureArgs};
 pub use super::copy_command::CopyArgs;
+pub use super::explain_command::ExplainArgs;
 pub use super::host_command::HostArgs;
 pub use super::import_command::ImportArgs;
 pub use super::iperf3_command::{Iperf3Args, Iperf3UserArgs};
@@ -42,7 +43,7 @@ const DETAILS: &str = include_str!("help/longhaul-details.txt").trim_ascii_end()
 
 /// The commands in the groups in which `longhaul --help` lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Measure", &["test", "path", "available", "load", "copy", "serve", "iperf3"]),
+    ("Measure", &["test", "path", "available", "load", "copy", "explain", "serve", "iperf3"]),
     ("Tune", &["tune", "host", "predict"]),
     ("Monitor", &["watch"]),
     ("Archive", &["report", "archive", "import", "record", "capture"]),
@@ -113,6 +114,8 @@ pub enum CliCommand {
     Load(Box<LoadArgs>),
     /// Copy files and report whether disk, CPU or network was the limit
     Copy(Box<CopyArgs>),
+    /// Explain what limits the transfers of other programs on this host
+    Explain(ExplainArgs),
     /// Audit, change and restore this host's settings for long fat paths
     Host(Box<HostArgs>),
     /// Measure or serve with the options of iperf3

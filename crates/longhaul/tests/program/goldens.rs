@@ -62,6 +62,7 @@ fn append(file: &Path, report: AnyReport) {
         AnyReport::Load(report) => archive.append(&*report),
         AnyReport::Imported(report) => archive.append(&*report),
         AnyReport::Copy(report) => archive.append(&*report),
+        AnyReport::Flows(report) => archive.append(&*report),
     };
     appended.expect("appended");
 }

@@ -139,6 +139,9 @@ pub struct StreamSample {
     /// Unacknowledged or unsent bytes at the sender (SIOCOUTQ), unread bytes at the receiver
     /// (SIOCINQ).
     pub queue_bytes: Option<u64>,
+    /// The kernel's memory for the bytes that the sender queued, as a share of the send buffer;
+    /// only of sockets of other programs.
+    pub send_buffer_ratio: Option<f64>,
     pub tcp: Option<TcpReading>,
 }
 
@@ -183,6 +186,8 @@ pub struct TcpReading {
     pub peer_window_bytes: Option<u64>,
     /// The window this end advertises.
     pub own_window_bytes: Option<u64>,
+    /// The receiver's own estimate of the RTT; only of sockets of other programs.
+    pub receive_rtt_us: Option<u64>,
     pub timeouts: Option<u64>,
     pub timeout_us: Option<u64>,
 }

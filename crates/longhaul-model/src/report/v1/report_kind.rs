@@ -4,8 +4,8 @@ use super::analysis::ThroughputAnalysis;
 use super::observation::ThroughputObservation;
 use super::plan::ThroughputPlan;
 use super::{
-    Report, ReportCaveat, ReportFinding, RunInfo, available, copy, host, imported, load, path,
-    predict, scan,
+    Report, ReportCaveat, ReportFinding, RunInfo, available, copy, flows, host, imported, load,
+    path, predict, scan,
 };
 use crate::serde_name;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -183,6 +183,9 @@ define_report_kinds! {
     /// A report of files copied to another host.
     Copy:
         CopyReport<copy::CopyPlan, copy::CopyObservation, copy::CopyAnalysis>, copy_columns;
+    /// A report of flows of other programs.
+    Flows:
+        FlowsReport<flows::FlowsPlan, flows::FlowsObservation, flows::FlowsAnalysis>, flows_columns;
 }
 
 fn prediction_columns(_: &PredictionReport) -> ListColumns {
@@ -280,4 +283,15 @@ fn imported_columns(report: &ImportedReport) -> ListColumns {
 fn copy_columns(report: &CopyReport) -> ListColumns {
     let limited_by = report.analysis.limited_by.word();
     columns_with_streams(report.plan.streams, report.analysis.goodput_bps, limited_by)
+}
+
+/// Uses the busiest transfer.
+fn flows_columns(report: &FlowsReport) -> ListColumns {
+    report.observation.transfers.first().zip(report.analysis.transfers.first()).map_or_else(
+        ListColumns::default,
+        |(seen, concluded)| {
+            let run = &concluded.run;
+            columns_with_streams(seen.plan.streams, run.goodput_bps, run.limited_by.word())
+        },
+    )
 }

@@ -1,0 +1,324 @@
+//! Tests what `longhaul explain` says of the transfers of other programs, on networks with known faults.
+//!
+//! iperf3 and a small program that waits for answers send across the networks of the matrix of
+//! verdicts, in a guest with a virtual clock. Both ends are watched. Right: `limited_by` is one of the
+//! cell's limiters, for the receiver one of those that a receiver can see. A false blame names the
+//! application although it always had data.
+
+use crate::BenchOutcome;
+use crate::guest_cells::{CellKind, DrawnCell, draw_cell, judge_cells, parse_report, run_here};
+use crate::markdown_table::MarkdownTable;
+use crate::verdict_matrix::cell_kinds;
+use crate::verdict_matrix::matrix_cell::{CellTruth, DrawnPath, MatrixCell, NETWORK};
+use longhaul_analysis::flow_analysis::conclude_flows;
+use longhaul_model::report::v1::FlowsReport;
+use longhaul_model::splitmix::SplitMix64;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// A program that answers requests for bytes, and one that keeps so many of them outstanding.
+const REQUESTS: &str = include_str!("explain_matrix/requests.py");
+/// The gates of the shares of right cells.
+const SENDER_RIGHT_MIN: f64 = 0.95;
+const RECEIVER_RIGHT_MIN: f64 = 0.85;
+/// The maximum error of the bytes per round trip of requests.
+const REQUEST_ERROR_MAX: f64 = 0.1;
+
+/// A program that moves data, and what is true of it.
+#[derive(Debug, Clone)]
+struct ExplainCell {
+    network: MatrixCell,
+    /// Options of iperf3, or of the program that sends requests.
+    options: String,
+    /// Bytes per round trip, if requests limit the transfer.
+    request_bytes: Option<u64>,
+    receiver_limiters: &'static [&'static str],
+}
+
+const KINDS: [CellKind<ExplainCell>; 12] = [
+    ("full path", 4, |random| of_network(cell_kinds::draw_full_path(random), PATH)),
+    ("parallel streams", 3, |random| of_network(cell_kinds::draw_parallel_streams(random), PATH)),
+    ("queue management", 4, |random| of_network(cell_kinds::draw_managed_queue(random), PATH)),
+    ("random loss", 4, |random| of_network(cell_kinds::draw_random_loss(random), LOSS)),
+    ("bursts of loss", 3, |random| of_network(cell_kinds::draw_burst_loss(random), LOSS)),
+    ("policer", 4, |random| of_network(cell_kinds::draw_egress_policer(random), POLICER)),
+    ("tcp_rmem", 4, |random| of_network(cell_kinds::draw_tcp_rmem(random), &["receive_window"])),
+    ("tcp_wmem", 4, draw_send_memory),
+    ("slow writer", 4, draw_slow_writer),
+    ("pacing", 4, draw_pacing),
+    ("requests in lockstep", 5, |random| draw_requests(random, 1)),
+    ("pipelined requests", 5, |random| draw_requests(random, 2)),
+];
+
+/// The words that are right at a receiver.
+const PATH: &[&str] = &["path_capacity", "loss", "unknown"];
+const LOSS: &[&str] = &["loss", "unknown"];
+const POLICER: &[&str] = &["policer", "loss", "unknown"];
+const SENDER_SIDE: &[&str] = &["unknown"];
+
+fn of_network(network: MatrixCell, receiver_limiters: &'static [&'static str]) -> ExplainCell {
+    ExplainCell { network, options: String::new(), request_bytes: None, receiver_limiters }
+}
+
+/// Draws a path, and a window that allows a part of its rate.
+fn draw_send_memory(random: &mut SplitMix64) -> ExplainCell {
+    let (path, window) = cell_kinds::draw_window(random);
+    // The kernel counts its own overhead for each segment.
+    let memory = window * 2;
+    let command = format!("ip netns exec near sysctl -qw net.ipv4.tcp_wmem='4096 16384 {memory}'");
+    let truth = CellTruth::limited_by(&["send_buffer"]);
+    of_network(MatrixCell::on_plain_link(path, truth).before(command), SENDER_SIDE)
+}
+
+fn draw_slow_writer(random: &mut SplitMix64) -> ExplainCell {
+    let (path, rate) = cell_kinds::draw_requested_rate(random);
+    let options = format!("-b {}", rate / path.streams);
+    let truth = CellTruth::limited_by(&["application"]);
+    ExplainCell { options, ..of_network(MatrixCell::on_plain_link(path, truth), SENDER_SIDE) }
+}
+
+fn draw_pacing(random: &mut SplitMix64) -> ExplainCell {
+    let (path, rate) = cell_kinds::draw_requested_rate(random);
+    let options = format!("--fq-rate {}", rate / path.streams);
+    let truth = CellTruth::limited_by(&["pacing"]);
+    ExplainCell { options, ..of_network(MatrixCell::on_plain_link(path, truth), SENDER_SIDE) }
+}
+
+/// Draws requests of so many bytes that the path stays idle for a part of the time.
+fn draw_requests(random: &mut SplitMix64, least_outstanding: u64) -> ExplainCell {
+    let (mut path, outstanding, bytes) = loop {
+        let path = DrawnPath::draw_within(random, [10e6, 1e9], [10.0, 200.0]);
+        let outstanding =
+            least_outstanding * (1 + random.below(32) as u64 * (least_outstanding - 1));
+        let share = random.between(0.05, 0.5);
+        let bytes = (path.bdp_bytes() * share) as u64 / outstanding;
+        if bytes >= 16 * 1024 {
+            break (path, outstanding, bytes);
+        }
+    };
+    (path.streams, path.congestion) = (1, "cubic");
+    let truth = CellTruth::limited_by(&["application"]);
+    let network = MatrixCell::on_plain_link(path, truth);
+    ExplainCell {
+        options: format!("{bytes} {outstanding}"),
+        request_bytes: Some(bytes * outstanding),
+        ..of_network(network, &["application"])
+    }
+}
+
+impl ExplainCell {
+    /// Returns the script that prints the reports of the sender and of the receiver.
+    fn script(&self, longhaul: &str) -> String {
+        let path = &self.network.path;
+        let settle_s = 3.0 + 30.0 * path.rtt_ms / 1e3;
+        let watch_s = 6.0 + 40.0 * path.rtt_ms / 1e3;
+        let all_s = (2.0 * settle_s + watch_s).ceil();
+        let mut script = format!("LONGHAUL='{longhaul}'\n{}{NETWORK}", path.variables());
+        let _ = writeln!(script, "{}\n{}", self.network.narrow(), self.network.before_commands());
+        if self.request_bytes.is_some() {
+            let _ = writeln!(
+                script,
+                "cat >/run/requests.py <<'END'\n{REQUESTS}END\n\
+                 FAR=10.0.1.2; [ $FAMILY = 4 ] || FAR=fd00:1::2\n\
+                 ip netns exec near python3 /run/requests.py serve >/dev/null 2>&1 &\n\
+                 sleep 1\n\
+                 ip netns exec far python3 /run/requests.py ask $FAR {} >/dev/null 2>&1 &",
+                self.options
+            );
+        } else {
+            let reverse = if path.is_reverse { "-R" } else { "" };
+            let _ = writeln!(
+                script,
+                "ip netns exec $SERVER iperf3 -s -p 5301 >/dev/null 2>&1 &\n\
+                 sleep 1\n\
+                 ip netns exec $CLIENT iperf3 -c $ADDRESS -p 5301 -t {all_s} -C {} -P {} {reverse} {} \
+                 >/dev/null 2>&1 &",
+                path.congestion, path.streams, self.options
+            );
+        }
+        let explain = format!("$LONGHAUL explain :5301 --for {watch_s}s --no-save --json --quiet");
+        let _ = writeln!(
+            script,
+            "sleep {settle_s}\n\
+             ip netns exec far {explain} >/run/far.json &\n\
+             WATCH=$!\n\
+             ip netns exec near {explain} || true\n\
+             wait $WATCH || true\n\
+             cat /run/far.json"
+        );
+        script
+    }
+}
+
+/// The verdict at one end.
+#[derive(Debug, Clone, Default)]
+struct EndVerdict {
+    limited_by: String,
+    confidence_ratio: f64,
+    causes: Vec<String>,
+    round_trip_bytes: Option<u64>,
+}
+
+#[derive(Debug)]
+struct ExplainedCell {
+    drawn: DrawnCell<ExplainCell>,
+    /// At the sender and at the receiver.
+    verdicts: Result<[EndVerdict; 2], String>,
+}
+
+impl ExplainedCell {
+    fn is_right(&self, end: usize) -> bool {
+        let cell = &self.drawn.cell;
+        let right = [cell.network.truth.limiters, cell.receiver_limiters][end];
+        let of_end = self.verdicts.as_ref().map(|it| it[end].limited_by.as_str());
+        of_end.is_ok_and(|word| right.contains(&word))
+    }
+
+    fn is_application_blamed(&self) -> bool {
+        let is_true = self.drawn.cell.network.truth.limiters.contains(&"application");
+        let blames = |it: &EndVerdict| it.limited_by == "application";
+        !is_true && self.verdicts.as_ref().is_ok_and(|ends| ends.iter().any(blames))
+    }
+
+    /// Returns the relative error of the bytes per round trip at each end that found requests.
+    fn request_errors(&self) -> Vec<f64> {
+        let (Some(truth), Ok(ends)) = (self.drawn.cell.request_bytes, &self.verdicts) else {
+            return Vec::new();
+        };
+        let found = ends.iter().map(|end| end.round_trip_bytes.unwrap_or(0) as f64);
+        found.map(|bytes| (bytes / truth as f64 - 1.0).abs()).collect()
+    }
+}
+
+/// Runs the cells of these seeds whose kind contains `only`; `keep` as for the matrix of verdicts.
+pub fn run_all(
+    longhaul: &Path,
+    only: &str,
+    seeds: u64,
+    keep: Option<&Path>,
+) -> Result<BenchOutcome, String> {
+    let judge = |drawn: &DrawnCell<ExplainCell>| {
+        let script = drawn.cell.script(&longhaul.display().to_string());
+        let verdicts = drawn.find_output(&script, keep, read_verdicts);
+        ExplainedCell { drawn: drawn.clone(), verdicts }
+    };
+    let judged = judge_cells(&KINDS, only, seeds, keep, judge, format_row)?;
+    Ok(BenchOutcome::new(&[tabulate_kinds(&judged), tabulate_wrong(&judged)], check_gates(&judged)))
+}
+
+/// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
+pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
+    let drawn = draw_cell(&KINDS, kind, seed, number)?;
+    let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
+    let judged = ExplainedCell { verdicts: Ok(read_verdicts(&text)?), drawn };
+    let is_exact = judged.request_errors().iter().all(|error| *error <= REQUEST_ERROR_MAX);
+    let is_right = judged.is_right(0) && judged.is_right(1) && is_exact;
+    if is_right { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
+}
+
+fn read_verdicts(text: &str) -> Result<[EndVerdict; 2], String> {
+    let (sender, rest) = parse_report::<FlowsReport>(text)?;
+    let (receiver, _) = parse_report::<FlowsReport>(rest)?;
+    Ok([conclude_end(&sender), conclude_end(&receiver)])
+}
+
+fn conclude_end(report: &FlowsReport) -> EndVerdict {
+    let concluded = conclude_flows(&report.observation);
+    let Some(busiest) = concluded.analysis.transfers.first() else {
+        return EndVerdict { limited_by: "nothing".to_owned(), ..EndVerdict::default() };
+    };
+    EndVerdict {
+        limited_by: busiest.run.limited_by.word().to_owned(),
+        confidence_ratio: busiest.run.confidence_ratio,
+        causes: concluded.findings.into_iter().map(|found| found.cause).collect(),
+        round_trip_bytes: busiest.requests.map(|requests| requests.round_trip_bytes),
+    }
+}
+
+fn format_row(judged: &ExplainedCell) -> Vec<String> {
+    let drawn = &judged.drawn;
+    let said = |end: &EndVerdict| {
+        format!("{} {:.2} ({})", end.limited_by, end.confidence_ratio, end.causes.join(", "))
+    };
+    let [sender, receiver] = match &judged.verdicts {
+        Ok(ends) => [said(&ends[0]), said(&ends[1])],
+        Err(why) => [format!("no answer: {why}"), String::new()],
+    };
+    let errors = judged.request_errors();
+    let errors = errors.iter().map(|error| format!("{:.0} %", error * 100.0));
+    let mark = |end: usize| if judged.is_right(end) { "right" } else { "**wrong**" }.to_owned();
+    vec![
+        drawn.name(),
+        format!("{} {}", drawn.cell.network.title(), drawn.cell.options),
+        drawn.cell.network.truth.limiters.join(", "),
+        sender,
+        mark(0),
+        receiver,
+        mark(1),
+        errors.collect::<Vec<_>>().join(", "),
+    ]
+}
+
+fn share(judged: &[&ExplainedCell], is_right: impl Fn(&ExplainedCell) -> bool) -> f64 {
+    let right = judged.iter().filter(|it| is_right(it)).count();
+    right as f64 / judged.len().max(1) as f64
+}
+
+fn tabulate_kinds(judged: &[ExplainedCell]) -> MarkdownTable {
+    let mut table = MarkdownTable::new(
+        "Explained transfers by kind",
+        "kind | cells | right at the sender, % | right at the receiver, % | application blamed \
+         falsely | bytes per round trip within 10 %",
+    );
+    let all: Vec<&ExplainedCell> = judged.iter().collect();
+    let kinds = KINDS.iter().map(|(kind, _, _)| *kind);
+    for kind in kinds.chain(["**all**"]) {
+        let is_of_kind = |it: &&ExplainedCell| it.drawn.kind == kind || kind == "**all**";
+        let cells: Vec<&ExplainedCell> = all.iter().copied().filter(is_of_kind).collect();
+        if cells.is_empty() {
+            continue;
+        }
+        let errors: Vec<f64> = cells.iter().flat_map(|it| it.request_errors()).collect();
+        let exact = errors.iter().filter(|error| **error <= REQUEST_ERROR_MAX).count();
+        table.row(vec![
+            kind.to_owned(),
+            cells.len().to_string(),
+            format!("{:.0}", 100.0 * share(&cells, |it| it.is_right(0))),
+            format!("{:.0}", 100.0 * share(&cells, |it| it.is_right(1))),
+            cells.iter().filter(|it| it.is_application_blamed()).count().to_string(),
+            if errors.is_empty() {
+                "–".to_owned()
+            } else {
+                format!("{exact} of {}", errors.len())
+            },
+        ]);
+    }
+    table
+}
+
+fn tabulate_wrong(judged: &[ExplainedCell]) -> MarkdownTable {
+    let columns = "cell | path | truth | at the sender |  | at the receiver |  | request error";
+    let mut table = MarkdownTable::new("Wrongly explained transfers", columns);
+    judged
+        .iter()
+        .filter(|it| !it.is_right(0) || !it.is_right(1))
+        .for_each(|it| table.row(format_row(it)));
+    table
+}
+
+fn check_gates(judged: &[ExplainedCell]) -> Vec<String> {
+    let all: Vec<&ExplainedCell> = judged.iter().collect();
+    let mut missed = Vec::new();
+    for (end, name, least) in [(0, "sender", SENDER_RIGHT_MIN), (1, "receiver", RECEIVER_RIGHT_MIN)]
+    {
+        let right = share(&all, |it| it.is_right(end));
+        if right < least {
+            missed.push(format!("{:.1} % are right at the {name}", 100.0 * right));
+        }
+    }
+    let blamed = judged.iter().filter(|it| it.is_application_blamed()).count();
+    if blamed > 0 {
+        missed.push(format!("the application is blamed falsely in {blamed} cells"));
+    }
+    missed
+}

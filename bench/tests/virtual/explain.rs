@@ -1,0 +1,36 @@
+//! Transfers of other programs that must be explained rightly at both ends. The whole is
+//! `cargo xtask bench explain`.
+
+use longhaul_bench::explain_matrix::check_cell;
+
+crate::virtual_tests!(
+    a_full_path_is_no_fault_of_the_application,
+    windows_and_buffers_of_foreign_programs_are_named,
+    an_application_that_writes_little_and_a_paced_one_are_told_apart,
+    requests_are_found_with_their_bytes_per_round_trip,
+);
+
+fn check_cells(cells: &[(&str, usize)]) {
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
+    let wrong: Vec<String> = cells
+        .iter()
+        .filter_map(|(kind, number)| check_cell(&longhaul, kind, 1, *number).err())
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn a_full_path_is_no_fault_of_the_application() {
+    check_cells(&[("full path", 0), ("random loss", 0)]);
+}
+
+fn windows_and_buffers_of_foreign_programs_are_named() {
+    check_cells(&[("tcp_rmem", 0), ("tcp_wmem", 0)]);
+}
+
+fn an_application_that_writes_little_and_a_paced_one_are_told_apart() {
+    check_cells(&[("slow writer", 0), ("pacing", 0)]);
+}
+
+fn requests_are_found_with_their_bytes_per_round_trip() {
+    check_cells(&[("requests in lockstep", 0), ("pipelined requests", 0)]);
+}

@@ -1,0 +1,316 @@
+//! Explains transfers of other programs: what limits each, in the words of a test run.
+//!
+//! A transfer is judged as a run of which one end was observed ([`crate::throughput`]). Then the
+//! process behind an application limit is looked at: a disk, a CPU quota, or requests that wait for
+//! answers, with the options of well-known programs that lift them ([`program_options`]).
+//!
+//! Source: `limit`; /proc of the process. Units: shares of time, bytes, bit/s.
+//! Error: that of the run; a thread's state is read once per sample.
+//! Wrong when: the far end's program is slow; this end then sees only that its own waits.
+
+pub mod program_options;
+
+use crate::limit::request_pattern::find_requests;
+use crate::throughput::{conclude_throughput, format_whole_percent, to_rate};
+use crate::{RunConclusion, VERSION};
+use longhaul_model::report::v1::ReportFinding;
+use longhaul_model::report::v1::analysis::{Limiter, RateBound};
+use longhaul_model::report::v1::flows::{
+    FlowsAnalysis, FlowsObservation, ObservedTransfer, ProcessActivity, RequestPattern,
+    TransferAnalysis,
+};
+use longhaul_model::units::{Bytes, Rate, format_duration};
+use std::time::Duration;
+
+/// The parameters of the causes.
+struct CauseTuning;
+
+impl CauseTuning {
+    /// Threads that wait for a disk in this share of the samples.
+    const DISK_RATIO: f64 = 0.3;
+    /// A process that was throttled for this share of the time is limited by its quota.
+    const THROTTLED_RATIO: f64 = 0.15;
+    /// A thread that uses this share of a core is short of CPU.
+    const BUSY_THREAD_RATIO: f64 = 0.85;
+    const MIN_SAMPLES: u32 = 10;
+    /// The confidence in a limit at the far end, where nothing was observed.
+    const FAR_END_CONFIDENCE: f64 = 0.6;
+}
+
+/// Draws all conclusions from watched flows. Never fails; a transfer without evidence has an unknown
+/// limiter.
+pub fn conclude_flows(observation: &FlowsObservation) -> RunConclusion<FlowsAnalysis> {
+    let several = observation.transfers.len() > 1;
+    let mut all = RunConclusion { analysis: FlowsAnalysis::default(), ..Default::default() };
+    all.analysis.version = VERSION;
+    for transfer in &observation.transfers {
+        let concluded = conclude_transfer(transfer);
+        let name = if several { format!("{}: ", name_transfer(transfer)) } else { String::new() };
+        let named = |mut found: ReportFinding| {
+            found.summary = format!("{name}{}", found.summary);
+            found
+        };
+        all.findings.extend(concluded.findings.into_iter().map(named));
+        for caveat in concluded.caveats {
+            if !all.caveats.contains(&caveat) {
+                all.caveats.push(caveat);
+            }
+        }
+        all.analysis.transfers.push(concluded.analysis);
+    }
+    all
+}
+
+/// Names a transfer: `rclone (4711) to 192.0.2.7 port 22`.
+pub fn name_transfer(transfer: &ObservedTransfer) -> String {
+    let process = transfer.process.as_ref().map_or_else(
+        || String::from("unknown process"),
+        |process| match &process.parent {
+            Some(parent) => format!("{parent}, {} ({})", process.name, process.pid),
+            None => format!("{} ({})", process.name, process.pid),
+        },
+    );
+    let way = if transfer.sends { "to" } else { "from" };
+    format!("{process} {way} {} port {}", transfer.peer, transfer.service_port)
+}
+
+/// A cause that refines an application limit.
+type DiagnoseApplication = fn(&ObservedTransfer, &TransferAnalysis) -> Option<ReportFinding>;
+
+/// The first that holds is given, in place of the finding that an application limits.
+const APPLICATION_CAUSES: [DiagnoseApplication; 4] =
+    [diagnose_quota, diagnose_disk, diagnose_busy_thread, diagnose_requests];
+
+fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnalysis> {
+    let run = conclude_throughput(&transfer.plan, &transfer.run);
+    let mut analysis = TransferAnalysis { requests: None, run: run.analysis };
+    if analysis.run.steady.is_none() {
+        analysis.run.goodput_bps = analysis.run.mean_goodput_bps;
+    }
+    let mut findings = run.findings;
+    findings.retain(|found| found.cause != "short_run");
+    findings.extend(diagnose_far_end(transfer, &analysis));
+    // Their commands repeat a test, which this was not.
+    for advice in findings.iter_mut().flat_map(|found| &mut found.advice) {
+        advice.command = advice.command.take().filter(|it| !it.starts_with("longhaul "));
+    }
+    analysis.requests = find_request_pattern(transfer, &analysis);
+    if let Some(requests) = analysis.requests {
+        add_request_bound(&mut analysis, requests, transfer);
+    }
+    let of_program = |limiter| {
+        matches!(limiter, Limiter::Application | Limiter::CpuSender | Limiter::CpuReceiver)
+    };
+    if of_program(analysis.run.limited_by) {
+        let cause = APPLICATION_CAUSES.iter().find_map(|cause| cause(transfer, &analysis));
+        if let Some(cause) = cause {
+            findings.retain(|found| !REFINED_CAUSES.contains(&found.cause.as_str()));
+            findings.insert(0, cause);
+        }
+    }
+    let caveats = run.caveats.into_iter();
+    let caveats = caveats.filter(|caveat| !TEST_CAVEATS.contains(&caveat.code.as_str()));
+    RunConclusion { analysis, findings, caveats: caveats.collect() }
+}
+
+/// Finds that the limit is at the other end: nothing at this one explains the rate.
+fn diagnose_far_end(
+    transfer: &ObservedTransfer,
+    analysis: &TransferAnalysis,
+) -> Option<ReportFinding> {
+    if transfer.sends || analysis.run.limited_by != Limiter::Unknown {
+        return None;
+    }
+    let summary = format!(
+        "The limit is at the sender {}: its program, CPU or send buffer, or a path without a queue",
+        transfer.peer
+    );
+    let mut found = ReportFinding::new("sender_side", CauseTuning::FAR_END_CONFIDENCE, summary);
+    found.support("the receive window had room, the reader was prompt, nothing was lost and no queue was seen");
+    found.advise("sender", "Run `longhaul explain` there at the same time");
+    Some(found)
+}
+
+/// Caveats that concern tests only: a transfer may be watched from any moment on, and at one end.
+const TEST_CAVEATS: [&str; 4] = ["missing_counters", "ramp_only", "no_course", "no_steady_rate"];
+
+/// The causes that a cause of the process replaces.
+const REFINED_CAUSES: [&str; 4] =
+    ["sender_application", "receiver_application", "cpu_sender", "cpu_receiver"];
+
+/// Returns the bytes that move per round trip if requests limit the transfer.
+fn find_request_pattern(
+    transfer: &ObservedTransfer,
+    analysis: &TransferAnalysis,
+) -> Option<RequestPattern> {
+    let run = &analysis.run;
+    let streams = transfer.run.streams.len() as u64;
+    let requests = transfer.run.streams.iter().map(find_requests).collect::<Option<Vec<_>>>()?;
+    let is_waiting = requests.iter().all(|it| it.waits_for_network);
+    if run.limited_by != Limiter::Application || !is_waiting || streams == 0 {
+        return None;
+    }
+    let request_bytes = requests.iter().map(|it| it.request_bytes).sum::<u64>() / streams;
+    let trip = Duration::from_micros(find_trip_us(transfer, analysis)?);
+    let each = Rate::bits_per_second(run.goodput_bps? / streams);
+    let round_trip_bytes = each.bytes_in(trip).max(request_bytes);
+    let bound_bps = Rate::over(round_trip_bytes.saturating_mul(streams), trip)?.as_bps();
+    Some(RequestPattern { request_bytes, round_trip_bytes, bound_bps })
+}
+
+/// Returns the RTT of a transfer: the mean under load, or else the smallest.
+pub fn find_trip_us(transfer: &ObservedTransfer, analysis: &TransferAnalysis) -> Option<u64> {
+    let loaded = analysis.run.rtt_us.map(|rtt| rtt.mean);
+    loaded.or_else(|| crate::throughput::find_idle_rtt_us(&transfer.run))
+}
+
+fn add_request_bound(
+    analysis: &mut TransferAnalysis,
+    requests: RequestPattern,
+    transfer: &ObservedTransfer,
+) {
+    let Some(trip_us) = find_trip_us(transfer, analysis) else { return };
+    let why = format!(
+        "{} per round trip of {}, in answer to requests",
+        Bytes(requests.round_trip_bytes),
+        format_duration(Duration::from_micros(trip_us))
+    );
+    let bound = RateBound { limiter: Limiter::Application, rate_bps: requests.bound_bps, why };
+    let bounds = &mut analysis.run.bounds;
+    bounds.push(bound);
+    bounds.sort_by_key(|bound| bound.rate_bps);
+}
+
+fn name_process(transfer: &ObservedTransfer) -> &str {
+    transfer.process.as_ref().map_or("the program", |process| process.name.as_str())
+}
+
+fn place_of(transfer: &ObservedTransfer) -> &'static str {
+    if transfer.sends { "sender" } else { "receiver" }
+}
+
+fn share_of(us: u64, activity: &ProcessActivity) -> f64 {
+    us as f64 / activity.elapsed_us.max(1) as f64
+}
+
+fn build_cause(analysis: &TransferAnalysis, cause: &str, summary: String) -> ReportFinding {
+    ReportFinding::new(cause, analysis.run.confidence_ratio, summary)
+}
+
+fn diagnose_quota(
+    transfer: &ObservedTransfer,
+    analysis: &TransferAnalysis,
+) -> Option<ReportFinding> {
+    let activity = transfer.activity?;
+    let ratio = share_of(activity.throttled_us?, &activity);
+    if ratio < CauseTuning::THROTTLED_RATIO {
+        return None;
+    }
+    let cores = activity.quota_core_permille? as f64 / 1000.0;
+    let name = name_process(transfer);
+    let mut found = build_cause(
+        analysis,
+        "cpu_quota",
+        format!("Limited by the CPU quota of {name}: its control group may use {cores:.2} cores"),
+    );
+    found.support(format!("throttled for {} of the time", format_whole_percent(ratio)));
+    found.advise(place_of(transfer), "Raise the CPU limit of the container or service (cpu.max)");
+    Some(found)
+}
+
+fn diagnose_disk(
+    transfer: &ObservedTransfer,
+    analysis: &TransferAnalysis,
+) -> Option<ReportFinding> {
+    let activity = transfer.activity.filter(|it| it.samples >= CauseTuning::MIN_SAMPLES)?;
+    let ratio = f64::from(activity.disk_wait_samples) / f64::from(activity.samples);
+    if ratio < CauseTuning::DISK_RATIO {
+        return None;
+    }
+    let name = name_process(transfer);
+    let summary =
+        format!("Limited by a disk of this host: {name} waits for it, not for the network");
+    let mut found = build_cause(analysis, "slow_disk", summary);
+    found.support(format!(
+        "a thread of {name} was in uninterruptible sleep in {} of the samples",
+        format_whole_percent(ratio)
+    ));
+    let disk = if transfer.sends { activity.disk_read_bytes } else { activity.disk_write_bytes };
+    found.supports.extend(disk.and_then(|bytes| {
+        let rate = Rate::over(bytes, Duration::from_micros(activity.elapsed_us))?;
+        let verb = if transfer.sends { "read" } else { "wrote" };
+        Some(format!("{name} {verb} {rate} of block devices"))
+    }));
+    found.advise(
+        place_of(transfer),
+        "No network change helps: use a faster disk, more parallel files, or larger reads and writes",
+    );
+    Some(found)
+}
+
+fn diagnose_busy_thread(
+    transfer: &ObservedTransfer,
+    analysis: &TransferAnalysis,
+) -> Option<ReportFinding> {
+    let activity = transfer.activity?;
+    let ratio = share_of(activity.busiest_thread_us, &activity);
+    if ratio < CauseTuning::BUSY_THREAD_RATIO {
+        return None;
+    }
+    let name = name_process(transfer);
+    let mut found = build_cause(
+        analysis,
+        &format!("cpu_{}", place_of(transfer)),
+        format!("CPU-bound: one thread of {name} fills a core"),
+    );
+    found.support(format!(
+        "the busiest of {} threads ran for {} of the time",
+        activity.threads,
+        format_whole_percent(ratio)
+    ));
+    found.advise(
+        place_of(transfer),
+        "Use more processes or streams, a faster cipher (aes128-gcm with AES-NI), or no compression",
+    );
+    Some(found)
+}
+
+fn diagnose_requests(
+    transfer: &ObservedTransfer,
+    analysis: &TransferAnalysis,
+) -> Option<ReportFinding> {
+    let requests = analysis.requests?;
+    let trip = format_duration(Duration::from_micros(find_trip_us(transfer, analysis)?));
+    let streams = transfer.run.streams.len() as u64;
+    let name = name_process(transfer);
+    let (each, at_once) =
+        (requests.request_bytes, requests.round_trip_bytes / requests.request_bytes.max(1));
+    let summary = format!(
+        "Limited by requests that wait for answers: {name} moves {} per round trip and flow, at most {} over {trip} with {}",
+        Bytes(requests.round_trip_bytes),
+        to_rate(requests.bound_bps),
+        if streams == 1 { String::from("one flow") } else { format!("{streams} flows") },
+    );
+    let mut found = build_cause(analysis, "request_response", summary);
+    found.support(format!(
+        "requests of {} each, about {} outstanding per flow",
+        Bytes(each),
+        at_once.max(1)
+    ));
+    found.support("the windows and the send buffer had room, and data or a request was in flight nearly all of the time");
+    let mut is_known = false;
+    let parent = transfer.process.as_ref().and_then(|process| process.parent.as_deref());
+    let named = [Some(name), parent].into_iter().flatten();
+    let options = named.map(program_options::find_options).find(|it| !it.is_empty());
+    for option in options.into_iter().flatten() {
+        found.advise("application", format!("Add `{}`: {}", option.command, option.text));
+        is_known = true;
+    }
+    if !is_known {
+        found.advise(
+            "application",
+            "Let the program request more at a time: more parallel files or connections, larger requests, or more requests outstanding",
+        );
+    }
+    Some(found)
+}

@@ -1,0 +1,197 @@
+//! Finds the limiter of a transfer that was observed at its receiver only.
+//!
+//! Unread bytes show a slow reader; arrivals of a whole window per round trip, a small window; an RTT
+//! above the idle one, a full path; gaps in the sequence without it, losses; and requests, a program
+//! that waits for answers. The sender's program, CPU and buffers are invisible: what none of these
+//! explains is unknown.
+//!
+//! Source: TCP_INFO of the receiver (`tcpi_rcv_rtt`, `tcpi_rcv_ooopack`, `tcpi_rcv_wnd`); before Linux
+//! 6.2 the window is estimated from the receive buffer.
+//! Units: bytes, microseconds. Error: one interval.
+//! Wrong when: a sender's small buffer limits a transfer that also sends requests.
+
+use super::interval_state::{IntervalState, StateShares};
+use super::limiter_verdict::RunVerdict;
+use super::request_pattern::{StreamRequests, find_requests};
+use super::run_reading::{QUEUED_RATIO, RunView};
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::observation::{
+    ObservedStream, StreamEnd, StreamSample, TcpReading, ThroughputObservation,
+};
+use std::collections::BTreeMap;
+
+/// The parameters of the classification.
+struct ReceiverTuning;
+
+impl ReceiverTuning {
+    /// Unread bytes above this share of the window: the reader is behind.
+    const UNREAD_RATIO: f64 = 0.25;
+    /// A reader that runs or waits for a core for this share of the time is short of CPU.
+    const STARVED_RATIO: f64 = 0.85;
+    /// Arrivals per round trip of this share of the window: the window is the limit.
+    const FULL_WINDOW_RATIO: f64 = 0.8;
+    /// A window that grew by this factor over the intervals before is still growing.
+    const GROWTH_RATIO: f64 = 1.15;
+    const GROWTH_INTERVALS: usize = 5;
+    /// The time after a loss in which the sender's window grows back.
+    const RECOVERY_US: u64 = 2_000_000;
+    /// The certainty of verdicts that only one end supports.
+    const CERTAINTY_RATIO: f64 = 0.9;
+    const REQUEST_CERTAINTY_RATIO: f64 = 0.8;
+    /// The least share of a limiter that is named.
+    const MIN_SHARE: f64 = 0.35;
+    const SECOND_SHARE: f64 = 0.3;
+}
+
+/// Returns true if only the receiver was observed, by another program.
+pub fn is_receiver_watched(observation: &ThroughputObservation) -> bool {
+    let watched = |stream: &ObservedStream| {
+        stream.sender.samples.is_empty()
+            && stream.receiver.blocked_us.is_none()
+            && !stream.receiver.samples.is_empty()
+    };
+    !observation.streams.is_empty() && observation.streams.iter().all(watched)
+}
+
+/// Names the limiter from the states of all intervals, each weighted by its length.
+pub fn find_receiver_limiter(run: &RunView) -> RunVerdict {
+    let mut weights: BTreeMap<IntervalState, f64> = BTreeMap::new();
+    for stream in &run.observation.streams {
+        let intervals = split_receiver(&stream.receiver, run.idle_rtt_us.unwrap_or(0));
+        let requests = find_requests(stream);
+        let is_queued = is_mostly_queued(run, &intervals);
+        for (index, now) in intervals.iter().enumerate() {
+            if run.steady.is_some_and(|span| now.to_us <= span.from_us) {
+                continue;
+            }
+            let state = classify_arrivals(run, &intervals[..index], now, requests, is_queued);
+            *weights.entry(state).or_default() += now.length_us as f64;
+        }
+    }
+    let shares = StateShares::from_weights(weights);
+    let ranked = shares.limiters();
+    let (first, share) = ranked.first().copied().unwrap_or((Limiter::Unknown, 0.0));
+    let second = ranked.get(1).copied().filter(|it| it.1 >= ReceiverTuning::SECOND_SHARE);
+    let certainty = match first {
+        Limiter::Unknown => 0.0,
+        Limiter::Application if shares.state(IntervalState::SenderApp) > 0.0 => {
+            ReceiverTuning::REQUEST_CERTAINTY_RATIO
+        }
+        _ => ReceiverTuning::CERTAINTY_RATIO,
+    };
+    let limiter = if share >= ReceiverTuning::MIN_SHARE { first } else { Limiter::Unknown };
+    let confidence_ratio = if limiter == Limiter::Unknown { 0.0 } else { share * certainty };
+    RunVerdict { limiter, confidence_ratio, shares, second }
+}
+
+/// The arrivals of one interval.
+struct ArrivalInterval<'a> {
+    to_us: u64,
+    length_us: u64,
+    bytes: u64,
+    unread_bytes: u64,
+    window_bytes: u64,
+    rtt_us: Option<u64>,
+    out_of_order: u64,
+    /// Share of the time that the busiest thread ran or waited for a core.
+    demand: Option<f64>,
+    tcp: &'a TcpReading,
+}
+
+/// Splits the samples into intervals of at least `least_us`.
+fn split_receiver(end: &StreamEnd, least_us: u64) -> Vec<ArrivalInterval<'_>> {
+    let mut samples = end.samples.iter();
+    let Some(mut before) = samples.next() else { return Vec::new() };
+    let mut intervals = Vec::new();
+    for sample in samples {
+        if sample.at_us.saturating_sub(before.at_us) < least_us.max(1) {
+            continue;
+        }
+        intervals.extend(measure_arrivals(end, before, sample));
+        before = sample;
+    }
+    intervals
+}
+
+fn measure_arrivals<'a>(
+    end: &StreamEnd,
+    before: &StreamSample,
+    now: &'a StreamSample,
+) -> Option<ArrivalInterval<'a>> {
+    let (earlier, tcp) = (before.tcp.as_ref()?, now.tcp.as_ref()?);
+    let grown = |of: fn(&TcpReading) -> Option<u64>| {
+        Some(of(tcp)?.saturating_sub(of(earlier).unwrap_or(0)))
+    };
+    let length_us = now.at_us.saturating_sub(before.at_us).max(1);
+    // The kernel's RTT is that of the segments that this end sends; without any it is old.
+    let sends = grown(|it| it.data_segments_out).is_some_and(|count| count > 0);
+    let own = Some(tcp.rtt_us).filter(|us| *us > 0);
+    let rtt_us = if sends { own } else { tcp.receive_rtt_us.or(own) };
+    let time = |of: fn(&StreamSample) -> Option<u64>| Some(of(now)?.saturating_sub(of(before)?));
+    let demand = time(|it| it.cpu_us)
+        .map(|cpu_us| cpu_us.saturating_add(time(|it| it.core_wait_us).unwrap_or(0)))
+        .map(|us| us as f64 / length_us as f64);
+    let buffer_bytes = end.receive_buffer.map_or(0, |buffer| buffer.stored_bytes / 2);
+    Some(ArrivalInterval {
+        to_us: now.at_us,
+        length_us,
+        bytes: grown(|it| it.bytes_received)?,
+        unread_bytes: now.queue_bytes.unwrap_or(0),
+        window_bytes: tcp.own_window_bytes.unwrap_or(buffer_bytes),
+        rtt_us,
+        out_of_order: grown(|it| it.out_of_order_segments).unwrap_or(0),
+        demand,
+        tcp,
+    })
+}
+
+fn classify_arrivals(
+    run: &RunView,
+    before: &[ArrivalInterval],
+    now: &ArrivalInterval,
+    requests: Option<StreamRequests>,
+    is_queued: bool,
+) -> IntervalState {
+    let whole = now.window_bytes.saturating_add(now.unread_bytes) as f64;
+    let is_behind = now.unread_bytes > now.tcp.mss_bytes.saturating_mul(2)
+        && now.unread_bytes as f64 > ReceiverTuning::UNREAD_RATIO * whole;
+    if is_behind {
+        let is_starved = now.demand.is_some_and(|it| it >= ReceiverTuning::STARVED_RATIO);
+        return if is_starved { IntervalState::ReceiverCpu } else { IntervalState::ReceiverApp };
+    }
+    if is_window_full(run, now) {
+        let earlier = before.len().saturating_sub(ReceiverTuning::GROWTH_INTERVALS);
+        let past = before[earlier..].iter().map(|it| it.window_bytes).min().unwrap_or(u64::MAX);
+        let is_growing = now.window_bytes as f64 > ReceiverTuning::GROWTH_RATIO * past as f64;
+        return if is_growing { IntervalState::WindowGrowing } else { IntervalState::WindowClip };
+    }
+    if now.rtt_us.is_some_and(|rtt| run.is_rtt_inflated(rtt as f64)) {
+        return IntervalState::PathFull;
+    }
+    let since = now.to_us.saturating_sub(ReceiverTuning::RECOVERY_US);
+    let is_lossy = before.iter().rev().take_while(|it| it.to_us >= since).chain([now]);
+    if is_lossy.into_iter().any(|it| it.out_of_order > 0) {
+        return match (is_queued, now.out_of_order > 0) {
+            (true, _) => IntervalState::Sawtooth,
+            (false, true) => IntervalState::Loss,
+            (false, false) => IntervalState::Recovering,
+        };
+    }
+    match requests {
+        Some(requests) if requests.waits_for_network => IntervalState::SenderApp,
+        _ => IntervalState::Unknown,
+    }
+}
+
+fn is_mostly_queued(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
+    let trips = || intervals.iter().filter_map(|it| it.rtt_us);
+    let queued = trips().filter(|rtt| run.is_rtt_inflated(*rtt as f64)).count();
+    queued as f64 >= QUEUED_RATIO * trips().count().max(1) as f64
+}
+
+/// Returns true if about a whole window arrives per round trip.
+fn is_window_full(run: &RunView, now: &ArrivalInterval) -> bool {
+    let Some(idle_us) = run.idle_rtt_us.filter(|us| *us > 0) else { return false };
+    let per_trip = now.bytes as f64 * idle_us as f64 / now.length_us as f64;
+    per_trip >= ReceiverTuning::FULL_WINDOW_RATIO * now.window_bytes as f64
+}

@@ -1,0 +1,117 @@
+//! TCP flows of other programs on this host, watched without touching them.
+//!
+//! The flows of one process to one peer in one direction are a *transfer*. A transfer is observed at
+//! this host's end only, so it is a [`ThroughputObservation`] in which the other end has no samples.
+
+pub mod flow_grouping;
+
+use super::analysis::ThroughputAnalysis;
+use super::observation::{HostFacts, ThroughputObservation};
+use super::plan::ThroughputPlan;
+use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
+
+/// The requested watch.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FlowsPlan {
+    /// The flows to watch, as typed: a process, a port, a peer, or `all`.
+    pub selector: String,
+    pub duration_us: u64,
+    pub interval_us: u64,
+    /// The maximum number of flows that are watched at once, the busiest first.
+    pub flows_max: u32,
+    /// The network namespace, if not that of the program: a name, or `pid` and a number.
+    pub namespace: Option<String>,
+}
+
+/// The watched flows.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FlowsObservation {
+    pub host: HostFacts,
+    pub elapsed_us: u64,
+    /// Established connections of the namespace that match the selector, watched or not.
+    pub matching_flows: u64,
+    /// The busiest transfer first.
+    pub transfers: Vec<ObservedTransfer>,
+}
+
+/// The flows of one process to one peer in one direction.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObservedTransfer {
+    /// Absent: the process is unknown, or may not be read.
+    pub process: Option<ProcessIdentity>,
+    /// The address of the peer.
+    pub peer: String,
+    /// The port of the peer if this end is the client, or of this end if it is the server.
+    pub service_port: u16,
+    /// True: this end sends.
+    pub sends: bool,
+    /// The settings in force, as far as the kernel shows them.
+    pub plan: ThroughputPlan,
+    pub run: ThroughputObservation,
+    pub activity: Option<ProcessActivity>,
+}
+
+/// The process that holds the sockets of a transfer.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    pub pid: u32,
+    /// The name of the program, as the kernel gives it (at most 15 bytes).
+    pub name: String,
+    /// The name of the process that started it, if that is no shell or service manager.
+    pub parent: Option<String>,
+}
+
+/// The activity of a process, all threads together, during the watch.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ProcessActivity {
+    pub elapsed_us: u64,
+    pub threads: u32,
+    /// CPU time of all threads.
+    pub cpu_us: u64,
+    /// CPU time of the thread that used most of it.
+    pub busiest_thread_us: u64,
+    /// Samples of the states of its threads...
+    pub samples: u32,
+    /// ... of which one was in uninterruptible sleep, which is a wait for a disk or a file system.
+    pub disk_wait_samples: u32,
+    /// Bytes read from and written to block devices; absent: not permitted.
+    pub disk_read_bytes: Option<u64>,
+    pub disk_write_bytes: Option<u64>,
+    /// Time for which its control group was throttled by its CPU quota.
+    pub throttled_us: Option<u64>,
+    /// The quota, in thousandths of a core.
+    pub quota_core_permille: Option<u64>,
+}
+
+/// Conclusions about the watched transfers.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FlowsAnalysis {
+    pub version: u32,
+    /// In the order of the observation.
+    pub transfers: Vec<TransferAnalysis>,
+}
+
+/// Conclusions about one transfer.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TransferAnalysis {
+    pub run: ThroughputAnalysis,
+    /// Absent: no requests that are answered by data were seen.
+    pub requests: Option<RequestPattern>,
+}
+
+/// Data that moves in answer to requests, a bounded number of bytes per round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestPattern {
+    /// Bytes per request.
+    pub request_bytes: u64,
+    /// Bytes per round trip of each flow.
+    pub round_trip_bytes: u64,
+    /// The rate that this allows, all flows together.
+    pub bound_bps: u64,
+}

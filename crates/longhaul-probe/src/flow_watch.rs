@@ -1,0 +1,262 @@
+//! Watches the TCP flows of other programs on this host, without touching them.
+//!
+//! - [`process_watch`]: the process that holds a socket, and its activity
+//!
+//! Source: sock_diag and /proc. Units: those of report v1. Error: a sample is late by the time that
+//! reading the samples before it takes, a few microseconds each.
+//! Wrong when: a connection lives shorter than the time between two surveys, one second.
+
+mod process_watch;
+
+use crate::engine::read_host_facts;
+use crate::supervise::StopFlag;
+use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries, group_flows};
+use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan};
+use longhaul_model::report::v1::observation::TcpReading;
+use longhaul_sys::netns::{NamespaceKind, enter_namespace};
+use longhaul_sys::socket_diag::{DiagnosedSocket, DiagnosisSocket, SocketIdentity};
+use process_watch::{ProcessTable, ThreadTimes};
+
+pub use process_watch::is_running;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+/// The time between two surveys of all sockets.
+const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum number of sockets of a namespace that a survey remembers.
+const MAX_SOCKETS: usize = 200_000;
+
+/// The flows to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FlowSelector {
+    All,
+    /// A process, by its number.
+    Process(u32),
+    /// All processes of this name.
+    Program(String),
+    /// Either end has this port.
+    Port(u16),
+    /// The peer has one of these addresses.
+    Peer(Vec<IpAddr>),
+}
+
+/// Watches flows for the time of the plan, or until `stop` is set.
+///
+/// `namespace` is a network namespace other than that of the calling thread.
+///
+/// # Errors
+/// The kernel's error, if it lacks sock_diag or does not let this program enter the namespace.
+pub fn watch_flows(
+    plan: &FlowsPlan,
+    selector: &FlowSelector,
+    namespace: Option<OwnedFd>,
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(Duration, usize),
+) -> io::Result<FlowsObservation> {
+    let mut watch = FlowWatch::start(plan, selector, open_diagnosis(namespace)?);
+    let duration = Duration::from_micros(plan.duration_us);
+    let interval = Duration::from_micros(plan.interval_us);
+    let mut tick = 0;
+    while watch.started.elapsed() < duration && !stop.load(Ordering::Relaxed) {
+        watch.survey_if_due()?;
+        watch.take_samples()?;
+        progress(watch.started.elapsed(), watch.flows.len());
+        tick += 1;
+        let next = (interval * tick).min(duration);
+        thread::sleep(next.saturating_sub(watch.started.elapsed()));
+    }
+    watch.take_samples()?;
+    Ok(watch.finish())
+}
+
+/// Opens the interface in a namespace. A thread of its own enters it, because nothing leads back.
+fn open_diagnosis(namespace: Option<OwnedFd>) -> io::Result<DiagnosisSocket> {
+    let Some(namespace) = namespace else { return DiagnosisSocket::open() };
+    let opener = thread::Builder::new().name("namespace".to_owned()).spawn(move || {
+        enter_namespace(namespace, NamespaceKind::Net)?;
+        DiagnosisSocket::open()
+    })?;
+    opener.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
+}
+
+/// The state of a watch.
+struct FlowWatch<'a> {
+    plan: &'a FlowsPlan,
+    selector: &'a FlowSelector,
+    diagnosis: DiagnosisSocket,
+    started: Instant,
+    next_survey: Duration,
+    /// The bytes that each matching socket had moved at the last survey.
+    moved_bytes: HashMap<SocketIdentity, u64>,
+    /// The maximum number of matching sockets at a survey.
+    matching_flows: u64,
+    flows: HashMap<SocketIdentity, WatchedFlow>,
+    processes: ProcessTable,
+}
+
+impl<'a> FlowWatch<'a> {
+    fn start(
+        plan: &'a FlowsPlan,
+        selector: &'a FlowSelector,
+        diagnosis: DiagnosisSocket,
+    ) -> FlowWatch<'a> {
+        FlowWatch {
+            plan,
+            selector,
+            diagnosis,
+            started: Instant::now(),
+            next_survey: Duration::ZERO,
+            moved_bytes: HashMap::new(),
+            matching_flows: 0,
+            flows: HashMap::new(),
+            processes: ProcessTable::default(),
+        }
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    /// Surveys all sockets once a second, and adds the busiest ones that are not watched yet.
+    fn survey_if_due(&mut self) -> io::Result<()> {
+        if self.started.elapsed() < self.next_survey {
+            return Ok(());
+        }
+        self.next_survey = self.started.elapsed() + SURVEY_INTERVAL;
+        let mut found = self.find_candidates()?;
+        let room = (self.plan.flows_max as usize).saturating_sub(self.count_open_flows());
+        found.sort_unstable_by_key(|(grown_bytes, _)| std::cmp::Reverse(*grown_bytes));
+        found.truncate(room);
+        let inodes = found.iter().map(|(_, socket)| socket.inode);
+        self.processes.find_owners(inodes);
+        for (_, socket) in found {
+            let process = self.processes.owner_of(socket.inode);
+            self.flows.insert(socket.identity, WatchedFlow::start(process, socket));
+        }
+        Ok(())
+    }
+
+    /// Returns the matching sockets that are not watched, with the bytes that they moved since the
+    /// last survey. If not all can be watched, those that did not move are left out.
+    fn find_candidates(&mut self) -> io::Result<Vec<(u64, DiagnosedSocket)>> {
+        let sockets = self.processes.find_sockets(self.selector);
+        let before = std::mem::take(&mut self.moved_bytes);
+        let (mut now, mut found) = (HashMap::new(), Vec::new());
+        self.diagnosis.visit_connections(&mut |socket| {
+            if !is_selected(self.selector, sockets.as_ref(), &socket) || now.len() >= MAX_SOCKETS {
+                return;
+            }
+            let moved = count_moved_bytes(&socket);
+            let grown = before.get(&socket.identity).map(|earlier| moved.saturating_sub(*earlier));
+            now.insert(socket.identity, moved);
+            if !self.flows.contains_key(&socket.identity) {
+                found.push((grown.unwrap_or(0), socket));
+            }
+        })?;
+        self.matching_flows = self.matching_flows.max(now.len() as u64);
+        if found.len() > self.plan.flows_max as usize {
+            found.retain(|(grown_bytes, _)| *grown_bytes > 0);
+        }
+        self.moved_bytes = now;
+        Ok(found)
+    }
+
+    fn count_open_flows(&self) -> usize {
+        self.flows.values().filter(|flow| !flow.has_ended).count()
+    }
+
+    fn take_samples(&mut self) -> io::Result<()> {
+        self.processes.take_readings();
+        for (identity, flow) in &mut self.flows {
+            if flow.has_ended {
+                continue;
+            }
+            let socket = self.diagnosis.read_connection(identity)?;
+            let at_us = self.started.elapsed().as_micros() as u64;
+            match socket {
+                Some(socket) => {
+                    let times = self.processes.thread_times(flow.process);
+                    flow.series.samples.push(build_sample(at_us, &socket, times));
+                }
+                None => flow.has_ended = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> FlowsObservation {
+        let elapsed_us = self.elapsed_us();
+        let host = read_host_facts(None);
+        let flows = self.flows.into_values().map(|flow| {
+            let process = flow.process.and_then(|pid| self.processes.describe(pid));
+            let (process, activity) = process.unzip();
+            FlowSeries { process, activity, ..flow.series }
+        });
+        let transfers = group_flows(flows, self.plan, &host);
+        FlowsObservation { host, elapsed_us, matching_flows: self.matching_flows, transfers }
+    }
+}
+
+/// A flow, and the process that holds it.
+struct WatchedFlow {
+    process: Option<u32>,
+    series: FlowSeries,
+    has_ended: bool,
+}
+
+impl WatchedFlow {
+    fn start(process: Option<u32>, socket: DiagnosedSocket) -> WatchedFlow {
+        let series = FlowSeries {
+            process: None,
+            activity: None,
+            local: socket.local,
+            peer: socket.peer,
+            congestion_control: socket.congestion_control,
+            max_pacing_bps: socket.info.max_pacing_bps,
+            options: Some(socket.info.options),
+            samples: Vec::new(),
+        };
+        WatchedFlow { process, series, has_ended: false }
+    }
+}
+
+fn build_sample(at_us: u64, socket: &DiagnosedSocket, times: Option<ThreadTimes>) -> FlowSample {
+    let receive_rtt_us = socket.info.receive_rtt_us;
+    FlowSample {
+        at_us,
+        unread_bytes: socket.unread_bytes,
+        unacknowledged_bytes: socket.unacknowledged_bytes,
+        memory: socket.memory,
+        cpu_us: times.map(|times| times.cpu_us),
+        core_wait_us: times.map(|times| times.core_wait_us),
+        tcp: TcpReading { receive_rtt_us, ..socket.info.reading.clone() },
+    }
+}
+
+/// Returns the payload bytes of both directions.
+fn count_moved_bytes(socket: &DiagnosedSocket) -> u64 {
+    let tcp = &socket.info.reading;
+    tcp.bytes_acked.unwrap_or(0).saturating_add(tcp.bytes_received.unwrap_or(0))
+}
+
+fn is_selected(
+    selector: &FlowSelector,
+    sockets: Option<&HashSet<u32>>,
+    socket: &DiagnosedSocket,
+) -> bool {
+    match selector {
+        FlowSelector::All => true,
+        FlowSelector::Port(port) => [socket.local.port(), socket.peer.port()].contains(port),
+        FlowSelector::Peer(addresses) => addresses.contains(&socket.peer.ip()),
+        FlowSelector::Process(_) | FlowSelector::Program(_) => {
+            sockets.is_some_and(|inodes| inodes.contains(&socket.inode))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

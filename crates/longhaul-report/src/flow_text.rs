@@ -1,0 +1,101 @@
+//! A report of the flows of other programs as text: a table of transfers, then what limits each.
+
+use crate::document::{DocumentTable, ReportDocument};
+use crate::number_format::{
+    count_of, format_micros, format_millis, format_percent, format_rate, or_absent,
+};
+use crate::run_answer;
+use longhaul_analysis::flow_analysis::{find_trip_us, name_transfer};
+use longhaul_analysis::throughput::{limiter_label, name_limiter};
+use longhaul_model::report::v1::FlowsReport;
+use longhaul_model::report::v1::flows::{ObservedTransfer, TransferAnalysis};
+
+/// Summarizes the result in a few words.
+pub fn summarize_flows(report: &FlowsReport) -> String {
+    let transfers = report.observation.transfers.iter().zip(&report.analysis.transfers);
+    let mut lines = transfers.map(|(seen, concluded)| {
+        format!(
+            "{} limited by {}",
+            format_short_name(seen),
+            limiter_label(concluded.run.limited_by)
+        )
+    });
+    lines.next().unwrap_or_else(|| "no transfers".to_owned())
+}
+
+/// Names a transfer in a few words: `rclone to 192.0.2.7`.
+pub fn format_short_name(transfer: &ObservedTransfer) -> String {
+    let process = transfer.process.as_ref().map_or("?", |process| process.name.as_str());
+    let way = if transfer.sends { "to" } else { "from" };
+    format!("{process} {way} {}", transfer.peer)
+}
+
+/// Renders the whole report.
+pub fn build_flows_document(report: &FlowsReport) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    run_answer::answer_flows(&mut page, report);
+    let (plan, seen) = (&report.plan, &report.observation);
+    let watched: u64 = seen.transfers.iter().map(|it| u64::from(it.plan.streams)).sum();
+    page.fact(
+        "watched",
+        format!(
+            "{} for {}: {} in {}, of {} that match",
+            plan.selector,
+            format_micros(seen.elapsed_us),
+            count_of(watched, "flow"),
+            count_of(seen.transfers.len() as u64, "transfer"),
+            seen.matching_flows,
+        ),
+    );
+    let transfers: Vec<_> = seen.transfers.iter().zip(&report.analysis.transfers).collect();
+    if transfers.is_empty() {
+        page.paragraph("No matching connection moved data during this time.");
+    } else {
+        page.gap();
+        page.table(build_transfer_table(&transfers));
+    }
+    page.details(|page| {
+        for (seen, concluded) in &transfers {
+            page.gap();
+            page.heading(3, name_transfer(seen));
+            write_limits(page, concluded);
+        }
+        page.gap();
+        page.findings(&report.findings);
+    });
+    page.caveats(&report.caveats);
+    page
+}
+
+fn build_transfer_table(transfers: &[(&ObservedTransfer, &TransferAnalysis)]) -> DocumentTable {
+    DocumentTable::from_rows(transfers.iter().copied())
+        .text("transfer", |(seen, _)| format_short_name(seen))
+        .number("port", |(seen, _)| seen.service_port.to_string())
+        .number("flows", |(seen, _)| seen.plan.streams.to_string())
+        .number("rate", |(_, it)| or_absent(it.run.goodput_bps, format_rate))
+        .number("RTT", |(seen, it)| or_absent(find_trip_us(seen, it), format_micros))
+        .text("limited by", |(_, it)| limiter_label(it.run.limited_by).to_owned())
+        .number("sure", |(_, it)| format_percent(it.run.confidence_ratio))
+        .finish()
+}
+
+fn write_limits(page: &mut ReportDocument, concluded: &TransferAnalysis) {
+    let run = &concluded.run;
+    let sure = format_percent(run.confidence_ratio);
+    let limiter = run.limited_by;
+    page.fact("limited by", format!("{} [{limiter}, confidence {sure}]", name_limiter(limiter)));
+    for share in &run.shares {
+        let text = format!("{} of the time", format_percent(share.share_ratio));
+        page.fact(share.state.as_str(), text);
+    }
+    for bound in &run.bounds {
+        let (limiter, rate) = (limiter_label(bound.limiter), format_rate(bound.rate_bps));
+        page.fact("bound", format!("{limiter}, {rate}: {}", bound.why));
+    }
+    if let Some(count) = run.totals.retransmitted_segments {
+        page.fact("retransmits", count_of(count, "segment"));
+    }
+    if let Some(rtt) = run.rtt_us {
+        page.fact("RTT", format!("{} to {} ms", format_millis(rtt.min), format_millis(rtt.max)));
+    }
+}

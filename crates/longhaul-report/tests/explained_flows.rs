@@ -1,0 +1,73 @@
+//! Conclusions from a recorded transfer of another program: rclone over SFTP at 100 ms.
+
+use longhaul_analysis::flow_analysis::conclude_flows;
+use longhaul_model::report::v1::FlowsReport;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::flows::ProcessActivity;
+
+fn read_fixture() -> FlowsReport {
+    let text = include_str!("../../../fixtures/reports/flows-rclone.json");
+    serde_json::from_str(text).expect("a report")
+}
+
+fn conclude_with(activity: ProcessActivity) -> Vec<String> {
+    let mut report = read_fixture();
+    report.observation.transfers[0].activity = Some(activity);
+    let findings = conclude_flows(&report.observation).findings;
+    findings.into_iter().map(|found| found.cause).collect()
+}
+
+const SECOND: ProcessActivity = ProcessActivity {
+    elapsed_us: 1_000_000,
+    threads: 8,
+    cpu_us: 300_000,
+    busiest_thread_us: 200_000,
+    samples: 20,
+    disk_wait_samples: 0,
+    disk_read_bytes: Some(0),
+    disk_write_bytes: Some(0),
+    throttled_us: None,
+    quota_core_permille: None,
+};
+
+#[test]
+fn requests_that_wait_for_answers_bound_the_rate_by_bytes_per_round_trip() {
+    let report = read_fixture();
+    let concluded = conclude_flows(&report.observation);
+    let transfer = &concluded.analysis.transfers[0];
+    assert_eq!(transfer.run.limited_by, Limiter::Application);
+    let requests = transfer.requests.expect("requests");
+    // rclone keeps 64 requests of 32 KiB outstanding.
+    let error = requests.round_trip_bytes as f64 / (2 << 20) as f64 - 1.0;
+    assert!(error.abs() < 0.1, "{requests:?}");
+    let goodput = transfer.run.goodput_bps.expect("a goodput") as f64;
+    assert!((requests.bound_bps as f64 / goodput - 1.0).abs() < 0.1);
+    assert_eq!(concluded.findings[0].cause, "request_response");
+    let mut advice = concluded.findings[0].advice.iter();
+    assert!(advice.any(|it| it.text.contains("`--transfers 16`")));
+}
+
+#[test]
+fn a_disk_a_quota_and_a_busy_thread_come_before_requests() {
+    assert_eq!(conclude_with(SECOND), ["request_response"]);
+    assert_eq!(conclude_with(ProcessActivity { disk_wait_samples: 12, ..SECOND }), ["slow_disk"]);
+    let throttled = ProcessActivity {
+        throttled_us: Some(400_000),
+        quota_core_permille: Some(250),
+        disk_wait_samples: 12,
+        ..SECOND
+    };
+    assert_eq!(conclude_with(throttled), ["cpu_quota"]);
+    let busy = ProcessActivity { busiest_thread_us: 950_000, ..SECOND };
+    assert_eq!(conclude_with(busy), ["cpu_sender"]);
+}
+
+#[test]
+fn several_transfers_are_named_in_their_findings() {
+    let mut report = read_fixture();
+    let copy = report.observation.transfers[0].clone();
+    report.observation.transfers.push(copy);
+    for found in conclude_flows(&report.observation).findings {
+        assert!(found.summary.starts_with("rclone ("), "{}", found.summary);
+    }
+}
