@@ -51,7 +51,6 @@ fn random_and_bursty_loss_is_named() {
 
 fn policers_with_small_and_large_buckets_are_named() {
     check_cells(&[("policer, egress", 3), ("policer, ingress", 5), ("policer, ingress", 6)]);
-    check_cells_of_seed(3, &[("policer, egress", 4)]);
 }
 
 fn a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one() {
