@@ -4,9 +4,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_analysis::imported::conclude_imported;
+use longhaul_import::ss_snapshots::parse_ss_snapshots;
 use longhaul_import::{FORMATS, ImportedResult, MAX_RESULTS, parse_output};
+use longhaul_model::report::v1::flows::flow_grouping::group_flows;
+use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan};
 use longhaul_model::report::v1::imported::ImportedObservation;
+use longhaul_model::report::v1::observation::HostFacts;
 use longhaul_model::sanitize::is_unsafe_char;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,12 +21,25 @@ fuzz_target!(|bytes: &[u8]| {
     // Beyond the last one the format is found by itself.
     let format = FORMATS.get(usize::from(first) % (FORMATS.len() + 1));
     let text = String::from_utf8_lossy(rest);
+    explain_snapshots(&text);
     let Ok(found) = parse_output(&text, format.copied()) else {
         return;
     };
     assert!((1..=MAX_RESULTS).contains(&found.len()));
     found.iter().for_each(check);
 });
+
+/// Explains the text as snapshots of connections.
+fn explain_snapshots(text: &str) {
+    let Ok(parsed) = parse_ss_snapshots(text, 1_000_000) else {
+        return;
+    };
+    let transfers = group_flows(parsed.flows, &FlowsPlan::default(), &HostFacts::default());
+    let observation = FlowsObservation { transfers, ..FlowsObservation::default() };
+    for found in conclude_flows(&observation).findings {
+        assert!(!found.summary.contains(is_unsafe_char), "{found:?}");
+    }
+}
 
 fn check(one: &ImportedResult) {
     conclude_imported(&one.observation);

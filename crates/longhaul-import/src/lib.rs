@@ -10,6 +10,7 @@
 //! - [`json_results`]: splits JSON into values and finds the program that wrote them
 //! - [`iperf3_json_output`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
 //!   [`traceroute`]: one file for each format
+//! - [`ss_snapshots`]: connections of `ss`, for the explanation of transfers
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod ntttcp_xml;
 mod ping;
 mod printed_numbers;
 mod pscheduler;
+pub mod ss_snapshots;
 #[cfg(test)]
 mod tests;
 mod traceroute;

@@ -8,17 +8,14 @@ use crate::run_answer;
 use longhaul_analysis::flow_analysis::{find_trip_us, name_transfer};
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::FlowsReport;
+use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::flows::{ObservedTransfer, TransferAnalysis};
 
 /// Summarizes the result in a few words.
 pub fn summarize_flows(report: &FlowsReport) -> String {
     let transfers = report.observation.transfers.iter().zip(&report.analysis.transfers);
     let mut lines = transfers.map(|(seen, concluded)| {
-        format!(
-            "{} limited by {}",
-            format_short_name(seen),
-            limiter_label(concluded.run.limited_by)
-        )
+        format!("{} limited by {}", format_short_name(seen), label_limit(seen, concluded))
     });
     lines.next().unwrap_or_else(|| "no transfers".to_owned())
 }
@@ -28,6 +25,14 @@ pub fn format_short_name(transfer: &ObservedTransfer) -> String {
     let process = transfer.process.as_ref().map_or("?", |process| process.name.as_str());
     let way = if transfer.sends { "to" } else { "from" };
     format!("{process} {way} {}", transfer.peer)
+}
+
+/// Returns the limiter in two words, for a column. What a receiver cannot explain is at the sender.
+fn label_limit(seen: &ObservedTransfer, concluded: &TransferAnalysis) -> String {
+    match concluded.run.limited_by {
+        Limiter::Unknown if !seen.sends => "sender's side".to_owned(),
+        limiter => limiter_label(limiter).to_owned(),
+    }
 }
 
 /// Renders the whole report.
@@ -67,14 +72,15 @@ pub fn build_flows_document(report: &FlowsReport) -> ReportDocument {
     page
 }
 
-fn build_transfer_table(transfers: &[(&ObservedTransfer, &TransferAnalysis)]) -> DocumentTable {
+/// Returns a row for each transfer.
+pub fn build_transfer_table(transfers: &[(&ObservedTransfer, &TransferAnalysis)]) -> DocumentTable {
     DocumentTable::from_rows(transfers.iter().copied())
         .text("transfer", |(seen, _)| format_short_name(seen))
         .number("port", |(seen, _)| seen.service_port.to_string())
         .number("flows", |(seen, _)| seen.plan.streams.to_string())
         .number("rate", |(_, it)| or_absent(it.run.goodput_bps, format_rate))
         .number("RTT", |(seen, it)| or_absent(find_trip_us(seen, it), format_micros))
-        .text("limited by", |(_, it)| limiter_label(it.run.limited_by).to_owned())
+        .text("limited by", |(seen, it)| label_limit(seen, it))
         .number("sure", |(_, it)| format_percent(it.run.confidence_ratio))
         .finish()
 }

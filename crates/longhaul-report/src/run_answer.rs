@@ -319,11 +319,11 @@ pub fn answer_flows(page: &mut ReportDocument, report: &FlowsReport) {
     let transfers = report.observation.transfers.iter().zip(&report.analysis.transfers);
     for (seen, concluded) in transfers.take(MAX_ANSWERED_TRANSFERS) {
         let run = &concluded.run;
-        let text = format!(
-            "{}, limited by {}",
-            or_absent(run.goodput_bps, format_rate),
-            name_limiter(run.limited_by)
-        );
+        let limit = match run.limited_by {
+            Limiter::Unknown if !seen.sends => "the sender or its path",
+            limiter => name_limiter(limiter),
+        };
+        let text = format!("{}, limited by {limit}", or_absent(run.goodput_bps, format_rate));
         page.answer(flow_text::format_short_name(seen), text);
     }
     if report.observation.transfers.len() == 1 {

@@ -83,6 +83,13 @@ fn replace_by_ascii(text: &str) -> String {
     ascii
 }
 
+/// Writes a document as text to stdout, over the former one if that is a terminal.
+pub fn print_live_document(page: &ReportDocument) -> Result<(), CommandFailure> {
+    const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
+    let begin = if std::io::stdout().is_terminal() { CLEAR_SCREEN } else { "" };
+    print_text(&format!("{begin}{}", page.text()))
+}
+
 /// Writes a document as text to stdout.
 pub fn print_document(document: &ReportDocument) -> Result<(), CommandFailure> {
     print_text(&document.text())

@@ -4,21 +4,29 @@ use crate::cli::args::OutputArgs;
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::value_parsers::{accept_count, accept_micros};
-use crate::cli::{interrupt, report_command};
+use crate::cli::{command_output, import_command, interrupt, report_command};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
 use longhaul_analysis::flow_analysis::conclude_flows;
-use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan};
+use longhaul_import::ss_snapshots::parse_ss_snapshots;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::flows::flow_grouping::{FlowSeries, group_flows};
+use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan, ProcessIdentity};
+use longhaul_model::report::v1::observation::HostFacts;
 use longhaul_model::report::v1::{FlowsReport, Report, ReportCaveat, RunParty};
 use longhaul_model::units::format_duration;
 use longhaul_probe::flow_watch::{FlowSelector, watch_flows};
-use longhaul_report::flow_text::build_flows_document;
+use longhaul_probe::supervise::StopFlag;
+use longhaul_report::document::ReportDocument;
+use longhaul_report::flow_text::{build_flows_document, build_transfer_table};
 use longhaul_report::number_format::count_of;
+use std::cmp::Reverse;
 use std::fs::File;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 const EXAMPLES: &str = include_str!("help/explain-examples.txt").trim_ascii_end();
@@ -32,53 +40,165 @@ pub struct ExplainArgs {
     /// A process, a :port, a peer, or all
     #[arg(value_name = "WHAT", default_value = "all", help_heading = "Arguments")]
     pub what: String,
-    /// Time for which the flows are watched
-    #[arg(long = "for", visible_short_alias = 't', value_name = "TIME", default_value = "10s", value_parser = accept_micros(1_000_000..=3_600_000_000))]
-    pub time: u64,
-    /// Time between two looks
-    #[arg(long, value_name = "TIME", value_parser = accept_micros(10_000..=10_000_000), hide_short_help = true)]
+    /// Time for which the flows are watched [default: 10s]
+    ///
+    /// With --watch, the time of each window [default: 3s].
+    #[arg(long = "for", visible_short_alias = 't', value_name = "TIME", value_parser = accept_micros(1_000_000..=3_600_000_000))]
+    pub time: Option<u64>,
+    /// Show a live table until Ctrl-C, with those that can be made faster first
+    #[arg(short, long)]
+    pub watch: bool,
+    /// Time between two samples, or between the snapshots of --from-ss [default: 100ms, 1s]
+    #[arg(long, value_name = "TIME", value_parser = accept_micros(10_000..=3_600_000_000), hide_short_help = true)]
     pub interval: Option<u64>,
+    /// Explain snapshots of `ss -tinmp` in this file, or - for standard input
+    ///
+    /// Two or more snapshots, one after the other, each with its header line:
+    /// `for i in 1 2 3 4 5; do ss -tinmp; sleep 1; done`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "netns", "watch"])]
+    pub from_ss: Option<PathBuf>,
     /// Maximum number of flows that are watched at once
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = accept_count::<u32>(1..=1024), hide_short_help = true)]
     pub flows: u32,
     /// Network namespace: a name of `ip netns`, or the number of a process in it
-    #[arg(long, value_name = "NAME|PID")]
+    #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
 
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
-/// The maximum number of looks at one flow.
-const MAX_LOOKS: u64 = 600;
+/// The maximum number of samples of one flow.
+const MAX_SAMPLES: u64 = 600;
+const DEFAULT_TIME_US: u64 = 10_000_000;
+/// The time of one window of the live table.
+const WATCH_WINDOW_US: u64 = 3_000_000;
 const DEFAULT_INTERVAL_US: u64 = 100_000;
 
+const SNAPSHOT_INTERVAL_US: u64 = 1_000_000;
+
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, CommandFailure> {
+    if let Some(file) = &args.from_ss {
+        return explain_snapshots(args, file);
+    }
     let selector = resolve_selector(&args.what)?;
-    let namespace = args.netns.as_deref().map(open_namespace).transpose()?;
+    let time_us = args.time.unwrap_or(if args.watch { WATCH_WINDOW_US } else { DEFAULT_TIME_US });
     let plan = FlowsPlan {
         selector: args.what.clone(),
-        duration_us: args.time,
-        interval_us: args.interval.unwrap_or(DEFAULT_INTERVAL_US).max(args.time / MAX_LOOKS),
+        duration_us: time_us,
+        interval_us: args.interval.unwrap_or(DEFAULT_INTERVAL_US).max(time_us / MAX_SAMPLES),
         flows_max: args.flows,
         namespace: args.netns.clone(),
     };
-    let stop = interrupt::install_stop_flag()?;
-    let mut line = StatusLine::new(args.output.shows_progress());
+    // Ctrl-C is the usual end of a live table.
+    let stop =
+        if args.watch { interrupt::install_end_flag()? } else { interrupt::install_stop_flag()? };
     let started = SystemTime::now();
-    let all = format_duration(Duration::from_micros(args.time));
-    let watched = watch_flows(&plan, &selector, namespace, &stop, &mut |elapsed, flows| {
+    let first = observe_flows(args, &plan, &selector, &stop)?;
+    let observation =
+        if args.watch { watch_windows(args, &plan, &selector, &stop, first)? } else { first };
+    let report = archive_flows_report(args, plan, observation, started);
+    report_command::write_run(&args.output, &report, build_flows_document(&report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows window after window until the user stops; returns the last whole one.
+fn watch_windows(
+    args: &ExplainArgs,
+    plan: &FlowsPlan,
+    selector: &FlowSelector,
+    stop: &StopFlag,
+    first: FlowsObservation,
+) -> Result<FlowsObservation, CommandFailure> {
+    let mut last = first;
+    loop {
+        show_live_table(&mut last)?;
+        let next = observe_flows(args, plan, selector, stop)?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(last);
+        }
+        last = next;
+    }
+}
+
+fn observe_flows(
+    args: &ExplainArgs,
+    plan: &FlowsPlan,
+    selector: &FlowSelector,
+    stop: &StopFlag,
+) -> Result<FlowsObservation, CommandFailure> {
+    let namespace = args.netns.as_deref().map(open_namespace).transpose()?;
+    let mut line = StatusLine::new(args.output.shows_progress() && !args.watch);
+    let all = format_duration(Duration::from_micros(plan.duration_us));
+    let watched = watch_flows(plan, selector, namespace, stop, &mut |elapsed, flows| {
         let flows = count_of(flows as u64, "flow");
         line.update(&format!("watching {flows}: {} of {all}", format_duration(elapsed)));
     });
     line.clear();
-    let observation = watched.map_err(|error| {
+    watched.map_err(|error| {
         CommandFailure::new(HOST, format!("cannot read the connections of this host: {error}"))
             .hint(Some("the kernel needs sock_diag (CONFIG_INET_DIAG), and --netns needs root"))
+    })
+}
+
+/// Shows the transfers of the last window: those that can be made faster first, then by rate.
+fn show_live_table(observation: &mut FlowsObservation) -> Result<(), CommandFailure> {
+    let concluded = conclude_flows(observation).analysis.transfers;
+    let mut rows: Vec<_> = observation.transfers.drain(..).zip(concluded).collect();
+    let is_fixable =
+        |limiter| !matches!(limiter, Limiter::PathCapacity | Limiter::Unknown | Limiter::Ramp);
+    rows.sort_by_key(|(_, it)| {
+        Reverse((is_fixable(it.run.limited_by), it.run.goodput_bps.unwrap_or(0)))
+    });
+    let mut page = ReportDocument::default();
+    let now = report_archiving::format_rfc3339(timestamp_of(SystemTime::now()));
+    page.paragraph(format!("{}, {now}", count_of(rows.len() as u64, "transfer")));
+    page.table(build_transfer_table(&rows.iter().map(|(seen, it)| (seen, it)).collect::<Vec<_>>()));
+    observation.transfers = rows.into_iter().map(|(seen, _)| seen).collect();
+    command_output::print_live_document(&page)
+}
+
+/// Explains the connections in the text of `ss`.
+fn explain_snapshots(args: &ExplainArgs, file: &Path) -> Result<ExitCode, CommandFailure> {
+    let name = file.display();
+    let started = SystemTime::now();
+    let text = import_command::read_import_text(file)?;
+    let interval_us = args.interval.unwrap_or(SNAPSHOT_INTERVAL_US);
+    let parsed = parse_ss_snapshots(&text, interval_us).map_err(|error| {
+        CommandFailure::new(USAGE, format!("cannot read {name}: {error}"))
+            .hint(Some("see `longhaul explain --help`, option --from-ss"))
     })?;
+    let elapsed_us = interval_us.saturating_mul(parsed.snapshots.saturating_sub(1));
+    let plan = FlowsPlan {
+        selector: args.what.clone(),
+        duration_us: elapsed_us,
+        interval_us,
+        flows_max: args.flows,
+        namespace: None,
+    };
+    let flows = parsed.flows.into_iter().filter(|flow| is_named(flow, &args.what));
+    let flows: Vec<FlowSeries> = flows.collect();
+    let host = HostFacts { name: "ss".to_owned(), ..HostFacts::default() };
+    let observation = FlowsObservation {
+        elapsed_us,
+        matching_flows: flows.len() as u64,
+        transfers: group_flows(flows, &plan, &host),
+        host,
+    };
     let report = archive_flows_report(args, plan, observation, started);
     report_command::write_run(&args.output, &report, build_flows_document(&report))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns true if a flow of a snapshot has this process, port or peer.
+fn is_named(flow: &FlowSeries, what: &str) -> bool {
+    let ports = [flow.local.port(), flow.peer.port()];
+    let port = what.strip_prefix(':').unwrap_or(what).parse::<u16>().ok();
+    let is_process = |it: &ProcessIdentity| it.name == what || it.pid.to_string() == what;
+    what == "all"
+        || flow.process.as_ref().is_some_and(is_process)
+        || port.is_some_and(|port| ports.contains(&port))
+        || flow.peer.ip().to_string() == what
 }
 
 fn archive_flows_report(

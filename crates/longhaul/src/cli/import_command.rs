@@ -138,6 +138,13 @@ fn import_failure(name: &str, why: &str, hint: &str) -> CommandFailure {
     CommandFailure::new(USAGE, format!("cannot import {name}")).cause(why).hint(Some(hint))
 }
 
+/// Reads a text of another program, at most [`MAX_FILE_BYTES`] long; `-` is standard input.
+pub fn read_import_text(file: &Path) -> Result<String, CommandFailure> {
+    let name = sanitize_text(&file.to_string_lossy());
+    let bytes = read_content(file, &name)?;
+    Ok(decode_import_text(&bytes, &name)?.0)
+}
+
 fn read_content(file: &Path, name: &str) -> Result<Vec<u8>, CommandFailure> {
     let mut bytes = Vec::new();
     let read = if name == "-" {

@@ -16,6 +16,7 @@ mod data;
 mod database;
 mod documentation;
 mod events;
+mod explain;
 mod fleet;
 mod flood;
 mod foreign_text;

@@ -15,7 +15,6 @@ use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::path_text::{hop_table, protocol_name};
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -133,8 +132,7 @@ impl PathWatch {
             self.rounds
         ));
         hop_table::write_hop_table(&mut page, &route, &[]);
-        let begin = if io::stdout().is_terminal() { CLEAR_SCREEN } else { "" };
-        command_output::print_text(&format!("{begin}{}", page.text()))
+        command_output::print_live_document(&page)
     }
 
     fn write_observation(self, plan: &mut PathPlan, outcome: &mut PathOutcome) {
@@ -157,8 +155,6 @@ impl PathWatch {
         outcome.observation.route = Some(route);
     }
 }
-
-const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 
 /// Adds the answers of earlier rounds to the hops of the latest one. A route that was cut off keeps
 /// its later hops.
