@@ -24,8 +24,7 @@ use std::path::Path;
 use test_bed::{RateTruth, TestBed, parse_counters};
 use xtask::program_runner;
 
-/// The gates: maximum errors as shares of the capacity, and minimum shares of beds. Light mode must
-/// answer with intervals that hold; the errors are those of the other modes.
+/// The gates: maximum errors as shares of the capacity, of all beds, and minimum shares of beds.
 const MAX_AVAILABLE_ERRORS: [f64; 2] = [0.05, 0.15];
 const MAX_CAPACITY_ERRORS: [f64; 2] = [0.02, 0.06];
 const MIN_COVERED_RATIO: f64 = 0.88;
@@ -268,10 +267,11 @@ fn check_gates(judged: &[JudgedBed]) -> Vec<String> {
     let is_light = |bed: &&JudgedBed| bed.drawn.kind == LIGHT_KIND;
     let (light, full): (Vec<&JudgedBed>, Vec<&JudgedBed>) = judged.iter().partition(is_light);
     let (light, full) = (BedSummary::of(&light), BedSummary::of(&full));
+    let all = BedSummary::of(&judged.iter().collect::<Vec<_>>());
     let mut missed = Vec::new();
     let figures = [
-        ("available bandwidth", &full.available_errors, MAX_AVAILABLE_ERRORS),
-        ("capacity", &full.capacity_errors, MAX_CAPACITY_ERRORS),
+        ("available bandwidth", &all.available_errors, MAX_AVAILABLE_ERRORS),
+        ("capacity", &all.capacity_errors, MAX_CAPACITY_ERRORS),
     ];
     for (name, errors, limits) in figures {
         for (part, limit) in [0.5, 0.9].into_iter().zip(limits) {

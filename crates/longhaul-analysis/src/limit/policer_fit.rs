@@ -52,8 +52,8 @@ impl PolicerFitTuning {
     const HEAVY_LOSS_RATIO: f64 = 0.02;
     const HEAVY_BLOCK_SCATTER: f64 = 0.03;
     /// Random losses of so many segments stop a stream by timeouts again and again, so that its rate
-    /// scatters by more than this: by 29 to 83 % in eight of nine runs
-    /// with 10 to 30 % of random loss; the ninth stalled.
+    /// scatters by more than this: by 29 to 83 % in eight of nine runs with 10 to 30 % of random loss; the
+    /// ninth stalled.
     const STOPPING_LOSS_RATIO: f64 = 0.1;
     const STOPPING_BLOCK_SCATTER: f64 = 0.1;
     /// With BBR, bursts of losses, whatever the rate, at this loss ratio.

@@ -5,7 +5,7 @@
 //! in the other direction, and few bytes each. Some of its bytes are unacknowledged nearly all of the
 //! time; if the programs themselves took the time, the connection would be idle meanwhile.
 //!
-//! Source: our experiments with SFTP, HTTP and NFS; `tcpi_data_segs_in`, `tcpi_data_segs_out` (Linux
+//! Source: our experiments with SFTP and HTTP ranges; `tcpi_data_segs_in`, `tcpi_data_segs_out` (Linux
 //! 4.6), `tcpi_busy_time` (4.10). Units: bytes, shares of time. Error: requests that share a segment
 //! count as one, larger, request.
 //! Wrong when: a program sends progress messages that nothing waits for.
