@@ -51,11 +51,7 @@ pub fn conclude_flows(observation: &FlowsObservation) -> RunConclusion<FlowsAnal
             found
         };
         all.findings.extend(concluded.findings.into_iter().map(named));
-        for caveat in concluded.caveats {
-            if !all.caveats.contains(&caveat) {
-                all.caveats.push(caveat);
-            }
-        }
+        all.caveats.extend(concluded.caveats);
         all.analysis.transfers.push(concluded.analysis);
     }
     all
@@ -298,15 +294,13 @@ fn diagnose_requests(
         at_once.max(1)
     ));
     found.support("the windows and the send buffer had room, and data or a request was in flight nearly all of the time");
-    let mut is_known = false;
     let parent = transfer.process.as_ref().and_then(|process| process.parent.as_deref());
     let named = [Some(name), parent].into_iter().flatten();
     let options = named.map(program_options::find_options).find(|it| !it.is_empty());
-    for option in options.into_iter().flatten() {
+    for option in options.iter().flatten() {
         found.advise("application", format!("Add `{}`: {}", option.command, option.text));
-        is_known = true;
     }
-    if !is_known {
+    if options.is_none() {
         found.advise(
             "application",
             "Let the program request more at a time: more parallel files or connections, larger requests, or more requests outstanding",

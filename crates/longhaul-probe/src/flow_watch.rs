@@ -17,14 +17,14 @@ use longhaul_model::report::v1::observation::TcpReading;
 use longhaul_sys::netns::{NamespaceKind, enter_namespace};
 use longhaul_sys::socket_diag::{DiagnosedSocket, DiagnosisSocket, SocketIdentity};
 use process_watch::{ProcessTable, ThreadTimes};
-
-pub use process_watch::is_running;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{io, thread};
+
+pub use process_watch::is_running;
 
 /// The time between two surveys of all sockets, or longer if there are thousands.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(1);

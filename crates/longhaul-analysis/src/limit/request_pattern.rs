@@ -32,10 +32,7 @@ impl RequestTuning {
 /// The requests of one stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamRequests {
-    pub count: u64,
     pub request_bytes: u64,
-    /// Share of the time in which this end had unacknowledged bytes.
-    pub busy_ratio: f64,
     /// True: round trips, not programs, take a good part of the time.
     pub waits_for_network: bool,
 }
@@ -61,7 +58,7 @@ pub fn find_requests(stream: &ObservedStream) -> Option<StreamRequests> {
     let least =
         if sends { RequestTuning::MIN_BUSY_RATIO } else { RequestTuning::MIN_REQUEST_BUSY_RATIO };
     let waits_for_network = busy_ratio >= least;
-    is_pattern.then_some(StreamRequests { count, request_bytes, busy_ratio, waits_for_network })
+    is_pattern.then_some(StreamRequests { request_bytes, waits_for_network })
 }
 
 fn count_growth(end: &StreamEnd, of: fn(&TcpReading) -> Option<u64>) -> Option<u64> {

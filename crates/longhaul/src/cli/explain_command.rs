@@ -17,6 +17,7 @@ use longhaul_model::report::v1::{FlowsReport, Report, ReportCaveat, RunParty};
 use longhaul_model::units::format_duration;
 use longhaul_probe::flow_watch::{FlowSelector, watch_flows};
 use longhaul_probe::supervise::StopFlag;
+use longhaul_probe::throughput::initiator_party;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::flow_text::{build_flows_document, build_transfer_table};
 use longhaul_report::number_format::count_of;
@@ -97,9 +98,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, CommandFailure> {
     let first = observe_flows(args, &plan, &selector, &stop)?;
     let observation =
         if args.watch { watch_windows(args, &plan, &selector, &stop, first)? } else { first };
-    let report = archive_flows_report(args, plan, observation, started);
-    report_command::write_run(&args.output, &report, build_flows_document(&report))?;
-    Ok(ExitCode::SUCCESS)
+    finish_report(args, plan, observation, initiator_party(None), started)
 }
 
 /// Shows window after window until the user stops; returns the last whole one.
@@ -185,9 +184,8 @@ fn explain_snapshots(args: &ExplainArgs, file: &Path) -> Result<ExitCode, Comman
         transfers: group_flows(flows, &plan, &host),
         host,
     };
-    let report = archive_flows_report(args, plan, observation, started);
-    report_command::write_run(&args.output, &report, build_flows_document(&report))?;
-    Ok(ExitCode::SUCCESS)
+    let initiator = RunParty { host: observation.host.name.clone(), ..RunParty::default() };
+    finish_report(args, plan, observation, initiator, started)
 }
 
 /// Returns true if a flow of a snapshot has this process, port or peer.
@@ -201,20 +199,14 @@ fn is_named(flow: &FlowSeries, what: &str) -> bool {
         || flow.peer.ip().to_string() == what
 }
 
-fn archive_flows_report(
+/// Concludes, archives and shows.
+fn finish_report(
     args: &ExplainArgs,
     plan: FlowsPlan,
     observation: FlowsObservation,
+    initiator: RunParty,
     started: SystemTime,
-) -> FlowsReport {
-    let host = &observation.host;
-    let initiator = RunParty {
-        host: host.name.clone(),
-        longhaul: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        kernel: Some(host.kernel.clone()),
-        cores: Some(host.cores),
-        ..RunParty::default()
-    };
+) -> Result<ExitCode, CommandFailure> {
     let peer = observation.transfers.first().map(|busiest| busiest.peer.clone());
     let responder =
         RunParty { host: peer.clone().unwrap_or_default(), address: peer, ..RunParty::default() };
@@ -227,10 +219,11 @@ fn archive_flows_report(
         let text = "interrupted before the end of the watch";
         caveats.push(ReportCaveat::new(ReportCaveat::INTERRUPTED, text));
     }
-    let mut report = Report::new(run, plan, observation, concluded.analysis)
+    let mut report: FlowsReport = Report::new(run, plan, observation, concluded.analysis)
         .with_notes(concluded.findings, caveats);
     report_archiving::archive_report(&args.output, &mut report);
-    report
+    report_command::write_run(&args.output, &report, build_flows_document(&report))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Resolves the flows to watch: a number is a process if there is one, and otherwise a port; a word
