@@ -29,9 +29,10 @@ link() {
     up $1 $3; up $3 $1
     ip -n $1 route add default via 10.0.$2.1; ip -n $1 route add default via fd00:$2::1
 }
-# Packets, not the large segments of a host's own memory: as a path carries them.
+# Packets, not the large segments of a host's own memory: as a path carries them. Both ends of a link
+# have the same address, so that nobody needs to ask for one: a lossy link would lose the answers.
 up() {
-    ip -n $1 link set $2 gso_max_segs 1
+    ip -n $1 link set $2 address 02:00:00:00:00:01 arp off gso_max_segs 1
     ip -n $1 link set $2 up
 }
 link near 1 edge; link beside 3 edge; link far 2 core; link behind 4 core
