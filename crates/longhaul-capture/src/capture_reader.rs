@@ -1,10 +1,12 @@
-//! Reads capture files, pcapng or classic pcap, of either byte order, in bounded memory.
+//! Reads capture files, pcapng or classic pcap, of either byte order, compressed or not, in bounded
+//! memory.
 //!
 //! A file may be truncated or damaged: all packets before the damage are returned, and
 //! [`CaptureReader::damage`] says where it begins and why. The input is not trusted: lengths are limited
 //! and texts are cut. The library pcap-parser finds the blocks and their fields.
 
 use crate::CaptureRecord;
+use crate::compressed_input;
 use longhaul_model::report::v1::capture::CaptureInterface;
 use pcap_parser::{
     Block, InterfaceDescriptionBlock, InterfaceStatisticsBlock, PcapBlockOwned, PcapError,
@@ -13,6 +15,7 @@ use pcap_parser::{
 use pcap_parser::{create_reader, traits::PcapReaderIterator};
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::{Arc, OnceLock};
 
 /// The maximum length of a block; packets on real interfaces are far shorter.
 pub const MAX_BLOCK_BYTES: usize = 1 << 20;
@@ -78,11 +81,15 @@ pub struct CaptureReader<'a> {
     format: &'static str,
     section: CaptureSection,
     damage: Option<CaptureDamage>,
+    read_error: Arc<OnceLock<String>>,
 }
 
 impl<'a> CaptureReader<'a> {
-    /// Detects the format from the first bytes.
-    pub fn open(mut read: impl Read + Send + 'a) -> Result<CaptureReader<'a>, CaptureReadError> {
+    /// Detects compression and format from the first bytes.
+    pub fn open(read: impl Read + Send + 'a) -> Result<CaptureReader<'a>, CaptureReadError> {
+        let read_error = Arc::new(OnceLock::new());
+        let read = compressed_input::decompress(read)?;
+        let mut read = RememberedError { read, error: read_error.clone() };
         // The library decides by what one call of `read` returns, which may be short.
         let mut head = Vec::new();
         read.by_ref().take(BUFFER_BYTES as u64).read_to_end(&mut head)?;
@@ -104,6 +111,7 @@ impl<'a> CaptureReader<'a> {
             format,
             section: CaptureSection::default(),
             damage,
+            read_error,
         })
     }
 
@@ -159,10 +167,13 @@ impl<'a> CaptureReader<'a> {
                 self.held_bytes = length;
                 return Ok(found);
             }
-            Err(PcapError::Incomplete(_)) => match blocks.refill() {
-                Ok(()) => return Ok(None),
-                Err(_) => "cannot read further".to_owned(),
-            },
+            Err(PcapError::Incomplete(_)) => {
+                if blocks.refill().is_ok() {
+                    return Ok(None);
+                }
+                let why = self.read_error.get().map_or("the file ends", String::as_str);
+                format!("cannot read further: {why}")
+            }
             Err(PcapError::Eof) => return Err(None),
             Err(PcapError::UnexpectedEof) => "the file is truncated".to_owned(),
             Err(PcapError::BufferTooSmall) if self.buffer_bytes < MAX_BLOCK_BYTES => {
@@ -176,6 +187,22 @@ impl<'a> CaptureReader<'a> {
             Err(_) => CONTRADICTORY_BLOCK.to_owned(),
         };
         Err(Some(why))
+    }
+}
+
+/// A reader whose first error is kept: the library reports none.
+struct RememberedError<R> {
+    read: R,
+    error: Arc<OnceLock<String>>,
+}
+
+impl<R: Read> Read for RememberedError<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let result = self.read.read(buffer);
+        if let Err(error) = &result {
+            self.error.get_or_init(|| error.to_string());
+        }
+        result
     }
 }
 

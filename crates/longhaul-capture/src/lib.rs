@@ -18,6 +18,7 @@ pub mod bpf_filter;
 pub mod capture_reader;
 mod capture_rewrite;
 pub mod capture_thread;
+mod compressed_input;
 pub mod decode;
 pub mod packet_buffer;
 pub mod pcapng_writer;

@@ -3,8 +3,9 @@
 
 use crate::program_runner::{self, find_program, show_and_run};
 use crate::{TaskResult, checkout};
+use lzma_rust2::XzReader;
 use std::fs;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -75,11 +76,8 @@ fn unpack_kernel(given: &Path, folder: &Path) -> Result<PathBuf, String> {
     }
     let partial = folder.join(format!("linux-given.{}.partial", std::process::id()));
     let unpack = || -> io::Result<()> {
-        let mut packed = BufReader::new(fs::File::open(given)?);
-        let mut file = BufWriter::new(fs::File::create(&partial)?);
-        lzma_rs::xz_decompress(&mut packed, &mut file)
-            .map_err(|e| io::Error::other(format!("{e:?}")))?;
-        file.into_inner()?;
+        let packed = BufReader::new(fs::File::open(given)?);
+        io::copy(&mut XzReader::new(packed, true), &mut fs::File::create(&partial)?)?;
         fs::set_permissions(&partial, fs::Permissions::from_mode(0o755))?;
         fs::rename(&partial, &unpacked)
     };

@@ -8,7 +8,9 @@
 //! Wrong when: annotators disagree or overlook changes; a perfect score is then impossible.
 
 use longhaul_model::report::v1::SeriesPoint;
+use lzma_rust2::XzReader;
 use std::fmt;
+use std::io::Read;
 use std::ops::Range;
 
 const MARGIN: usize = 5;
@@ -47,9 +49,8 @@ pub fn index_at(at_us: i64) -> usize {
 
 /// Returns the windows of round-trip times, in us.
 pub fn read_rtt_windows() -> Vec<MarkedSeries> {
-    let mut text = Vec::new();
-    lzma_rs::xz_decompress(&mut &RTT_WINDOWS[..], &mut text).unwrap();
-    let text = String::from_utf8(text).unwrap();
+    let mut text = String::new();
+    XzReader::new(RTT_WINDOWS, true).read_to_string(&mut text).unwrap();
     text.lines().map(parse_window).collect()
 }
 
