@@ -124,7 +124,7 @@ pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Resu
 fn read_verdict(text: &str) -> Result<CellVerdict, String> {
     let (report, _) = parse_report::<ThroughputReport>(text)?;
     let conclusion = conclude_throughput(&report.plan, &report.observation);
-    let policer = read_run(&report.plan, &report.observation).policer;
+    let policer = read_run(&report.plan, &report.observation, None).policer;
     let analysis = conclusion.analysis;
     let json = serde_json::json!({ "analysis": &analysis });
     Ok(CellVerdict {

@@ -141,7 +141,7 @@ fn evaluate_policers(
     let plan = ThroughputPlan::default();
     let errors = (0..TRANSFERS).map(|_| {
         let case = draw(rng);
-        let found = read_run(&plan, &case.observation).policer;
+        let found = read_run(&plan, &case.observation, None).policer;
         found.map(|p| case.rate_bps.map_or(1.0, |bps| (p.rate_bps / bps - 1.0).abs()))
     });
     ErrorTally::of(errors).row(method)

@@ -1,15 +1,15 @@
-//! The policer detector on captures of known truth: those of fixtures/policing, whose names are
-//! their labels.
+//! Policers in captures of known truth: those of fixtures/policing, whose names are their labels.
 //!
 //! A policer whose bucket size the router chose shows no queue and drops a tenth of the packets; it
 //! is printed, and may be found or not.
 
 mod capture_label;
-mod labelled_capture;
-mod packet_replay;
 
 use capture_label::{CaptureLabel, PathLimitKind};
-use packet_replay::PacketPolicerFit;
+use longhaul_analysis::capture_analysis::CaptureAnalyser;
+use longhaul_capture::capture_reader::CaptureReader;
+use longhaul_model::report::v1::capture::CapturedPolicer;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use xtask::checkout;
 
@@ -18,10 +18,10 @@ const DATA: &str = "fixtures/policing";
 /// The minimum share of policed captures with one stream in which the policer must be found.
 const FOUND_MIN: f64 = 0.8;
 
-/// A capture with the result of the detector.
+/// A capture with the policer that was found in it.
 struct JudgedCapture {
     label: CaptureLabel,
-    found: Option<PacketPolicerFit>,
+    found: Option<CapturedPolicer>,
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn policers_are_found_in_captures_and_nowhere_else() {
         list_captures().iter().map(|file| judge_capture(file)).collect();
     assert_eq!(judged.len(), 22);
     for one in &judged {
-        println!("{}: {}", one.label.words, describe_policer(one.found.as_ref()));
+        println!("{}: {}", one.label.words, describe_policer(one.found));
     }
     let of_kind = |kind| judged.iter().filter(move |one| one.label.kind == kind);
     for one in of_kind(PathLimitKind::Other) {
@@ -53,16 +53,18 @@ fn list_captures() -> Vec<PathBuf> {
 
 fn judge_capture(file: &Path) -> JudgedCapture {
     let name = file.file_name().expect("a name").to_string_lossy();
-    let capture = labelled_capture::read_capture(file).expect("a readable capture");
-    JudgedCapture {
-        label: CaptureLabel::read(&name),
-        found: packet_replay::find_policer_by_packets(&capture.packets, &capture.round_trips),
+    let mut reader = CaptureReader::open(File::open(file).expect("a file")).expect("a capture");
+    let mut analyser = CaptureAnalyser::default();
+    while let Some(record) = reader.next_packet() {
+        record.decode().iter().for_each(|packet| analyser.add_packet(packet));
     }
+    let found = analyser.finish().flows.iter().find_map(|flow| flow.policer);
+    JudgedCapture { label: CaptureLabel::read(&name), found }
 }
 
-fn describe_policer(found: Option<&PacketPolicerFit>) -> String {
+fn describe_policer(found: Option<CapturedPolicer>) -> String {
     found.map_or_else(
         || "no policer".to_owned(),
-        |it| format!("{:.2} Mbit/s, {:.0} kB", it.rate_bps / 1e6, it.burst_bytes / 1e3),
+        |it| format!("{:.2} Mbit/s, {} kB", it.rate_bps as f64 / 1e6, it.burst_bytes / 1000),
     )
 }

@@ -91,6 +91,10 @@ impl RttSamples {
         }
     }
 
+    pub fn least_us(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.least_ns / 1000)
+    }
+
     pub fn finish(mut self) -> Option<CapturedRtt> {
         self.kept.sort_unstable();
         let median_ns = *self.kept.get(self.kept.len() / 2)?;
@@ -124,15 +128,16 @@ impl AckRtt {
         self.waiting.clear();
     }
 
-    pub fn acknowledged(&mut self, place: u64, at_ns: u64) {
+    /// Returns the RTT of the last packet that this acknowledges.
+    pub fn acknowledged(&mut self, place: u64, at_ns: u64) -> Option<u64> {
         let mut last = None;
         while let Some((_, sent_ns)) = self.waiting.front().filter(|(end, _)| *end <= place) {
             last = Some(*sent_ns);
             self.waiting.pop_front();
         }
-        if let Some(sent_ns) = last {
-            self.samples.add(at_ns.saturating_sub(sent_ns));
-        }
+        let sample_ns = at_ns.saturating_sub(last?);
+        self.samples.add(sample_ns);
+        Some(sample_ns)
     }
 }
 
@@ -181,6 +186,22 @@ impl ObservedHandshake {
             (Some(opener), Some(listener)) => (opener, listener),
             _ => (0, 0),
         })
+    }
+
+    /// Returns the payload of a full segment.
+    pub fn segment_bytes(&self) -> Option<u64> {
+        let (opener, listener) = (self.opener.as_ref()?.0, self.listener.as_ref()?.0);
+        let mss = opener.mss_bytes?.min(listener.mss_bytes?);
+        let options = if opener.timestamps && listener.timestamps { TIMESTAMP_BYTES } else { 0 };
+        u64::from(mss).checked_sub(options).filter(|bytes| *bytes > 0)
+    }
+
+    /// Returns the RTTs between the capture and both ends, in us; `None` after a retransmit.
+    pub fn half_trips_us(&self) -> Option<(u64, u64)> {
+        self.round_trip_ns()?;
+        let (asked, answered, ended) =
+            (self.opener.as_ref()?.1, self.listener.as_ref()?.1, self.acknowledged_ns?);
+        Some((ended.saturating_sub(answered) / 1000, answered.saturating_sub(asked) / 1000))
     }
 
     /// Returns the time from the opener's first packet to the end of the handshake: one RTT at any
@@ -343,6 +364,11 @@ impl SequenceCoverage {
         self.holes = left;
     }
 
+    /// Returns true if bytes at or above `place` are missing.
+    pub fn has_hole_above(&self, place: u64) -> bool {
+        self.holes.back().is_some_and(|hole| hole.to > place)
+    }
+
     /// Returns the number of bytes below `position` that were never seen.
     pub fn unseen_below(&self, place: u64) -> u64 {
         let inside = |hole: &SequenceHole| hole.to.min(place).saturating_sub(hole.from);
@@ -385,23 +411,38 @@ impl PayloadHeads {
     }
 }
 
+mod end_sampler;
+mod packet_policer;
+mod sent_packets;
 #[cfg(test)]
 mod tests;
 mod tracked_direction;
 
 use longhaul_model::decoded_packet::{DecodedPacket, PacketTransport, TcpFlags, TcpHeader};
 use longhaul_model::report::v1::capture::{
-    CapturedFlow, CapturedRtt, HandshakeOffer, NegotiatedOptions, PayloadVariety, TcpHandshake,
+    CapturedFlow, CapturedPolicer, CapturedRtt, HandshakeOffer, NegotiatedOptions, PayloadVariety,
+    TcpHandshake,
 };
+use longhaul_model::report::v1::flows::flow_grouping::FlowSeries;
+use packet_policer::find_policer_by_packets;
+use sent_packets::{MAX_REPLAY_PACKETS, SentPackets};
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use tracked_direction::TrackedFlow;
 
-/// The maximum number of flows analysed; packets of further flows are only counted.
+/// The maximum number of flows analysed at once. Beyond it, small flows that ended are left out.
 pub const MAX_CAPTURE_FLOWS: usize = 512;
+/// A flow of less payload is small.
+const SMALL_FLOW_BYTES: u64 = 16 * 1024;
+/// The bytes of the timestamps in each header.
+const TIMESTAMP_BYTES: u64 = 12;
 
 /// Both endpoints in sorted order, and whether the protocol is UDP.
 type CaptureFlowKey = (SocketAddr, SocketAddr, bool);
+
+fn flow_key(one: SocketAddr, other: SocketAddr, udp: bool) -> CaptureFlowKey {
+    (one.min(other), one.max(other), udp)
+}
 
 /// Follows the flows of a capture.
 #[derive(Debug, Default)]
@@ -411,26 +452,30 @@ pub struct CaptureAnalyser {
     first_ns: Option<u64>,
     left_out: u64,
     payloads: PayloadHeads,
+    /// Packets that were kept for the search for policers.
+    kept_packets: usize,
 }
 
 /// The result of the analysis.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CaptureFlows {
     /// In order of their first packet.
     pub flows: Vec<CapturedFlow>,
     pub left_out_packets: u64,
     /// Absent if too little payload was captured.
     pub payload: Option<PayloadVariety>,
+    /// The samples of the TCP flows, each at the end where it was captured.
+    pub series: Vec<FlowSeries>,
 }
 
 impl CaptureAnalyser {
     pub fn add_packet(&mut self, packet: &DecodedPacket) {
         let first_ns = *self.first_ns.get_or_insert(packet.at_ns);
         let udp = packet.transport == PacketTransport::Udp;
-        let key = (packet.from.min(packet.to), packet.from.max(packet.to), udp);
-        let place = match self.places.get(&key) {
-            Some(place) => *place,
-            None if self.flows.len() < MAX_CAPTURE_FLOWS => {
+        let key = flow_key(packet.from, packet.to, udp);
+        let place = match self.places.get(&key).copied() {
+            Some(place) => place,
+            None if self.has_room() => {
                 self.flows.push(TrackedFlow::new(packet, first_ns));
                 self.places.insert(key, self.flows.len() - 1);
                 self.flows.len() - 1
@@ -440,17 +485,58 @@ impl CaptureAnalyser {
                 return;
             }
         };
-        let fresh = self.flows[place].add_packet(packet);
+        let mut budget = MAX_REPLAY_PACKETS - self.kept_packets;
+        let fresh = self.flows[place].add_packet(packet, &mut budget);
+        self.kept_packets = MAX_REPLAY_PACKETS - budget;
         if fresh {
             self.payloads.add_packet(packet);
         }
     }
 
-    pub fn finish(self) -> CaptureFlows {
+    /// Looks for a policer on each path, with the packets of all its flows.
+    fn find_policers(&mut self) -> HashMap<(IpAddr, IpAddr), CapturedPolicer> {
+        let mut paths: HashMap<(IpAddr, IpAddr), SentPackets> = HashMap::new();
+        for flow in &mut self.flows {
+            if let Some(sent) = flow.take_sent_packets() {
+                paths.entry(flow.data_path()).or_default().merge(sent);
+            }
+        }
+        let found = paths.into_iter().filter_map(|(path, sent)| {
+            Some((path, find_policer_by_packets(&sent.packets, &sent.round_trips)?))
+        });
+        found.collect()
+    }
+
+    /// Makes room for a flow, if there is none, by leaving out the older half of the small flows.
+    fn has_room(&mut self) -> bool {
+        if self.flows.len() < MAX_CAPTURE_FLOWS {
+            return true;
+        }
+        let is_small = |flow: &TrackedFlow| flow.extent().0 < SMALL_FLOW_BYTES;
+        let mut times: Vec<u64> =
+            self.flows.iter().filter(|flow| is_small(flow)).map(|flow| flow.extent().1).collect();
+        times.sort_unstable();
+        let Some(until) = times.get(times.len() / 2) else { return false };
+        let is_left_out = |flow: &TrackedFlow| is_small(flow) && flow.extent().1 <= *until;
+        let packets = self.flows.iter().filter(|flow| is_left_out(flow)).map(TrackedFlow::packets);
+        self.left_out += packets.sum::<u64>();
+        self.flows.retain(|flow| !is_left_out(flow));
+        self.places = self.flows.iter().map(TrackedFlow::key).zip(0..).collect();
+        true
+    }
+
+    pub fn finish(mut self) -> CaptureFlows {
+        let policers = self.find_policers();
+        let finished = self.flows.into_iter().map(|flow| {
+            let policer = policers.get(&flow.data_path()).copied();
+            flow.finish(policer)
+        });
+        let (flows, series): (Vec<_>, Vec<_>) = finished.unzip();
         CaptureFlows {
-            flows: self.flows.into_iter().map(TrackedFlow::finish).collect(),
+            flows,
             left_out_packets: self.left_out,
             payload: self.payloads.finish(),
+            series: series.into_iter().flatten().collect(),
         }
     }
 }

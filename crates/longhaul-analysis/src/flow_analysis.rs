@@ -8,10 +8,11 @@
 //! Error: that of the run; a thread's state is read once per sample.
 //! Wrong when: the far end's program is slow; this end then sees only that its own waits.
 
+mod capture_findings;
 pub mod program_options;
 
 use crate::limit::request_pattern::find_requests;
-use crate::throughput::{conclude_throughput, format_whole_percent, to_rate};
+use crate::throughput::{conclude_captured_throughput, format_whole_percent, to_rate};
 use crate::{RunConclusion, VERSION};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
@@ -20,6 +21,7 @@ use longhaul_model::report::v1::flows::{
     TransferAnalysis,
 };
 use longhaul_model::units::{Bytes, Rate, format_duration};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The parameters of the causes.
@@ -35,6 +37,8 @@ impl CauseTuning {
     const MIN_SAMPLES: u32 = 10;
     /// The confidence in a limit at the far end, where nothing was observed.
     const FAR_END_CONFIDENCE: f64 = 0.6;
+    /// The part of the confidence that is left if the capture was taken far from both ends.
+    const BETWEEN_RATIO: f64 = 0.7;
 }
 
 /// Draws all conclusions from watched flows. Never fails; a transfer without evidence has an unknown
@@ -60,7 +64,7 @@ pub fn conclude_flows(observation: &FlowsObservation) -> RunConclusion<FlowsAnal
 /// Names a transfer: `rclone (4711) to 192.0.2.7 port 22`.
 pub fn name_transfer(transfer: &ObservedTransfer) -> String {
     let process = transfer.process.as_ref().map_or_else(
-        || String::from("unknown process"),
+        || find_local_address(transfer).unwrap_or_else(|| String::from("unknown process")),
         |process| match &process.parent {
             Some(parent) => format!("{parent}, {} ({})", process.name, process.pid),
             None => format!("{} ({})", process.name, process.pid),
@@ -68,6 +72,14 @@ pub fn name_transfer(transfer: &ObservedTransfer) -> String {
     );
     let way = if transfer.sends { "to" } else { "from" };
     format!("{process} {way} {} port {}", transfer.peer, transfer.service_port)
+}
+
+/// Returns the address of this end of a captured transfer.
+pub fn find_local_address(transfer: &ObservedTransfer) -> Option<String> {
+    let stream = transfer.run.streams.first().filter(|_| !transfer.captured_flows.is_empty())?;
+    let end = if transfer.sends { &stream.sender } else { &stream.receiver };
+    let local: SocketAddr = end.local.as_ref()?.parse().ok()?;
+    Some(local.ip().to_string())
 }
 
 /// A cause that refines an application limit.
@@ -78,7 +90,8 @@ const APPLICATION_CAUSES: [DiagnoseApplication; 4] =
     [diagnose_quota, diagnose_disk, diagnose_busy_thread, diagnose_requests];
 
 fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnalysis> {
-    let run = conclude_throughput(&transfer.plan, &transfer.run);
+    let policer = transfer.captured_flows.iter().find_map(|flow| flow.policer);
+    let run = conclude_captured_throughput(&transfer.plan, &transfer.run, policer);
     let mut analysis = TransferAnalysis { requests: None, run: run.analysis };
     if analysis.run.steady.is_none() {
         analysis.run.goodput_bps = analysis.run.mean_goodput_bps;
@@ -104,9 +117,14 @@ fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnaly
             findings.insert(0, cause);
         }
     }
-    let caveats = run.caveats.into_iter();
-    let caveats = caveats.filter(|caveat| !TEST_CAVEATS.contains(&caveat.code.as_str()));
-    RunConclusion { analysis, findings, caveats: caveats.collect() }
+    findings.extend(capture_findings::diagnose_capture(transfer));
+    let mut caveats = run.caveats;
+    caveats.retain(|caveat| !TEST_CAVEATS.contains(&caveat.code.as_str()));
+    caveats.extend(capture_findings::list_capture_caveats(transfer));
+    if capture_findings::is_between(transfer) {
+        analysis.run.confidence_ratio *= CauseTuning::BETWEEN_RATIO;
+    }
+    RunConclusion { analysis, findings, caveats }
 }
 
 /// Finds that the limit is at the other end: nothing at this one explains the rate.

@@ -53,6 +53,7 @@ use arrival_timeline::{ArrivalBin, RunArrivals};
 use longhaul_model::report::v1::analysis::{
     Limiter, LoadedRtt, RunTotals, SteadySpan, StreamTotals, ThroughputAnalysis,
 };
+use longhaul_model::report::v1::capture::CapturedPolicer;
 use longhaul_model::report::v1::observation::{
     EndObservation, ObservedStream, StreamEnd, TcpReading, ThroughputObservation, UdpCounts,
 };
@@ -71,9 +72,18 @@ pub fn conclude_throughput(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
 ) -> RunConclusion<ThroughputAnalysis> {
-    let mut forward = conclude_direction(plan, observation);
+    conclude_captured_throughput(plan, observation, None)
+}
+
+/// Draws all conclusions from a run of which a capture showed this policer.
+pub fn conclude_captured_throughput(
+    plan: &ThroughputPlan,
+    observation: &ThroughputObservation,
+    policer: Option<CapturedPolicer>,
+) -> RunConclusion<ThroughputAnalysis> {
+    let mut forward = conclude_direction(plan, observation, policer);
     if let Some(reverse) = observation.reverse.as_deref() {
-        let reverse = conclude_direction(plan, reverse);
+        let reverse = conclude_direction(plan, reverse, policer);
         forward.analysis.reverse = Some(Box::new(reverse.analysis));
         let other = |text: String| format!("Other direction: {text}");
         let findings = reverse.findings.into_iter();
@@ -87,8 +97,9 @@ pub fn conclude_throughput(
 fn conclude_direction(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
+    policer: Option<CapturedPolicer>,
 ) -> RunConclusion<ThroughputAnalysis> {
-    let run = read_run(plan, observation);
+    let run = read_run(plan, observation, policer);
     let verdict = if receiver_side::is_receiver_watched(observation) {
         receiver_side::find_receiver_limiter(&run)
     } else {

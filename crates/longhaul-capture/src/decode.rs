@@ -25,6 +25,7 @@ struct IpLayout {
     /// Length of the whole packet from its header; 0 if the header gives none (larger than 64 KiB).
     pub total_bytes: usize,
     pub ecn: u8,
+    pub hop_limit: u8,
 }
 
 impl CaptureRecord<'_> {
@@ -71,6 +72,7 @@ pub fn decode_packet(
         payload_bytes,
         payload: digest_payload_head(payload),
         ecn: layout.ecn,
+        hop_limit: layout.hop_limit,
         transport,
     })
 }
@@ -123,19 +125,19 @@ fn is_ip(kind: u16) -> bool {
 /// Returns `None` for a packet that is not IP, a fragment other than the first, or a short packet.
 fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
     let (packet, _) = LaxIpSlice::from_slice(ip).ok()?;
-    let (is_later_fragment, header_bytes, total_bytes, ecn) = match &packet {
+    let (is_later_fragment, header_bytes, total_bytes, ecn, hop_limit) = match &packet {
         LaxIpSlice::Ipv4(packet) => {
             let header = packet.header();
             let total = usize::from(header.total_len());
             let later = header.fragments_offset().value() != 0;
-            (later, header.slice().len(), total, header.ecn())
+            (later, header.slice().len(), total, header.ecn(), header.ttl())
         }
         LaxIpSlice::Ipv6(packet) => {
             let (header, extensions) = (packet.header(), packet.extensions());
             let payload = usize::from(header.payload_length());
             let total = if payload == 0 { 0 } else { payload + 40 };
             let later = has_later_fragment(header.next_header(), extensions.slice());
-            (later, 40 + extensions.slice().len(), total, header.ecn())
+            (later, 40 + extensions.slice().len(), total, header.ecn(), header.hop_limit())
         }
     };
     (!is_later_fragment).then(|| IpLayout {
@@ -145,6 +147,7 @@ fn parse_ip_layout(ip: &[u8]) -> Option<IpLayout> {
         header_bytes,
         total_bytes,
         ecn: ecn.value(),
+        hop_limit,
     })
 }
 
@@ -196,8 +199,11 @@ fn parse_tcp_options(bytes: &[u8]) -> TcpHeaderOptions {
             // RFC 7323: values above 14 are treated as 14.
             (3, [shift]) => found.window_shift = Some((*shift).min(14)),
             (4, []) => found.sack_permitted = true,
-            (5, blocks) => found.sack_blocks = (blocks.len() / 8) as u8,
-            (8, value) => found.timestamps = parse_tcp_timestamps(value),
+            (5, blocks) => {
+                found.sack_blocks = (blocks.len() / 8) as u8;
+                found.first_sack = parse_number_pair(blocks.get(..8).unwrap_or_default());
+            }
+            (8, value) => found.timestamps = parse_number_pair(value),
             _ => {}
         }
     }
@@ -221,7 +227,8 @@ pub fn split_tcp_options(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> 
     })
 }
 
-fn parse_tcp_timestamps(value: &[u8]) -> Option<(u32, u32)> {
+/// Parses two numbers of four bytes.
+fn parse_number_pair(value: &[u8]) -> Option<(u32, u32)> {
     let (own, rest) = value.split_first_chunk::<4>()?;
     let echoed = <[u8; 4]>::try_from(rest).ok()?;
     Some((u32::from_be_bytes(*own), u32::from_be_bytes(echoed)))

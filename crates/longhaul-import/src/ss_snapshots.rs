@@ -169,6 +169,7 @@ impl SsConnection {
                 send_window_shift: shift(scaling.map(|it| it.0)),
                 receive_window_shift: shift(scaling.map(|it| it.1)),
             }),
+            captured: None,
             samples: Vec::new(),
         }
     }

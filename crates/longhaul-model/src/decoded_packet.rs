@@ -18,6 +18,8 @@ pub struct DecodedPacket {
     pub payload: Option<PayloadHead>,
     /// The two ECN bits: 0 not capable, 3 congestion experienced.
     pub ecn: u8,
+    /// The time to live, or hop limit, that was left at the capture point.
+    pub hop_limit: u8,
     pub transport: PacketTransport,
 }
 
@@ -76,4 +78,7 @@ pub struct TcpHeaderOptions {
     pub timestamps: Option<(u32, u32)>,
     /// The number of SACK blocks.
     pub sack_blocks: u8,
+    /// The edges of the first SACK block. A block below the acknowledgement reports a duplicate (RFC
+    /// 2883).
+    pub first_sack: Option<(u32, u32)>,
 }

@@ -228,6 +228,7 @@ impl WatchedFlow {
             congestion_control: socket.congestion_control,
             max_pacing_bps: socket.info.max_pacing_bps,
             options: Some(socket.info.options),
+            captured: None,
             samples: Vec::new(),
         };
         WatchedFlow { process, series, has_ended: false }

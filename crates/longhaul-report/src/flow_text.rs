@@ -5,7 +5,7 @@ use crate::number_format::{
     count_of, format_micros, format_millis, format_percent, format_rate, or_absent,
 };
 use crate::run_answer;
-use longhaul_analysis::flow_analysis::{find_trip_us, name_transfer};
+use longhaul_analysis::flow_analysis::{find_local_address, find_trip_us, name_transfer};
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::FlowsReport;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -22,9 +22,10 @@ pub fn summarize_flows(report: &FlowsReport) -> String {
 
 /// Names a transfer in a few words: `rclone to 192.0.2.7`.
 pub fn format_short_name(transfer: &ObservedTransfer) -> String {
-    let process = transfer.process.as_ref().map_or("?", |process| process.name.as_str());
+    let process = transfer.process.as_ref().map(|process| process.name.clone());
+    let near = process.or_else(|| find_local_address(transfer)).unwrap_or_else(|| "?".to_owned());
     let way = if transfer.sends { "to" } else { "from" };
-    format!("{process} {way} {}", transfer.peer)
+    format!("{near} {way} {}", transfer.peer)
 }
 
 /// Returns the limiter in two words, for a column. What a receiver cannot explain is at the sender.

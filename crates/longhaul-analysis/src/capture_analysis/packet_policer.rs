@@ -14,7 +14,8 @@
 //! Wrong when: the policer is shared with traffic that is not in the capture (rate and depth are
 //! then what that traffic left), or a second limit loses most of the packets.
 
-use longhaul_analysis::stats::{median, quantile, sort_finite};
+use crate::stats::{median, quantile, sort_finite};
+use longhaul_model::report::v1::capture::CapturedPolicer;
 
 /// The parameters of the replay of packets.
 struct PacketReplayTuning;
@@ -66,19 +67,12 @@ pub struct PacketRtt {
     pub rtt_us: u64,
 }
 
-/// A policer found from packets.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PacketPolicerFit {
-    pub rate_bps: f64,
-    pub burst_bytes: f64,
-}
-
 /// Returns the policer that explains the losses; `None` if nothing does, a queue does as well, or
 /// too little was lost. Both lists are in order of time, all streams of a run together.
 pub fn find_policer_by_packets(
     packets: &[ReplayPacket],
     round_trips: &[PacketRtt],
-) -> Option<PacketPolicerFit> {
+) -> Option<CapturedPolicer> {
     let lost: Vec<&ReplayPacket> = packets.iter().filter(|packet| packet.lost).collect();
     let passed = packets.len() - lost.len();
     if lost.len() < PacketReplayTuning::MIN_LOST_PACKETS
@@ -105,8 +99,10 @@ pub fn find_policer_by_packets(
     let explains = best.index() >= PacketReplayTuning::MIN_INDEX
         && best.losses >= PacketReplayTuning::MIN_EXPLAINED_RATIO
         && best.passes >= PacketReplayTuning::MIN_EXPLAINED_RATIO;
-    (explains && !is_queue)
-        .then_some(PacketPolicerFit { rate_bps: best.bytes_per_us * 8e6, burst_bytes: best.depth })
+    (explains && !is_queue).then_some(CapturedPolicer {
+        rate_bps: (best.bytes_per_us * 8e6) as u64,
+        burst_bytes: best.depth as u64,
+    })
 }
 
 /// Returns the RTT without queues, and its rise just before losses.
@@ -321,9 +317,9 @@ mod tests {
         for (mbps, depth) in [(2.0, 12_000.0), (5.0, 100_000.0), (8.0, 300_000.0)] {
             let (packets, round_trips) = run(15, bucket(mbps, depth, false));
             let found = find_policer_by_packets(&packets, &round_trips).expect("a policer");
-            let rate = found.rate_bps / (mbps * 1e6);
+            let rate = found.rate_bps as f64 / (mbps * 1e6);
             assert!((rate - 1.0).abs() < 0.08, "{mbps} Mbit/s: {found:?}");
-            let burst = found.burst_bytes / depth;
+            let burst = found.burst_bytes as f64 / depth;
             assert!((0.7..1.4).contains(&burst), "{depth} bytes: {found:?}");
         }
     }

@@ -4,7 +4,9 @@ use super::{CaptureAnalyser, CaptureFlows, MAX_CAPTURE_FLOWS};
 use longhaul_model::decoded_packet::{
     DecodedPacket, PacketTransport, PayloadHead, TcpFlags, TcpHeader, TcpHeaderOptions,
 };
-use longhaul_model::report::v1::capture::{CapturedFlow, NegotiatedOptions, TcpFlowDirection};
+use longhaul_model::report::v1::capture::{
+    CapturePoint, CapturedFlow, NegotiatedOptions, TcpFlowDirection,
+};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 
@@ -63,6 +65,7 @@ impl Play {
             payload_bytes,
             payload: None,
             ecn: 0,
+            hop_limit: 64,
             transport: PacketTransport::Tcp(TcpHeader {
                 sequence: own.wrapping_add(sequence),
                 acknowledged: other.wrapping_add(acknowledged),
@@ -178,6 +181,89 @@ fn a_lost_packet_is_sent_again_and_an_overtaken_one_is_not() {
 }
 
 #[test]
+fn the_round_trips_tell_where_the_capture_was_taken() {
+    let mut play = Play::new(false);
+    assert_eq!(play.found().capture_point, Some(CapturePoint::Opener));
+    let set_times = |play: &mut Play, times: [u64; 3]| {
+        for (packet, at_ms) in play.packets.iter_mut().zip(times) {
+            packet.at_ns = at_ms * MS;
+        }
+    };
+    set_times(&mut play, [0, 0, 100]);
+    assert_eq!(play.found().capture_point, Some(CapturePoint::Listener));
+    set_times(&mut play, [0, 40, 100]);
+    assert_eq!(play.found().capture_point, Some(CapturePoint::Between));
+    play.packets.remove(0);
+    assert_eq!(play.found().capture_point, None, "half of a handshake tells nothing");
+}
+
+#[test]
+fn a_large_segment_that_never_arrives_although_small_ones_do_is_blocked() {
+    let mut play = Play::new(false);
+    let send = |play: &mut Play, at_ms, from, bytes| {
+        play.put(at_ms, true, TcpFlags::ACK, (from, 1, bytes), TcpHeaderOptions::default());
+    };
+    send(&mut play, 200, 1, 100);
+    play.put(300, false, TcpFlags::ACK, (1, 101, 0), TcpHeaderOptions::default());
+    for at_ms in [301, 801, 1801, 3801] {
+        send(&mut play, at_ms, 101, 1400);
+    }
+    let way = tcp(&play.found());
+    assert_eq!((way.blocked_payload_bytes, way.timeouts), (Some(1400), 3));
+    assert_eq!(way.timeout_us, 3_500_000);
+    play.put(3901, false, TcpFlags::ACK, (1, 1501, 0), TcpHeaderOptions::default());
+    assert_eq!(tcp(&play.found()).blocked_payload_bytes, None, "it arrived");
+}
+
+#[test]
+fn a_reset_with_another_hop_limit_is_foreign() {
+    for (hop_limit, expected) in [(64, 0), (65, 0), (250, 1)] {
+        let mut play = Play::new(false);
+        play.put(300, true, TcpFlags::RST, (1, 1, 0), TcpHeaderOptions::default());
+        play.packets[3].hop_limit = hop_limit;
+        assert_eq!(tcp(&play.found()).foreign_reset_packets, expected, "hop limit {hop_limit}");
+    }
+}
+
+#[test]
+fn a_sack_block_below_the_acknowledgement_reports_a_duplicate() {
+    let first = OPENER_FIRST.wrapping_add(1);
+    for (edges, expected) in [((0, 1000), 1), ((2000, 3000), 0)] {
+        let mut play = Play::new(false);
+        (0..3).for_each(|number| play.sends(200, number));
+        play.acknowledges(300, 1);
+        if let PacketTransport::Tcp(segment) = &mut play.packets[6].transport {
+            segment.options.first_sack =
+                Some((first.wrapping_add(edges.0), first.wrapping_add(edges.1)));
+        }
+        assert_eq!(tcp(&play.found()).duplicate_sack_packets, expected, "{edges:?}");
+    }
+}
+
+#[test]
+fn a_short_segment_and_a_pause_are_time_of_the_application() {
+    // Of every 100 ms, 50 pass between the end of one burst and the next.
+    let play_bursts = |last_bytes: u32| {
+        let mut play = Play::new(false);
+        let mut sent = 1;
+        for burst in 0..20 {
+            let at_ms = 200 + 100 * burst;
+            for bytes in [1460, last_bytes] {
+                let options = TcpHeaderOptions::default();
+                play.put(at_ms + 40, true, TcpFlags::ACK, (sent, 1, bytes), options);
+                sent += bytes;
+            }
+            play.put(at_ms + 90, false, TcpFlags::ACK, (1, sent, 0), TcpHeaderOptions::default());
+        }
+        let series = found(&play.packets).series.remove(0);
+        let flagged = series.samples.iter().filter(|it| it.tcp.app_limited == Some(true)).count();
+        flagged as f64 / series.samples.len() as f64
+    };
+    assert!(play_bursts(700) > 0.8, "the sender could have filled its last segment");
+    assert!(play_bursts(1460) < 0.2, "the window of the peer is not full, but nothing tells");
+}
+
+#[test]
 fn bytes_that_the_capture_missed_are_told_and_not_taken_for_lost() {
     let mut play = Play::new(false);
     play.sends(200, 0);
@@ -221,12 +307,17 @@ fn payload_that_repeats_is_told_from_payload_that_differs() {
 #[test]
 fn flows_are_bounded_and_the_rest_is_counted() {
     let mut play = Play::new(false);
-    let packet = play.packets.remove(0);
-    let packets: Vec<DecodedPacket> = (0..MAX_CAPTURE_FLOWS as u16 + 100)
-        .map(|port| DecodedPacket { from: address(9, port), ..packet.clone() })
-        .collect();
-    let found = found(&packets);
-    assert_eq!((found.flows.len(), found.left_out_packets), (MAX_CAPTURE_FLOWS, 100));
+    (0..20).for_each(|number| play.sends(100, number));
+    let packet = play.packets[0].clone();
+    let ports = 0..MAX_CAPTURE_FLOWS as u16 + 100;
+    let others = ports.map(|port| DecodedPacket { from: address(9, port), ..packet.clone() });
+    play.packets.extend(others);
+    let found = found(&play.packets);
+    assert!(found.flows.len() <= MAX_CAPTURE_FLOWS);
+    let counted: u64 = found.flows.iter().map(|it| it.forward.packets + it.reverse.packets).sum();
+    assert_eq!(counted + found.left_out_packets, play.packets.len() as u64);
+    let oldest = found.flows.first().expect("flows");
+    assert_eq!(oldest.forward.payload_bytes, 20 * u64::from(MSS), "a large flow stays");
 }
 
 prop_compose! {
@@ -241,7 +332,7 @@ prop_compose! {
         let segment = TcpHeader { sequence, acknowledged, flags: TcpFlags(flags), window, options };
         DecodedPacket {
             at_ns, from: address(from, 1), to: address(to, 2), wire_bytes, payload_bytes,
-            payload: None, ecn: 3,
+            payload: None, ecn: 3, hop_limit: 64,
             transport: if udp { PacketTransport::Udp } else { PacketTransport::Tcp(segment) },
         }
     }

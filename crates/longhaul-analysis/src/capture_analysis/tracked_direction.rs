@@ -15,10 +15,16 @@
 //! Source: RFC 9293. Units: us. Error: none.
 //! Wrong when: neither end's first packet was captured; then the first sender counts as the opener.
 
-use super::{AckRtt, SegmentCoverage, SequenceCoverage, is_later_timestamp};
+use super::end_sampler::{EndSampler, EndView, smooth_rtt};
+use super::sent_packets::SentPackets;
+use super::{AckRtt, START, SegmentCoverage, SequenceCoverage, is_later_timestamp};
 use longhaul_model::decoded_packet::{DecodedPacket, PacketTransport, TcpFlags, TcpHeader};
-use longhaul_model::report::v1::capture::{CapturedFlow, FlowDirection, TcpFlowDirection};
-use std::net::SocketAddr;
+use longhaul_model::report::v1::capture::{
+    CapturePoint, CapturedFlow, CapturedPolicer, FlowDirection, TcpFlowDirection,
+};
+use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries};
+use longhaul_model::report::v1::observation::TcpOptions;
+use std::net::{IpAddr, SocketAddr};
 
 /// One direction of a flow.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +41,65 @@ pub(super) struct TrackedDirection {
     /// is unscaled and kept separately.
     windows: Option<(u16, u16)>,
     first_window: Option<u16>,
+    /// The window advertised last, before scaling.
+    window: Option<u16>,
+    /// Packets that arrived above a hole.
+    out_of_order: u64,
+    /// The time of the last packet of the flow, in either direction.
+    last_packet_ns: u64,
+    smoothed_rtt_us: Option<u64>,
+    hop_limit: Option<u8>,
+    blocked: BlockedSegment,
+    sent: SentPackets,
+    /// The payload of most segments, and its lead over all others (a majority vote).
+    usual_payload: (u32, u32),
+}
+
+/// The parameters of the analysis of a direction.
+struct DirectionTuning;
+
+impl DirectionTuning {
+    /// The silence before a retransmit by timeout, besides a round trip (200 ms in Linux).
+    const MIN_TIMEOUT_NS: u64 = 190_000_000;
+    /// A segment that was repeated so often is blocked.
+    const MIN_REPEATS: u32 = 3;
+    /// Routes whose lengths differ by more hops hardly carry one connection.
+    const MAX_HOP_DIFFERENCE: u8 = 2;
+    /// The path reduces the MSS of the handshake to no less than this share.
+    const REDUCED_MSS_RATIO: f64 = 0.85;
+}
+
+/// Finds segments that never arrive, although smaller ones do.
+#[derive(Debug, Clone, Copy, Default)]
+struct BlockedSegment {
+    /// The largest payload that was acknowledged.
+    largest_delivered: u32,
+    /// The first larger segment that was not yet: its end, its payload, and its timeouts.
+    candidate: Option<(u64, u32, u32)>,
+}
+
+impl BlockedSegment {
+    fn add_sent(&mut self, end: u64, payload_bytes: u32, is_timeout: bool) {
+        match &mut self.candidate {
+            Some((place, _, repeats)) if *place == end => *repeats += u32::from(is_timeout),
+            None if payload_bytes > self.largest_delivered => {
+                self.candidate = Some((end, payload_bytes, 0));
+            }
+            _ => {}
+        }
+    }
+
+    fn acknowledge(&mut self, place: u64) {
+        if let Some((_, payload, _)) = self.candidate.take_if(|it| it.0 <= place) {
+            self.largest_delivered = payload;
+        }
+    }
+
+    /// Returns the payload of a segment that is blocked; a path that passes nothing blocks none.
+    fn finish(self) -> Option<u32> {
+        let (_, payload, repeats) = self.candidate?;
+        (repeats >= DirectionTuning::MIN_REPEATS && self.largest_delivered > 0).then_some(payload)
+    }
 }
 
 impl TrackedDirection {
@@ -50,18 +115,22 @@ impl TrackedDirection {
     }
 
     /// Adds a packet; returns whether all its data is new. `round_trip_ns` is that of the
-    /// handshake.
+    /// handshake. Packets are kept for the search for a policer while `budget` lasts.
     pub fn add_own_segment(
         &mut self,
         packet: &DecodedPacket,
         segment: &TcpHeader,
         round_trip_ns: Option<u64>,
+        budget: &mut usize,
     ) -> bool {
         self.is_tcp = true;
         let flags = segment.flags;
         self.tcp.fin |= flags.has(TcpFlags::FIN);
-        self.tcp.rst |= flags.has(TcpFlags::RST);
+        self.check_reset(packet, flags);
         self.track_window(segment);
+        let silence_ns = packet.at_ns.saturating_sub(self.last_packet_ns);
+        self.last_packet_ns = self.last_packet_ns.max(packet.at_ns);
+        self.vote_for_payload(packet.payload_bytes);
         let stamp = segment.options.timestamps.map(|(own, _)| own);
         // SYN and FIN occupy one sequence number each.
         let extra = u64::from(flags.has(TcpFlags::SYN)) + u64::from(flags.has(TcpFlags::FIN));
@@ -73,22 +142,98 @@ impl TrackedDirection {
         }
         let brought = self.covered.add_segment(segment.sequence, length, packet.at_ns, stamp);
         self.tcp.unique_bytes += (brought.fresh + brought.filled).saturating_sub(extra);
-        self.classify_segment(&brought, packet, stamp, round_trip_ns);
-        if let (Some(acknowledged), Some(highest)) = (self.acknowledged, self.covered.highest()) {
-            let in_flight = highest.saturating_sub(acknowledged);
-            self.tcp.most_in_flight_bytes = self.tcp.most_in_flight_bytes.max(in_flight);
+        let is_repeated = self.classify_segment(&brought, packet, stamp, round_trip_ns);
+        if packet.payload_bytes > 0 && *budget > 0 {
+            *budget -= 1;
+            let from = brought.to - length;
+            self.sent.add_packet(packet.at_ns / 1000, from, packet.wire_bytes, brought.fresh > 0);
         }
+        let timeout_ns = DirectionTuning::MIN_TIMEOUT_NS
+            + self.smoothed_rtt_us.unwrap_or(0).saturating_mul(1000);
+        let is_timeout = is_repeated && silence_ns >= timeout_ns;
+        self.tcp.timeouts += u64::from(is_timeout);
+        self.tcp.timeout_us += if is_timeout { silence_ns / 1000 } else { 0 };
+        self.blocked.add_sent(brought.to, packet.payload_bytes, is_timeout);
+        self.out_of_order += u64::from(self.covered.has_hole_above(self.acknowledged.unwrap_or(0)));
+        self.tcp.most_in_flight_bytes = self.tcp.most_in_flight_bytes.max(self.in_flight());
         brought.again == 0
     }
 
-    /// Counts the packet as new, retransmitted or reordered.
+    fn vote_for_payload(&mut self, payload_bytes: u32) {
+        let (usual, lead) = &mut self.usual_payload;
+        match payload_bytes {
+            0 => {}
+            it if it == *usual => *lead += 1,
+            it if *lead == 0 => (*usual, *lead) = (it, 1),
+            _ => *lead -= 1,
+        }
+    }
+
+    /// Counts a reset that another device than the sender of the other packets may have made.
+    fn check_reset(&mut self, packet: &DecodedPacket, flags: TcpFlags) {
+        if !flags.has(TcpFlags::RST) {
+            self.hop_limit = Some(packet.hop_limit);
+            return;
+        }
+        self.tcp.rst = true;
+        let is_foreign = self.hop_limit.is_some_and(|usual| {
+            usual.abs_diff(packet.hop_limit) > DirectionTuning::MAX_HOP_DIFFERENCE
+        });
+        self.tcp.foreign_reset_packets += u64::from(is_foreign);
+    }
+
+    /// Returns the bytes sent and not yet acknowledged, at the capture point.
+    pub fn in_flight(&self) -> u64 {
+        let ends = self.covered.highest().zip(self.acknowledged);
+        ends.map_or(0, |(highest, acknowledged)| highest.saturating_sub(acknowledged))
+    }
+
+    /// Returns the bytes that the peer acknowledged since the first packet.
+    pub fn acked_bytes(&self) -> u64 {
+        self.acknowledged.map_or(0, |place| place.saturating_sub(START))
+    }
+
+    pub fn counters(&self) -> &TcpFlowDirection {
+        &self.tcp
+    }
+
+    pub fn out_of_order(&self) -> u64 {
+        self.out_of_order
+    }
+
+    pub fn smoothed_rtt_us(&self) -> u64 {
+        self.smoothed_rtt_us.unwrap_or(0)
+    }
+
+    pub fn least_rtt_us(&self) -> Option<u64> {
+        self.by_ack.samples.least_us()
+    }
+
+    /// Returns the payload of a full segment: that of most segments if it is nearly what the handshake
+    /// allows, which a smaller MTU of the path reduces.
+    fn segment_bytes(&self, offered: Option<u64>) -> u64 {
+        let largest = u64::from(self.way.largest_payload_bytes);
+        let offered =
+            offered.unwrap_or(if (1..=MAX_MSS).contains(&largest) { largest } else { USUAL_MSS });
+        let usual = u64::from(self.usual_payload.0);
+        let is_near =
+            usual < offered && usual as f64 >= DirectionTuning::REDUCED_MSS_RATIO * offered as f64;
+        if is_near { usual } else { offered }
+    }
+
+    /// Returns the window that the sender of this direction advertised last.
+    fn window_bytes(&self, shift: Option<u8>) -> Option<u64> {
+        Some(u64::from(self.window?) << shift?.min(14))
+    }
+
+    /// Counts the packet as new, retransmitted or reordered. Returns true if it was retransmitted.
     fn classify_segment(
         &mut self,
         brought: &SegmentCoverage,
         packet: &DecodedPacket,
         stamp: Option<u32>,
         round_trip_ns: Option<u64>,
-    ) {
+    ) -> bool {
         let mut again = brought.again;
         if let Some(hole) = brought.hole {
             let later = match (stamp, hole.stamp) {
@@ -113,16 +258,22 @@ impl TrackedDirection {
         } else {
             self.by_ack.sent(brought.to, packet.at_ns);
         }
+        again > 0
     }
 
     /// Adds a packet of the other direction, which acknowledges this one.
     pub fn add_peer_segment(&mut self, packet: &DecodedPacket, segment: &TcpHeader) {
+        self.last_packet_ns = self.last_packet_ns.max(packet.at_ns);
         if !segment.flags.has(TcpFlags::ACK) || segment.flags.has(TcpFlags::RST) {
             return;
         }
         let Some(place) = self.covered.known_position(segment.acknowledged) else {
             return;
         };
+        let is_below =
+            |(_, edge): (u32, u32)| segment.acknowledged.wrapping_sub(edge).cast_signed() >= 0;
+        self.tcp.duplicate_sack_packets +=
+            u64::from(segment.options.first_sack.is_some_and(is_below));
         let look = (segment.acknowledged, segment.window);
         let bare = packet.payload_bytes == 0 && !segment.flags.has(TcpFlags::SYN);
         let waits = self.covered.highest().is_some_and(|highest| highest > place);
@@ -138,7 +289,11 @@ impl TrackedDirection {
                 self.tcp.unseen_bytes += unseen.saturating_sub(before);
             }
             self.acknowledged = Some(place);
-            self.by_ack.acknowledged(place, packet.at_ns);
+            self.blocked.acknowledge(place);
+            if let Some(sample_ns) = self.by_ack.acknowledged(place, packet.at_ns) {
+                self.sent.add_round_trip(packet.at_ns / 1000, sample_ns / 1000);
+                self.smoothed_rtt_us = Some(smooth_rtt(self.smoothed_rtt_us, sample_ns / 1000));
+            }
         }
     }
 
@@ -147,6 +302,7 @@ impl TrackedDirection {
         if segment.flags.has(TcpFlags::SYN) {
             self.first_window = Some(window);
         } else if !segment.flags.has(TcpFlags::RST) {
+            self.window = Some(window);
             let (least, most) = self.windows.unwrap_or((window, window));
             self.windows = Some((least.min(window), most.max(window)));
             self.tcp.zero_window_packets += u64::from(window == 0);
@@ -164,6 +320,7 @@ impl TrackedDirection {
                 .map(|(shift, (_, most))| scaled(most, shift))
                 .max(first.filter(|_| shift.is_some())),
             smallest_window_bytes: windows.map(|(shift, (least, _))| scaled(least, shift)),
+            blocked_payload_bytes: self.blocked.finish(),
             ..self.tcp
         };
         FlowDirection { tcp: self.is_tcp.then_some(tcp), ..self.way }
@@ -182,7 +339,18 @@ pub(super) struct TrackedFlow {
     handshake: super::ObservedHandshake,
     forward: TrackedDirection,
     reverse: TrackedDirection,
+    opener_end: EndSampler,
+    listener_end: EndSampler,
 }
+
+/// A capture that sees less than this share of the RTT between itself and one end was taken there.
+const NEAR_RATIO: f64 = 0.15;
+/// Shorter round trips are within one host.
+const SAME_HOST_US: u64 = 200;
+/// The payload of a segment if neither the handshake nor the packets tell.
+const USUAL_MSS: u64 = 1448;
+/// A larger payload was merged by the interface.
+const MAX_MSS: u64 = 9000;
 
 impl TrackedFlow {
     /// Starts a flow with its first packet, without counting it yet.
@@ -194,6 +362,7 @@ impl TrackedFlow {
         };
         let (opener, listener) =
             if answer { (packet.to, packet.from) } else { (packet.from, packet.to) };
+        let began_us = packet.at_ns.saturating_sub(capture_began_ns) / 1000;
         TrackedFlow {
             opener,
             listener,
@@ -204,38 +373,207 @@ impl TrackedFlow {
             handshake: super::ObservedHandshake::default(),
             forward: TrackedDirection::default(),
             reverse: TrackedDirection::default(),
+            opener_end: EndSampler::new(began_us),
+            listener_end: EndSampler::new(began_us),
         }
     }
 
     /// Adds a packet; returns whether its payload is new.
-    pub fn add_packet(&mut self, packet: &DecodedPacket) -> bool {
+    pub fn add_packet(&mut self, packet: &DecodedPacket, budget: &mut usize) -> bool {
         self.last_ns = self.last_ns.max(packet.at_ns);
         let from_opener = packet.from == self.opener;
+        let PacketTransport::Tcp(segment) = &packet.transport else {
+            if from_opener { &mut self.forward } else { &mut self.reverse }.count(packet);
+            return true;
+        };
+        let at_us = self.last_ns.saturating_sub(self.capture_began_ns) / 1000;
+        let (sender, receiver) = if from_opener {
+            (&mut self.opener_end, &mut self.listener_end)
+        } else {
+            (&mut self.listener_end, &mut self.opener_end)
+        };
         let (own, other) = if from_opener {
             (&mut self.forward, &mut self.reverse)
         } else {
             (&mut self.reverse, &mut self.forward)
         };
+        let (own_view, other_view) = view_ends(own, other, &self.handshake, from_opener);
+        sender.advance(at_us, own_view);
+        receiver.advance(at_us, other_view);
         own.count(packet);
-        let PacketTransport::Tcp(segment) = &packet.transport else {
-            return true;
-        };
         self.handshake.add_segment(segment, from_opener, packet.at_ns);
         other.add_peer_segment(packet, segment);
-        own.add_own_segment(packet, segment, self.handshake.round_trip_ns())
+        let highest = own.covered.highest();
+        let round_trip_ns = self.handshake.round_trip_ns();
+        let is_new = own.add_own_segment(packet, segment, round_trip_ns, budget);
+        let is_fresh = own.covered.highest() > highest;
+        let (own_view, other_view) = view_ends(own, other, &self.handshake, from_opener);
+        sender.add_sent(packet, segment, is_fresh, own_view);
+        receiver.add_received(packet, segment, other_view);
+        is_new
     }
 
-    pub fn finish(self) -> CapturedFlow {
+    /// Returns the flow, on whose path this policer was found, and the samples of the end where it was
+    /// captured.
+    pub fn finish(
+        mut self,
+        policer: Option<CapturedPolicer>,
+    ) -> (CapturedFlow, Option<FlowSeries>) {
         let shifts = self.handshake.shifts();
-        CapturedFlow {
+        let point = self.find_capture_point();
+        let mut series = (!self.udp).then(|| self.take_series(point));
+        let flow = CapturedFlow {
             protocol: if self.udp { "udp" } else { "tcp" }.to_owned(),
             opener: self.opener.to_string(),
             listener: self.listener.to_string(),
             started_us: self.began_ns.saturating_sub(self.capture_began_ns) / 1000,
             duration_us: self.last_ns.saturating_sub(self.began_ns) / 1000,
+            capture_point: point,
+            policer,
             handshake: self.handshake.finish(),
             forward: self.forward.finish(shifts.map(|(opener, _)| opener)),
             reverse: self.reverse.finish(shifts.map(|(_, listener)| listener)),
+        };
+        if let Some(series) = &mut series {
+            series.options = describe_options(&flow);
+            series.captured = Some(flow.clone());
+        }
+        (flow, series)
+    }
+
+    /// Returns the place of the capture: the round trips to both ends tell, those of the data or those
+    /// of the handshake.
+    fn find_capture_point(&self) -> Option<CapturePoint> {
+        if self.udp {
+            return None;
+        }
+        let is_forward = self.sends_forward();
+        let (way, receiver) = if is_forward {
+            (&self.forward, &self.listener_end)
+        } else {
+            (&self.reverse, &self.opener_end)
+        };
+        let of_data = way.least_rtt_us().zip(receiver.least_echo_us()).map(|(far, near)| {
+            // The first is the RTT to the receiver, the second that to the sender.
+            if is_forward { (near, far) } else { (far, near) }
+        });
+        let (to_opener, to_listener) = of_data.or_else(|| self.handshake.half_trips_us())?;
+        let whole = to_opener.saturating_add(to_listener);
+        let is_near = |us: u64| us as f64 <= NEAR_RATIO * whole as f64;
+        Some(if whole < SAME_HOST_US {
+            if is_forward { CapturePoint::Opener } else { CapturePoint::Listener }
+        } else if is_near(to_opener) {
+            CapturePoint::Opener
+        } else if is_near(to_listener) {
+            CapturePoint::Listener
+        } else {
+            CapturePoint::Between
+        })
+    }
+
+    fn sends_forward(&self) -> bool {
+        self.forward.way.payload_bytes >= self.reverse.way.payload_bytes
+    }
+
+    /// Returns the samples of the end where the capture was taken, or else of the sender.
+    fn take_series(&mut self, point: Option<CapturePoint>) -> FlowSeries {
+        let is_opener = match point {
+            Some(CapturePoint::Opener) => true,
+            Some(CapturePoint::Listener) => false,
+            _ => self.sends_forward(),
+        };
+        let (own, other) =
+            if is_opener { (&self.forward, &self.reverse) } else { (&self.reverse, &self.forward) };
+        let (view, _) = view_ends(own, other, &self.handshake, is_opener);
+        let end = if is_opener { &mut self.opener_end } else { &mut self.listener_end };
+        let at_us = self.last_ns.saturating_sub(self.capture_began_ns) / 1000;
+        let samples = std::mem::replace(end, EndSampler::new(at_us)).finish(at_us, view);
+        let (local, peer) =
+            if is_opener { (self.opener, self.listener) } else { (self.listener, self.opener) };
+        FlowSeries {
+            process: None,
+            activity: None,
+            local,
+            peer,
+            congestion_control: None,
+            max_pacing_bps: find_pacing_bps(&samples),
+            options: None,
+            captured: None,
+            samples,
         }
     }
+
+    pub fn key(&self) -> super::CaptureFlowKey {
+        super::flow_key(self.opener, self.listener, self.udp)
+    }
+
+    /// Takes the packets of the direction that carries the data, if they were captured at the sender.
+    pub fn take_sent_packets(&mut self) -> Option<SentPackets> {
+        let is_forward = self.sends_forward();
+        let receiver = if is_forward { CapturePoint::Listener } else { CapturePoint::Opener };
+        let way = if is_forward { &mut self.forward } else { &mut self.reverse };
+        let sent = std::mem::take(&mut way.sent);
+        (!self.udp && self.find_capture_point() != Some(receiver)).then_some(sent)
+    }
+
+    /// Returns the sender of the data and its receiver.
+    pub fn data_path(&self) -> (IpAddr, IpAddr) {
+        let (opener, listener) = (self.opener.ip(), self.listener.ip());
+        if self.sends_forward() { (opener, listener) } else { (listener, opener) }
+    }
+
+    /// Returns the bytes of payload, and the time of the last packet.
+    pub fn extent(&self) -> (u64, u64) {
+        (self.forward.way.payload_bytes + self.reverse.way.payload_bytes, self.last_ns)
+    }
+
+    pub fn packets(&self) -> u64 {
+        self.forward.way.packets + self.reverse.way.packets
+    }
+}
+
+/// Returns the median rate of a pacer that seems to limit half of the samples.
+fn find_pacing_bps(samples: &[FlowSample]) -> Option<u64> {
+    let paced = samples.iter().filter_map(|sample| sample.tcp.pacing_bps);
+    let mut paced: Vec<u64> = paced.collect();
+    paced.sort_unstable();
+    paced.get(paced.len() / 2).copied().filter(|_| 2 * paced.len() > samples.len())
+}
+
+/// Returns the views of the sender of `own` and of its peer.
+fn view_ends<'a>(
+    own: &'a TrackedDirection,
+    other: &'a TrackedDirection,
+    handshake: &super::ObservedHandshake,
+    own_is_opener: bool,
+) -> (EndView<'a>, EndView<'a>) {
+    let shifts = handshake.shifts();
+    let own_shift = shifts.map(|it| if own_is_opener { it.0 } else { it.1 });
+    let other_shift = shifts.map(|it| if own_is_opener { it.1 } else { it.0 });
+    let (own_window, peer_window) = (own.window_bytes(own_shift), other.window_bytes(other_shift));
+    let offered = handshake.segment_bytes();
+    let mss_bytes = own.segment_bytes(offered);
+    let view = EndView { sent: own, received: other, peer_window, own_window, mss_bytes };
+    let peer_view = EndView {
+        sent: other,
+        received: own,
+        peer_window: own_window,
+        own_window: peer_window,
+        mss_bytes: other.segment_bytes(offered),
+    };
+    (view, peer_view)
+}
+
+/// Returns the options in force, if the handshake was captured.
+fn describe_options(flow: &CapturedFlow) -> Option<TcpOptions> {
+    let handshake = flow.handshake?;
+    let agreed = handshake.agreed?;
+    Some(TcpOptions {
+        timestamps: agreed.timestamps,
+        sack: agreed.sack,
+        window_scaling: agreed.window_scaling,
+        ecn: agreed.ecn,
+        send_window_shift: handshake.listener?.window_shift,
+        receive_window_shift: handshake.opener.window_shift,
+    })
 }

@@ -232,10 +232,12 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
 fn match_unobserved_writer(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp.filter(|_| view.now.sender.blocked.is_none())?;
     let is_idle = view.now.busy.is_some_and(|share| share < HALF);
-    let is_dry = tcp.unsent_bytes.is_some_and(|bytes| bytes <= tcp.mss_bytes.saturating_mul(2));
     let has_room =
         (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * compute_window_room(tcp) as f64;
-    let is_limited = is_dry && has_room;
+    // Of a capture, the short segments tell.
+    let is_limited = tcp.unsent_bytes.map_or(tcp.app_limited == Some(true), |bytes| {
+        bytes <= tcp.mss_bytes.saturating_mul(2) && has_room
+    });
     let is_waiting = is_window_limited(view) || waits_for_send_buffer(view.now);
     ((is_idle || is_limited) && !is_waiting).then_some(IntervalState::SenderApp)
 }

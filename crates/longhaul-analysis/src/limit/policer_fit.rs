@@ -15,6 +15,8 @@
 
 use super::run_reading::RunView;
 use crate::stats::{mad_scale, mean_and_deviation, median, quantile, sort_finite};
+use crate::throughput::last_tcp_info;
+use longhaul_model::report::v1::capture::CapturedPolicer;
 
 /// The parameters of the policer detection.
 struct PolicerFitTuning;
@@ -108,6 +110,11 @@ impl PolicerFitTuning {
     const MAX_TOP_RATIO: f64 = 1.6;
     /// The minimum size of a bucket whose bytes are known, in round trips at the rate.
     const MIN_BURST_TRIPS: f64 = 8.0;
+    /// More duplicates than this share of the retransmits: most of them were not lost.
+    const SPURIOUS_RATIO: f64 = 0.5;
+    /// The payload of a segment, and its headers, unless they are known.
+    const USUAL_MSS: u64 = 1448;
+    const HEADER_BYTES: f64 = 52.0;
     /// The minimum number of lost segments (Flach: 15 lost and 15 passed).
     const MIN_LOST_SEGMENTS: f64 = 15.0;
 }
@@ -145,7 +152,8 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO
         && queued <= max_queued * losing.len() as f64
         && losing.len() >= PolicerFitTuning::MIN_BURST_SLOTS
-        && !run.is_dropped_by_hosts();
+        && !run.is_dropped_by_hosts()
+        && !is_mostly_spurious(run);
     if !plain {
         return None;
     }
@@ -177,6 +185,31 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         is_lower_bound: !patterned || is_rare || (sparse && burst_bytes.is_none()),
         sparse,
     })
+}
+
+/// Returns true if most retransmitted segments had arrived (DSACK, RFC 2883): they were not dropped.
+pub fn is_mostly_spurious(run: &RunView) -> bool {
+    let streams = run.observation.streams.iter();
+    let duplicates = streams.filter_map(|s| last_tcp_info(&s.sender)?.dsack_duplicates);
+    let duplicates = duplicates.fold(0, u64::saturating_add) as f64;
+    duplicates > PolicerFitTuning::SPURIOUS_RATIO * run.retransmitted_segments as f64
+}
+
+/// Describes a policer that the packets of a capture showed, in bytes of payload.
+pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> PolicerFit {
+    let mss = run.mss_bytes.unwrap_or(PolicerFitTuning::USUAL_MSS) as f64;
+    let payload_ratio = mss / (mss + PolicerFitTuning::HEADER_BYTES);
+    let rate_bps = policer.rate_bps as f64 * payload_ratio;
+    PolicerFit {
+        from_us: 0,
+        rate_bps,
+        burst_bytes: Some(policer.burst_bytes as f64 * payload_ratio),
+        loss_ratio: run.loss_ratio.unwrap_or(0.0),
+        over_bound: run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound),
+        loss_slots: build_slots(run).iter().filter(|slot| slot.lost >= 1.0).count(),
+        is_lower_bound: false,
+        sparse: false,
+    }
 }
 
 fn compute_slot_rate(held: &[PolicerSlot]) -> f64 {

@@ -26,6 +26,7 @@ use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
 use crate::throughput::arrival_timeline::{ArrivalBin, RunArrivals};
 use longhaul_model::report::v1::analysis::{LoadedRtt, RunTotals, SteadySpan};
+use longhaul_model::report::v1::capture::CapturedPolicer;
 use longhaul_model::report::v1::observation::{
     ObservedStream, SocketBuffer, ThroughputObservation,
 };
@@ -40,10 +41,11 @@ const MIN_FLAT_INTERVALS: usize = 8;
 /// The minimum share of retransmissions that the kernel deferred because of the send buffer.
 const REFUSED_RATIO: f64 = 0.5;
 
-/// Derives the view of one direction of a run.
+/// Derives the view of one direction of a run, with the policer that a capture of it showed, if any.
 pub fn read_run<'a>(
     plan: &'a ThroughputPlan,
     observation: &'a ThroughputObservation,
+    captured_policer: Option<CapturedPolicer>,
 ) -> RunView<'a> {
     let arrivals = RunArrivals::of(observation);
     let segments = RunArrivals::of_segments(observation);
@@ -105,7 +107,10 @@ pub fn read_run<'a>(
     let is_own = senders.all(stream_intervals::is_thread_observed);
     run.queued_ratio = run.measure_queued_ratio(run.streams.iter().flatten());
     run.outages = path_outage::find_outages(&run);
-    run.policer = policer_fit::find_policer(&run).filter(|policer| !policer.sparse || is_own);
+    run.policer = captured_policer
+        .filter(|_| run.queued_ratio < QUEUED_RATIO && !policer_fit::is_mostly_spurious(&run))
+        .map(|policer| policer_fit::describe_captured_policer(&run, policer))
+        .or_else(|| policer_fit::find_policer(&run).filter(|policer| !policer.sparse || is_own));
     run.levels = find_path_levels(&run);
     settle_bucket(&mut run);
     run.full_return_path = return_path::find_full_return_path(&run);

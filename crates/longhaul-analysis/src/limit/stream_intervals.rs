@@ -142,9 +142,9 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
     intervals
 }
 
-/// Returns false for the socket of another program, of which the memory is read instead.
+/// Returns false for the connection of another program.
 pub fn is_thread_observed(sender: &StreamEnd) -> bool {
-    !sender.samples.iter().any(|sample| sample.send_buffer_ratio.is_some())
+    sender.samples.is_empty() || sender.blocked_us.is_some()
 }
 
 fn measure_interval<'a>(

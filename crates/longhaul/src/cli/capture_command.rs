@@ -4,15 +4,20 @@
 
 pub mod capture_files;
 
-use crate::cli::command_output;
+use crate::cli::args::OutputArgs;
+use crate::cli::explain_command::{SeriesSource, is_named};
 use crate::cli::value_parsers::{accept_count, parse_snap_length};
+use crate::cli::{command_output, explain_command};
 use crate::command_failure::{self, CommandFailure, USAGE};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use longhaul_analysis::capture_analysis::CaptureAnalyser;
+use longhaul_analysis::capture_analysis::{CaptureAnalyser, MAX_CAPTURE_FLOWS};
 use longhaul_capture::capture_reader::{CaptureDamage, CaptureReadError, CaptureReader};
 use longhaul_model::decoded_packet::DecodedPacket;
+use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::capture::{CapturePlan, CaptureReading, SCHEMA};
+use longhaul_model::report::v1::flows::FlowsPlan;
+use longhaul_model::report::v1::flows::flow_grouping::FlowSeries;
 use longhaul_probe::plan_limits;
 use longhaul_report::capture_text;
 use serde_json::json;
@@ -22,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = include_str!("help/capture-examples.txt").trim_ascii_end();
+const EXPLAIN_DETAILS: &str = include_str!("help/capture-explain-details.txt").trim_ascii_end();
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -40,6 +46,18 @@ pub enum CaptureCommand {
         /// Print the analysis as JSON
         #[arg(short = 'J', long, help_heading = "Output")]
         json: bool,
+    },
+    /// Name the limit of each transfer in a capture, as `longhaul explain` does of running ones
+    #[command(after_help = EXPLAIN_DETAILS)]
+    Explain {
+        /// Captures to read: pcap or pcapng, also compressed (gzip, xz, zstd)
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        /// Explain only the flows of this host or :port
+        #[arg(long, value_name = "WHAT", default_value = "all", hide_default_value = true)]
+        only: String,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// Print the first packets as text
     Text {
@@ -93,12 +111,13 @@ impl TestCaptureArgs {
 pub fn run(args: &CaptureArgs) -> Result<ExitCode, CommandFailure> {
     match &args.command {
         CaptureCommand::Show { file, json } => show_capture(file, *json),
+        CaptureCommand::Explain { files, only, output } => explain_captures(files, only, output),
         CaptureCommand::Text { file, packets } => print_first_packets(file, *packets),
     }
 }
 
 fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> {
-    let reading = analyse_capture(open_capture(file)?);
+    let (reading, _) = analyse_capture(open_capture(file)?);
     command_output::print_json_or_document(
         as_json,
         &json!(reading),
@@ -108,7 +127,7 @@ fn show_capture(file: &Path, as_json: bool) -> Result<ExitCode, CommandFailure> 
 }
 
 /// Analyses all packets of a capture.
-fn analyse_capture(mut input: CaptureReader<'static>) -> CaptureReading {
+fn analyse_capture(mut input: CaptureReader<'static>) -> (CaptureReading, Vec<FlowSeries>) {
     let mut analyser = CaptureAnalyser::default();
     let (mut packets, mut other_packets) = (0, 0);
     let (mut first_ns, mut last_ns) = (None, 0);
@@ -124,7 +143,7 @@ fn analyse_capture(mut input: CaptureReader<'static>) -> CaptureReading {
     let found = analyser.finish();
     let about = input.file_info().clone();
     let started = first_ns.and_then(|ns| Timestamp::from_nanosecond(i128::from(ns)).ok());
-    CaptureReading {
+    let reading = CaptureReading {
         schema: SCHEMA.to_owned(),
         format: input.format().to_owned(),
         application: about.application,
@@ -138,12 +157,62 @@ fn analyse_capture(mut input: CaptureReader<'static>) -> CaptureReading {
         flows: found.flows,
         left_out_packets: found.left_out_packets,
         payload: found.payload,
+    };
+    (reading, found.series)
+}
+
+/// Explains the transfers of all files in one report.
+fn explain_captures(
+    files: &[PathBuf],
+    only: &str,
+    output: &OutputArgs,
+) -> Result<ExitCode, CommandFailure> {
+    let mut source = SeriesSource {
+        plan: FlowsPlan {
+            interval_us: EXPLAIN_INTERVAL_US,
+            flows_max: MAX_CAPTURE_FLOWS as u32,
+            ..FlowsPlan::default()
+        },
+        flows: Vec::new(),
+        started: Timestamp::UNIX_EPOCH,
+        caveats: Vec::new(),
+    };
+    let mut names = Vec::new();
+    for file in files {
+        let name = printable_file_name(file);
+        let (reading, series) = analyse_capture(open_capture(file)?);
+        let started = reading.started_at.as_ref().and_then(|at| at.parse().ok());
+        source.started = source.started.max(started.unwrap_or_default());
+        source.plan.duration_us = source.plan.duration_us.max(reading.duration_us);
+        source.caveats.extend(list_file_caveats(&name, &reading));
+        source.flows.extend(series.into_iter().filter(|flow| is_named(flow, only)));
+        names.push(name);
     }
+    source.plan.selector = names.join(", ");
+    explain_command::finish_series(output, "capture", source)
+}
+
+/// The spacing of the samples of a long transfer.
+const EXPLAIN_INTERVAL_US: u64 = 100_000;
+
+/// Lists the parts of a file that are missing.
+fn list_file_caveats(name: &str, reading: &CaptureReading) -> Vec<ReportCaveat> {
+    let dropped: u64 = reading.interfaces.iter().filter_map(|it| it.dropped_packets).sum();
+    let parts = [
+        reading.damage.as_ref().map(|damage| format!("{damage}; everything before it is explained")),
+        (dropped > 0).then(|| format!("the capturing program dropped {dropped} packets")),
+        (reading.left_out_packets > 0).then(|| {
+            let count = reading.left_out_packets;
+            format!("{count} packets of small flows over the limit of {MAX_CAPTURE_FLOWS} flows are left out")
+        }),
+    ];
+    let caveat = |why| ReportCaveat::new("capture_incomplete", format!("{name}: {why}"));
+    parts.into_iter().flatten().map(caveat).collect()
 }
 
 /// Returns the analysis of a capture, and its text.
 pub fn read_capture(file: &Path) -> Result<(CaptureReading, String), CommandFailure> {
-    let reading = analyse_capture(open_capture(file)?);
+    let (reading, _) = analyse_capture(open_capture(file)?);
     let text = capture_text::build_capture_document(&printable_file_name(file), &reading).text();
     Ok((reading, text))
 }
@@ -184,7 +253,7 @@ fn open_capture(file: &Path) -> Result<CaptureReader<'static>, CommandFailure> {
     CaptureReader::open(opened).map_err(|error| {
         let hint = match error {
             CaptureReadError::Read(_) => "check that it is a readable file",
-            _ => "use a pcap or pcapng file; decompress it first if it is compressed",
+            _ => "use a pcap or pcapng file; gzip, xz and zstd are read as they are",
         };
         failed(error.to_string(), hint)
     })

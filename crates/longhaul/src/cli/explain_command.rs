@@ -7,6 +7,7 @@ use crate::cli::value_parsers::{accept_count, accept_micros};
 use crate::cli::{command_output, import_command, interrupt, report_command};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
+use jiff::Timestamp;
 use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_import::ss_snapshots::parse_ss_snapshots;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -94,11 +95,13 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, CommandFailure> {
     // Ctrl-C is the usual end of a live table.
     let stop =
         if args.watch { interrupt::install_end_flag()? } else { interrupt::install_stop_flag()? };
-    let started = SystemTime::now();
+    let started = timestamp_of(SystemTime::now());
     let first = observe_flows(args, &plan, &selector, &stop)?;
     let observation =
         if args.watch { watch_windows(args, &plan, &selector, &stop, first)? } else { first };
-    finish_report(args, plan, observation, initiator_party(None), started)
+    let caveats = Vec::new();
+    let party = initiator_party(None);
+    finish_report(&args.output, ExplainedFlows { plan, observation, started, caveats }, party)
 }
 
 /// Shows window after window until the user stops; returns the last whole one.
@@ -160,7 +163,7 @@ fn show_live_table(observation: &mut FlowsObservation) -> Result<(), CommandFail
 /// Explains the connections in the text of `ss`.
 fn explain_snapshots(args: &ExplainArgs, file: &Path) -> Result<ExitCode, CommandFailure> {
     let name = file.display();
-    let started = SystemTime::now();
+    let started = timestamp_of(SystemTime::now());
     let text = import_command::read_import_text(file)?;
     let interval_us = args.interval.unwrap_or(SNAPSHOT_INTERVAL_US);
     let parsed = parse_ss_snapshots(&text, interval_us).map_err(|error| {
@@ -177,19 +180,37 @@ fn explain_snapshots(args: &ExplainArgs, file: &Path) -> Result<ExitCode, Comman
     };
     let flows = parsed.flows.into_iter().filter(|flow| is_named(flow, &args.what));
     let flows: Vec<FlowSeries> = flows.collect();
-    let host = HostFacts { name: "ss".to_owned(), ..HostFacts::default() };
+    finish_series(&args.output, "ss", SeriesSource { plan, flows, started, caveats: Vec::new() })
+}
+
+/// Flows that were not watched on this host.
+pub struct SeriesSource {
+    pub plan: FlowsPlan,
+    pub flows: Vec<FlowSeries>,
+    pub started: Timestamp,
+    pub caveats: Vec<ReportCaveat>,
+}
+
+/// Groups the flows of a source to transfers, and concludes, archives and shows these.
+pub fn finish_series(
+    output: &OutputArgs,
+    name: &str,
+    source: SeriesSource,
+) -> Result<ExitCode, CommandFailure> {
+    let SeriesSource { plan, flows, started, caveats } = source;
+    let host = HostFacts { name: name.to_owned(), ..HostFacts::default() };
     let observation = FlowsObservation {
-        elapsed_us,
+        elapsed_us: plan.duration_us,
         matching_flows: flows.len() as u64,
         transfers: group_flows(flows, &plan, &host),
         host,
     };
-    let initiator = RunParty { host: observation.host.name.clone(), ..RunParty::default() };
-    finish_report(args, plan, observation, initiator, started)
+    let initiator = RunParty { host: name.to_owned(), ..RunParty::default() };
+    finish_report(output, ExplainedFlows { plan, observation, started, caveats }, initiator)
 }
 
 /// Returns true if a flow of a snapshot has this process, port or peer.
-fn is_named(flow: &FlowSeries, what: &str) -> bool {
+pub fn is_named(flow: &FlowSeries, what: &str) -> bool {
     let ports = [flow.local.port(), flow.peer.port()];
     let port = what.strip_prefix(':').unwrap_or(what).parse::<u16>().ok();
     let is_process = |it: &ProcessIdentity| it.name == what || it.pid.to_string() == what;
@@ -199,30 +220,36 @@ fn is_named(flow: &FlowSeries, what: &str) -> bool {
         || flow.peer.ip().to_string() == what
 }
 
-/// Concludes, archives and shows.
-fn finish_report(
-    args: &ExplainArgs,
+/// Observed flows that are to be explained.
+struct ExplainedFlows {
     plan: FlowsPlan,
     observation: FlowsObservation,
+    started: Timestamp,
+    caveats: Vec<ReportCaveat>,
+}
+
+/// Concludes, archives and shows.
+fn finish_report(
+    output: &OutputArgs,
+    flows: ExplainedFlows,
     initiator: RunParty,
-    started: SystemTime,
 ) -> Result<ExitCode, CommandFailure> {
+    let ExplainedFlows { plan, observation, started, mut caveats } = flows;
     let peer = observation.transfers.first().map(|busiest| busiest.peer.clone());
     let responder =
         RunParty { host: peer.clone().unwrap_or_default(), address: peer, ..RunParty::default() };
     let duration = Duration::from_micros(observation.elapsed_us);
-    let run =
-        report_archiving::create_run_info(timestamp_of(started), duration, initiator, responder);
+    let run = report_archiving::create_run_info(started, duration, initiator, responder);
     let concluded = conclude_flows(&observation);
-    let mut caveats = concluded.caveats;
+    caveats.extend(concluded.caveats);
     if interrupt::was_cut_short() {
         let text = "interrupted before the end of the watch";
         caveats.push(ReportCaveat::new(ReportCaveat::INTERRUPTED, text));
     }
     let mut report: FlowsReport = Report::new(run, plan, observation, concluded.analysis)
         .with_notes(concluded.findings, caveats);
-    report_archiving::archive_report(&args.output, &mut report);
-    report_command::write_run(&args.output, &report, build_flows_document(&report))?;
+    report_archiving::archive_report(output, &mut report);
+    report_command::write_run(output, &report, build_flows_document(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -109,11 +109,33 @@ pub struct CapturedFlow {
     /// last.
     pub started_us: u64,
     pub duration_us: u64,
+    /// Absent: UDP, or the times of the packets do not tell.
+    pub capture_point: Option<CapturePoint>,
     /// Absent: the start of the connection is not in the capture.
     pub handshake: Option<TcpHandshake>,
+    /// The policer that explains which packets were lost; absent: none does.
+    pub policer: Option<CapturedPolicer>,
     /// From the opener to the listener.
     pub forward: FlowDirection,
     pub reverse: FlowDirection,
+}
+
+/// The place of the capture on the path of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CapturePoint {
+    /// At the end that opened the connection.
+    Opener,
+    Listener,
+    Between,
+}
+
+/// A policer found from single packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapturedPolicer {
+    /// Of IP packets.
+    pub rate_bps: u64,
+    pub burst_bytes: u64,
 }
 
 /// The handshake of a TCP connection.
@@ -198,6 +220,20 @@ pub struct TcpFlowDirection {
     pub most_in_flight_bytes: u64,
     pub fin: bool,
     pub rst: bool,
+    /// Retransmits after a retransmission timeout, and the time that passed before them.
+    #[serde(default)]
+    pub timeouts: u64,
+    #[serde(default)]
+    pub timeout_us: u64,
+    /// Acknowledgements of segments that had arrived before (DSACK, RFC 2883).
+    #[serde(default)]
+    pub duplicate_sack_packets: u64,
+    /// Resets whose hop limit differs from that of the other packets of their sender.
+    #[serde(default)]
+    pub foreign_reset_packets: u64,
+    /// The payload of a segment that was repeated after timeouts and never acknowledged, although
+    /// smaller ones were.
+    pub blocked_payload_bytes: Option<u32>,
 }
 
 /// Minimum, median and maximum RTT.

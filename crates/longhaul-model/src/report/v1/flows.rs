@@ -6,6 +6,7 @@
 pub mod flow_grouping;
 
 use super::analysis::ThroughputAnalysis;
+use super::capture::CapturedFlow;
 use super::observation::{HostFacts, ThroughputObservation};
 use super::plan::ThroughputPlan;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,9 @@ pub struct ObservedTransfer {
     pub plan: ThroughputPlan,
     pub run: ThroughputObservation,
     pub activity: Option<ProcessActivity>,
+    /// The flows as they are in a capture; empty if this host's sockets were watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captured_flows: Vec<CapturedFlow>,
 }
 
 /// The process that holds the sockets of a transfer.

@@ -1,6 +1,7 @@
 //! Groups the flows that were watched at one end to transfers.
 
 use super::{FlowsPlan, ObservedTransfer, ProcessActivity, ProcessIdentity};
+use crate::report::v1::capture::CapturedFlow;
 use crate::report::v1::observation::{
     BothEnds, EndObservation, HostFacts, ObservedStream, SocketBuffer, StreamEnd, StreamSample,
     TcpOptions, TcpReading, ThroughputObservation,
@@ -23,6 +24,8 @@ pub struct FlowSeries {
     pub congestion_control: Option<String>,
     pub max_pacing_bps: Option<u64>,
     pub options: Option<TcpOptions>,
+    /// The flow in a capture, if that is where its samples come from.
+    pub captured: Option<CapturedFlow>,
     /// In the order of time.
     pub samples: Vec<FlowSample>,
 }
@@ -98,6 +101,7 @@ fn split_by_time(mut flows: Vec<FlowSeries>) -> Vec<Vec<FlowSeries>> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct TransferKey {
     pid: Option<u32>,
+    local: IpAddr,
     peer: IpAddr,
     service_port: u16,
     sends: bool,
@@ -107,6 +111,7 @@ impl TransferKey {
     fn of(flow: &FlowSeries) -> TransferKey {
         TransferKey {
             pid: flow.process.as_ref().map(|process| process.pid),
+            local: flow.local.ip(),
             peer: flow.peer.ip(),
             // Clients have the higher, ephemeral ports.
             service_port: flow.peer.port().min(flow.local.port()),
@@ -133,6 +138,7 @@ impl TransferKey {
         };
         let (process, activity) =
             flows.first().map_or((None, None), |flow| (flow.process.clone(), flow.activity));
+        let captured_flows = flows.iter().filter_map(|flow| flow.captured.clone()).collect();
         let flows = flows.into_iter().zip(0..);
         let streams: Vec<ObservedStream> =
             flows.map(|(flow, index)| flow.into_stream(index, self.sends)).collect();
@@ -163,6 +169,7 @@ impl TransferKey {
             plan: settings,
             run,
             activity,
+            captured_flows,
         }
     }
 }

@@ -1,0 +1,490 @@
+//! Reconstructs the counters of one end of a TCP connection from its packets, as the kernel of that end
+//! would count them.
+//!
+//! The bytes in flight, the windows and the round trips at the capture point give most of TCP_INFO. The
+//! congestion window is not in the packets: the most bytes in flight stand for it. A short segment shows
+//! that the sender had nothing more to send, or it would have filled the segment. The time until its next
+//! data counts as limited by the application, or by the send buffer if an acknowledgement released the data.
+//! Bytes that the application has not read are those by which the advertised window has shrunk.
+//!
+//! A congestion window that is the limit grows. If the bytes in flight stay level without a loss, below the
+//! peer's window, something else limits them: a send buffer if acknowledgements release the data; otherwise
+//! a pacer that sends a few segments at a time, or an application that writes in bursts.
+//!
+//! Source: RFC 9293; RFC 7323 (RTT of a receiver from echoed timestamps); RFC 6298 (smoothing).
+//! Units: bytes, us. Error: the response time of the end, if it is not that of the capture.
+//! Wrong when: the capture is far from this end, or lost packets.
+
+use super::tracked_direction::TrackedDirection;
+use longhaul_model::decoded_packet::{DecodedPacket, TcpFlags, TcpHeader};
+use longhaul_model::report::v1::flows::flow_grouping::FlowSample;
+use longhaul_model::report::v1::observation::TcpReading;
+use std::collections::VecDeque;
+
+/// The parameters of the reconstruction.
+struct SamplerTuning;
+
+impl SamplerTuning {
+    /// The first spacing of samples. It doubles when there are too many of them.
+    const FIRST_STEP_US: u64 = 20_000;
+    const MAX_SAMPLES: usize = 600;
+    /// The spacing of the samples of a long transfer, and the number of samples of a short one.
+    const USUAL_STEP_US: u64 = 100_000;
+    const MIN_SAMPLES: u64 = 30;
+    /// Timestamps whose echo is awaited.
+    const MAX_AWAITED_ECHOES: usize = 256;
+    /// Data so soon after an acknowledgement was released by it.
+    const RELEASE_US: u64 = 1500;
+    /// A full send buffer keeps this share of the most bytes in flight.
+    const RELEASE_FLIGHT_RATIO: f64 = 0.4;
+    /// The most bytes in flight are forgotten by this factor per sample.
+    const PEAK_DECAY: f64 = 0.95;
+    /// The weight of a new round trip (RFC 6298).
+    const RTT_WEIGHT: f64 = 0.125;
+    /// The most bytes in flight of a sample are level within this share, and so many segments, ...
+    const LEVEL_RATIO: f64 = 0.03;
+    const LEVEL_SEGMENTS: u64 = 2;
+    /// ... after so many round trips, and this time, and so long after a loss.
+    const LEVEL_TRIPS: u64 = 10;
+    const LEVEL_US: u64 = 1_000_000;
+    const LOSS_MEMORY_US: u64 = 10_000_000;
+    /// The minimum time over which bursts are judged.
+    const JUDGED_US: u64 = 100_000;
+    /// A pause between bursts, and the part of it after an acknowledgement that released the next burst.
+    const PAUSE_US: u64 = 100;
+    const RELEASED_RATIO: f64 = 0.1;
+    /// The minimum ratio of pauses that acknowledgements end to others, if they release all data.
+    const MOSTLY_RELEASED: u64 = 4;
+    const WAKE_UP_US: u64 = 50;
+    /// The bursts of a pacer: this time at its rate, or so many segments.
+    const PACED_US: u64 = 1200;
+    const PACED_SEGMENTS: f64 = 2.5;
+    /// The maximum ratio of the longest pause of a pacer to the mean one.
+    const PACED_PAUSE_RATIO: u64 = 4;
+}
+
+/// What both ends of a flow know of each other at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct EndView<'a> {
+    pub sent: &'a TrackedDirection,
+    pub received: &'a TrackedDirection,
+    /// The windows that the peer and this end advertise; `None` if their scale is unknown.
+    pub peer_window: Option<u64>,
+    pub own_window: Option<u64>,
+    pub mss_bytes: u64,
+}
+
+/// The counters of one end at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct EndSnapshot {
+    at_us: u64,
+    rtt_us: u64,
+    rtt_min_us: Option<u64>,
+    receive_rtt_us: Option<u64>,
+    flight_bytes: u64,
+    mean_flight_bytes: u64,
+    max_flight_bytes: u64,
+    acked_bytes: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
+    retransmits: u64,
+    retransmitted_bytes: u64,
+    timeouts: u64,
+    timeout_us: u64,
+    data_out: u64,
+    data_in: u64,
+    segments_out: u64,
+    segments_in: u64,
+    out_of_order: u64,
+    duplicates: u64,
+    busy_us: u64,
+    window_us: u64,
+    application_us: u64,
+    buffer_us: u64,
+    peer_window: Option<u64>,
+    own_window: Option<u64>,
+    unread_bytes: u64,
+    /// Set if a pacer seems to limit.
+    pacing_bps: Option<u64>,
+}
+
+/// The bursts since a time, and the time in the pauses before them.
+#[derive(Debug, Clone, Copy, Default)]
+struct BurstCounts {
+    since_us: u64,
+    max_flight_bytes: u64,
+    bursts: u64,
+    bytes: u64,
+    released_us: u64,
+    spontaneous_us: u64,
+    longest_pause_us: u64,
+}
+
+/// Bytes in flight that stay level.
+#[derive(Debug, Clone, Copy, Default)]
+struct FlightLevel {
+    bytes: u64,
+    since_us: u64,
+    retransmits: u64,
+    last_loss_us: Option<u64>,
+}
+
+impl FlightLevel {
+    /// Adds the most bytes in flight of some time; returns true if they are level without losses.
+    fn add_flight(&mut self, bytes: u64, now: &EndSnapshot, mss_bytes: u64) -> bool {
+        let band = (SamplerTuning::LEVEL_RATIO * self.bytes as f64) as u64;
+        let band = band.max(SamplerTuning::LEVEL_SEGMENTS * mss_bytes);
+        if bytes.abs_diff(self.bytes) > band {
+            (self.bytes, self.since_us) = (bytes, now.at_us);
+        }
+        if now.retransmits > self.retransmits {
+            (self.retransmits, self.last_loss_us) = (now.retransmits, Some(now.at_us));
+        }
+        let trips_us = now.rtt_us.saturating_mul(SamplerTuning::LEVEL_TRIPS);
+        let lasts_us = now.at_us.saturating_sub(self.since_us);
+        let memory_us = SamplerTuning::LOSS_MEMORY_US;
+        let is_lossless = self.last_loss_us.is_none_or(|us| now.at_us - us > memory_us);
+        is_lossless && lasts_us >= trips_us.max(SamplerTuning::LEVEL_US)
+    }
+}
+
+/// Samples the counters of one end.
+#[derive(Debug, Clone)]
+pub(super) struct EndSampler {
+    /// The counters so far.
+    now: EndSnapshot,
+    flight_time: f64,
+    sampled_us: u64,
+    step_us: u64,
+    snapshots: Vec<EndSnapshot>,
+    peak_flight: f64,
+    largest_own_window: u64,
+    level: FlightLevel,
+    bursts: BurstCounts,
+    last_sent_us: Option<u64>,
+    /// The time since which this end has nothing to send, and the data packets received by then.
+    dry_since: Option<(u64, u64)>,
+    last_ack_us: Option<u64>,
+    /// Timestamps of this end with the time at which each was first sent.
+    awaited_echoes: VecDeque<(u32, u64)>,
+    /// The shortest time until such a timestamp was echoed with data.
+    least_echo_us: Option<u64>,
+}
+
+impl EndSampler {
+    pub fn new(at_us: u64) -> EndSampler {
+        let now = EndSnapshot { at_us, ..EndSnapshot::default() };
+        EndSampler {
+            now,
+            flight_time: 0.0,
+            sampled_us: at_us,
+            step_us: SamplerTuning::FIRST_STEP_US,
+            snapshots: vec![now],
+            peak_flight: 0.0,
+            largest_own_window: 0,
+            level: FlightLevel::default(),
+            bursts: BurstCounts { since_us: at_us, ..BurstCounts::default() },
+            last_sent_us: None,
+            dry_since: None,
+            last_ack_us: None,
+            awaited_echoes: VecDeque::new(),
+            least_echo_us: None,
+        }
+    }
+
+    /// Returns the shortest time from a packet of this end to data that echoes it: the RTT between the
+    /// capture and the other end.
+    pub fn least_echo_us(&self) -> Option<u64> {
+        self.least_echo_us
+    }
+
+    /// Counts the time until `at_us`, in which nothing changed.
+    pub fn advance(&mut self, at_us: u64, view: EndView) {
+        let flight = view.sent.in_flight();
+        while self.sampled_us + self.step_us <= at_us {
+            // A pause has one sample at each of its ends.
+            let behind = (at_us - self.sampled_us) / self.step_us;
+            let is_first = self.now.at_us > self.sampled_us;
+            let steps = if is_first { 1 } else { behind };
+            let until_us = self.sampled_us + steps * self.step_us;
+            self.spend_time(until_us, flight, view);
+            self.take_snapshot(until_us, view);
+        }
+        self.spend_time(at_us, flight, view);
+    }
+
+    fn spend_time(&mut self, until_us: u64, flight: u64, view: EndView) {
+        let spent = until_us.saturating_sub(self.now.at_us);
+        let now = &mut self.now;
+        now.at_us = now.at_us.max(until_us);
+        if flight > 0 {
+            now.busy_us += spent;
+        }
+        if flight > 0 && view.peer_window.is_some_and(|window| flight + view.mss_bytes > window) {
+            now.window_us += spent;
+        }
+        self.flight_time += flight as f64 * spent as f64;
+        now.max_flight_bytes = now.max_flight_bytes.max(flight);
+    }
+
+    fn take_snapshot(&mut self, at_us: u64, view: EndView) {
+        let length_us = at_us.saturating_sub(self.sampled_us).max(1);
+        self.now.flight_bytes = view.sent.in_flight();
+        self.now.mean_flight_bytes = (self.flight_time / length_us as f64) as u64;
+        self.read_directions(view);
+        self.snapshots.push(self.now);
+        self.judge_level_flight(view);
+        self.now.receive_rtt_us = None;
+        let peak = (self.now.max_flight_bytes as f64).max(self.peak_flight);
+        self.peak_flight = peak * SamplerTuning::PEAK_DECAY;
+        (self.sampled_us, self.flight_time, self.now.max_flight_bytes) = (at_us, 0.0, 0);
+        if self.snapshots.len() >= SamplerTuning::MAX_SAMPLES {
+            self.snapshots = thin_snapshots(&self.snapshots, 2);
+            self.step_us *= 2;
+        }
+    }
+
+    /// Attributes the time since the last judgement, if the bytes in flight are level.
+    fn judge_level_flight(&mut self, view: EndView) {
+        let (now, mss) = (self.now, view.mss_bytes);
+        self.bursts.max_flight_bytes = self.bursts.max_flight_bytes.max(now.max_flight_bytes);
+        let length_us = now.at_us.saturating_sub(self.bursts.since_us);
+        if length_us < now.rtt_us.max(SamplerTuning::JUDGED_US) {
+            return;
+        }
+        let judged = self.bursts;
+        self.bursts = BurstCounts { since_us: now.at_us, ..BurstCounts::default() };
+        let is_level = self.level.add_flight(judged.max_flight_bytes, &now, mss);
+        let has_room = view.peer_window.is_none_or(|it| judged.max_flight_bytes + mss <= it);
+        let (released_us, spontaneous_us) = (judged.released_us, judged.spontaneous_us);
+        self.now.pacing_bps = None;
+        if !is_level || !has_room || 2 * (released_us + spontaneous_us) < length_us {
+            return;
+        }
+        let burst_segments = judged.bytes as f64 / judged.bursts as f64 / mss as f64;
+        let is_short = length_us <= SamplerTuning::PACED_US * judged.bursts
+            || burst_segments <= SamplerTuning::PACED_SEGMENTS;
+        let is_even = judged.longest_pause_us * judged.bursts
+            <= SamplerTuning::PACED_PAUSE_RATIO * (released_us + spontaneous_us);
+        if released_us >= SamplerTuning::MOSTLY_RELEASED * spontaneous_us {
+            self.attribute_time(judged.since_us, |it| &mut it.buffer_us);
+        } else if is_short && is_even {
+            self.now.pacing_bps = Some(judged.bytes * 8_000_000 / length_us);
+        } else {
+            self.attribute_time(judged.since_us, |it| &mut it.application_us);
+        }
+    }
+
+    /// Adds the time since `since_us` to a counter, of which the samples within it have their part.
+    fn attribute_time(&mut self, since_us: u64, counter: impl Fn(&mut EndSnapshot) -> &mut u64) {
+        *counter(&mut self.now) += self.now.at_us.saturating_sub(since_us);
+        for snapshot in self.snapshots.iter_mut().rev().take_while(|it| it.at_us > since_us) {
+            *counter(snapshot) += snapshot.at_us - since_us;
+        }
+    }
+
+    fn read_directions(&mut self, view: EndView) {
+        let (sent, received, now) = (view.sent, view.received, &mut self.now);
+        (now.acked_bytes, now.received_bytes) = (sent.acked_bytes(), received.acked_bytes());
+        let tcp = sent.counters();
+        (now.retransmits, now.retransmitted_bytes) =
+            (tcp.retransmitted_packets, tcp.retransmitted_bytes);
+        (now.timeouts, now.timeout_us) = (tcp.timeouts, tcp.timeout_us);
+        now.duplicates = tcp.duplicate_sack_packets;
+        now.sent_bytes = sent.way.payload_bytes;
+        (now.segments_out, now.segments_in) = (sent.way.packets, received.way.packets);
+        now.out_of_order = received.out_of_order();
+        now.rtt_us = sent.smoothed_rtt_us();
+        now.rtt_min_us = sent.least_rtt_us();
+        (now.peer_window, now.own_window) = (view.peer_window, view.own_window);
+        self.largest_own_window = self.largest_own_window.max(view.own_window.unwrap_or(0));
+        now.unread_bytes =
+            view.own_window.map_or(0, |window| self.largest_own_window.saturating_sub(window));
+    }
+
+    /// Counts a packet that this end sent; `view` is that after it. `fresh` is true if it has new data.
+    pub fn add_sent(
+        &mut self,
+        packet: &DecodedPacket,
+        segment: &TcpHeader,
+        fresh: bool,
+        view: EndView,
+    ) {
+        let at_us = self.now.at_us;
+        if let Some((stamp, _)) = segment.options.timestamps {
+            self.await_echo(stamp, at_us);
+        }
+        if packet.payload_bytes == 0 {
+            return;
+        }
+        let payload = u64::from(packet.payload_bytes);
+        self.now.data_out += payload.div_ceil(view.mss_bytes);
+        if fresh {
+            self.add_burst(at_us, payload);
+            self.end_dry_time(at_us, payload, view);
+            let has_room =
+                view.peer_window.is_none_or(|it| view.sent.in_flight() + view.mss_bytes <= it);
+            let is_short = !payload.is_multiple_of(view.mss_bytes);
+            self.dry_since = (is_short && has_room).then_some((at_us, self.now.data_in));
+        }
+    }
+
+    /// Adds new data to the burst, or begins one after a pause.
+    fn add_burst(&mut self, at_us: u64, payload: u64) {
+        self.bursts.bytes += payload;
+        let Some(before_us) = self.last_sent_us.replace(at_us) else { return };
+        let pause_us = at_us.saturating_sub(before_us);
+        if pause_us < SamplerTuning::PAUSE_US {
+            return;
+        }
+        self.bursts.bursts += 1;
+        self.bursts.longest_pause_us = self.bursts.longest_pause_us.max(pause_us);
+        let release_us = ((SamplerTuning::RELEASED_RATIO * pause_us as f64) as u64)
+            .max(SamplerTuning::WAKE_UP_US);
+        let is_released =
+            self.last_ack_us.is_some_and(|ack_us| at_us.saturating_sub(ack_us) <= release_us);
+        let pauses = if is_released {
+            &mut self.bursts.released_us
+        } else {
+            &mut self.bursts.spontaneous_us
+        };
+        *pauses += pause_us;
+    }
+
+    /// Attributes the time in which this end sent nothing new to its application or its send buffer.
+    fn end_dry_time(&mut self, at_us: u64, payload: u64, view: EndView) {
+        let Some((since_us, data_in)) = self.dry_since.take() else { return };
+        let flight_before = view.sent.in_flight().saturating_sub(payload);
+        let is_released = self.last_ack_us.is_some_and(|ack_us| {
+            ack_us > since_us && at_us.saturating_sub(ack_us) <= SamplerTuning::RELEASE_US
+        });
+        let keeps_flight =
+            flight_before as f64 >= SamplerTuning::RELEASE_FLIGHT_RATIO * self.peak_flight;
+        let is_buffer = is_released && keeps_flight && self.now.data_in == data_in;
+        self.attribute_time(since_us, |it| {
+            if is_buffer { &mut it.buffer_us } else { &mut it.application_us }
+        });
+    }
+
+    /// Counts a packet that this end received; `view` is that after it.
+    pub fn add_received(&mut self, packet: &DecodedPacket, segment: &TcpHeader, view: EndView) {
+        let at_us = self.now.at_us;
+        let payload = u64::from(packet.payload_bytes);
+        self.now.data_in += payload.div_ceil(view.mss_bytes);
+        if payload == 0 && segment.flags.has(TcpFlags::ACK) {
+            self.last_ack_us = Some(at_us);
+        }
+        if view.sent.in_flight() == 0 && self.now.data_out > 0 {
+            self.dry_since.get_or_insert((at_us, self.now.data_in));
+        }
+        if let (Some((_, echo)), true) = (segment.options.timestamps, payload > 0) {
+            self.take_echo(echo, at_us);
+        }
+    }
+
+    fn await_echo(&mut self, stamp: u32, at_us: u64) {
+        let is_new = |last: &(u32, u64)| super::is_later_timestamp(stamp, last.0);
+        if self.awaited_echoes.back().is_none_or(is_new) {
+            if self.awaited_echoes.len() >= SamplerTuning::MAX_AWAITED_ECHOES {
+                self.awaited_echoes.pop_front();
+            }
+            self.awaited_echoes.push_back((stamp, at_us));
+        }
+    }
+
+    fn take_echo(&mut self, echo: u32, at_us: u64) {
+        while let Some((stamp, sent_us)) = self.awaited_echoes.front().copied() {
+            if super::is_later_timestamp(stamp, echo) {
+                return;
+            }
+            self.awaited_echoes.pop_front();
+            if stamp == echo {
+                let rtt_us = at_us.saturating_sub(sent_us);
+                self.least_echo_us = Some(self.least_echo_us.map_or(rtt_us, |us| us.min(rtt_us)));
+                // The shortest of a sample: others include the pauses of the sender.
+                let shortest = self.now.receive_rtt_us.map_or(rtt_us, |us| us.min(rtt_us));
+                self.now.receive_rtt_us = Some(shortest);
+                return;
+            }
+        }
+    }
+
+    /// Returns the samples of this end; `view` is that at the end of the capture.
+    pub fn finish(mut self, at_us: u64, view: EndView) -> Vec<FlowSample> {
+        self.advance(at_us, view);
+        if at_us > self.sampled_us {
+            self.take_snapshot(at_us, view);
+        }
+        let first_us = self.snapshots.first().map_or(at_us, |it| it.at_us);
+        let usual = (at_us.saturating_sub(first_us) / SamplerTuning::MIN_SAMPLES)
+            .min(SamplerTuning::USUAL_STEP_US);
+        let every = (usual / self.step_us).max(1) as usize;
+        let thinned = thin_snapshots(&self.snapshots, every);
+        let pairs = thinned.first().into_iter().chain(&thinned).zip(&thinned);
+        pairs.map(|(before, now)| now.to_sample(before, view.mss_bytes)).collect()
+    }
+}
+
+pub(super) fn smooth_rtt(smoothed: Option<u64>, sample: u64) -> u64 {
+    let weight = SamplerTuning::RTT_WEIGHT;
+    smoothed.map_or(sample, |before| {
+        ((1.0 - weight) * before as f64 + weight * sample as f64).round() as u64
+    })
+}
+
+/// Keeps the first snapshot and the last of each group of `every`, with the flights of all of it.
+fn thin_snapshots(snapshots: &[EndSnapshot], every: usize) -> Vec<EndSnapshot> {
+    let Some((first, rest)) = snapshots.split_first() else { return Vec::new() };
+    let groups = rest.chunks(every).filter_map(|group| {
+        let mean = group.iter().map(|it| it.mean_flight_bytes).sum::<u64>() / group.len() as u64;
+        let max = group.iter().map(|it| it.max_flight_bytes).max()?;
+        let last = *group.last()?;
+        let receive_rtt_us = group.iter().filter_map(|it| it.receive_rtt_us).min();
+        Some(EndSnapshot { mean_flight_bytes: mean, max_flight_bytes: max, receive_rtt_us, ..last })
+    });
+    [*first].into_iter().chain(groups).collect()
+}
+
+impl EndSnapshot {
+    fn to_sample(self, before: &EndSnapshot, mss_bytes: u64) -> FlowSample {
+        let length_us = self.at_us.saturating_sub(before.at_us);
+        let dry_us = self.application_us.saturating_sub(before.application_us);
+        let tcp = TcpReading {
+            rtt_us: self.rtt_us,
+            rtt_min_us: self.rtt_min_us,
+            receive_rtt_us: self.receive_rtt_us,
+            mss_bytes,
+            cwnd_bytes: self.max_flight_bytes.max(mss_bytes),
+            unacked_bytes: self.mean_flight_bytes,
+            retransmitted_segments: self.retransmits,
+            reordering_segments: 3,
+            app_limited: Some(dry_us.saturating_mul(2) > length_us),
+            bytes_acked: Some(self.acked_bytes),
+            bytes_received: Some(self.received_bytes),
+            bytes_sent: Some(self.sent_bytes),
+            bytes_retransmitted: Some(self.retransmitted_bytes),
+            segments_out: Some(self.segments_out),
+            segments_in: Some(self.segments_in),
+            data_segments_out: Some(self.data_out),
+            data_segments_in: Some(self.data_in),
+            busy_us: Some(self.busy_us),
+            receive_window_limited_us: Some(self.window_us),
+            pacing_bps: self.pacing_bps,
+            send_buffer_limited_us: Some(self.buffer_us),
+            dsack_duplicates: Some(self.duplicates),
+            out_of_order_segments: Some(self.out_of_order),
+            peer_window_bytes: self.peer_window,
+            own_window_bytes: self.own_window,
+            timeouts: Some(self.timeouts),
+            timeout_us: Some(self.timeout_us),
+            ..TcpReading::default()
+        };
+        FlowSample {
+            at_us: self.at_us,
+            unread_bytes: self.unread_bytes,
+            unacknowledged_bytes: self.flight_bytes,
+            tcp,
+            ..FlowSample::default()
+        }
+    }
+}
