@@ -1,9 +1,10 @@
 //! Tests what `longhaul explain` says of the transfers of other programs, on networks with known faults.
 //!
 //! iperf3 and a small program that waits for answers send across the networks of the matrix of
-//! verdicts, in a guest with a virtual clock. Both ends are watched. Right: `limited_by` is one of the
-//! cell's limiters, for the receiver one of those that a receiver can see. A false blame names the
-//! application although it always had data.
+//! verdicts, in a guest with a virtual clock. Both ends are watched, and their packets are captured by
+//! dumpcap for `longhaul capture explain`. Right: `limited_by` is one of the cell's limiters, for the
+//! receiver one of those that a receiver can see. A false blame names the application although it always
+//! had data.
 
 use crate::BenchOutcome;
 use crate::guest_cells::{CellKind, DrawnCell, draw_cell, judge_cells, parse_report, run_here};
@@ -18,9 +19,13 @@ use std::path::Path;
 
 /// A program that answers requests for bytes, and one that keeps so many of them outstanding.
 const REQUESTS: &str = include_str!("explain_matrix/requests.py");
-/// The gates of the shares of right cells.
-const SENDER_RIGHT_MIN: f64 = 0.95;
-const RECEIVER_RIGHT_MIN: f64 = 0.85;
+/// The views of a transfer, and the gates of the shares of right cells.
+const VIEWS: [(&str, f64); 4] = [
+    ("at the sender", 0.95),
+    ("at the receiver", 0.85),
+    ("in the sender's capture", 0.95),
+    ("in the receiver's capture", 0.85),
+];
 /// The maximum error of the bytes per round trip of requests.
 const REQUEST_ERROR_MAX: f64 = 0.1;
 
@@ -78,7 +83,9 @@ fn draw_slow_writer(random: &mut SplitMix64) -> ExplainCell {
 }
 
 fn draw_pacing(random: &mut SplitMix64) -> ExplainCell {
-    let (path, rate) = cell_kinds::draw_requested_rate(random);
+    let (mut path, rate) = cell_kinds::draw_requested_rate(random);
+    // iperf3 does not pace in the other direction.
+    path.is_reverse = false;
     let options = format!("--fq-rate {}", rate / path.streams);
     let truth = CellTruth::limited_by(&["pacing"]);
     ExplainCell { options, ..of_network(MatrixCell::on_plain_link(path, truth), SENDER_SIDE) }
@@ -107,7 +114,7 @@ fn draw_requests(random: &mut SplitMix64, least_outstanding: u64) -> ExplainCell
 }
 
 impl ExplainCell {
-    /// Returns the script that prints the reports of the sender and of the receiver.
+    /// Returns the script that prints the reports of all views.
     fn script(&self, longhaul: &str) -> String {
         let path = &self.network.path;
         let settle_s = 3.0 + 30.0 * path.rtt_ms / 1e3;
@@ -115,6 +122,15 @@ impl ExplainCell {
         let all_s = (2.0 * settle_s + watch_s).ceil();
         let mut script = format!("LONGHAUL='{longhaul}'\n{}{NETWORK}", path.variables());
         let _ = writeln!(script, "{}\n{}", self.network.narrow(), self.network.before_commands());
+        let _ = writeln!(
+            script,
+            "for host in near far; do\n\
+             [ $host = near ] && router=edge || router=core\n\
+             ip netns exec $host dumpcap -q -i $router -s 134 -B 64 -f 'tcp port 5301' \
+             -w /run/$host.pcapng >/dev/null 2>&1 & CAPTURES=\"$CAPTURES $!\"\n\
+             done\n\
+             sleep 1"
+        );
         if self.request_bytes.is_some() {
             let _ = writeln!(
                 script,
@@ -144,7 +160,12 @@ impl ExplainCell {
              WATCH=$!\n\
              ip netns exec near {explain} || true\n\
              wait $WATCH || true\n\
-             cat /run/far.json"
+             cat /run/far.json\n\
+             kill -INT $CAPTURES\n\
+             wait $CAPTURES || true\n\
+             for host in near far; do\n\
+             $LONGHAUL capture explain /run/$host.pcapng --only :5301 --no-save --json --quiet\n\
+             done"
         );
         script
     }
@@ -162,16 +183,20 @@ struct EndVerdict {
 #[derive(Debug)]
 struct ExplainedCell {
     drawn: DrawnCell<ExplainCell>,
-    /// At the sender and at the receiver.
-    verdicts: Result<[EndVerdict; 2], String>,
+    /// In the order of the views.
+    verdicts: Result<Vec<EndVerdict>, String>,
 }
 
 impl ExplainedCell {
-    fn is_right(&self, end: usize) -> bool {
+    fn is_right(&self, view: usize) -> bool {
         let cell = &self.drawn.cell;
-        let right = [cell.network.truth.limiters, cell.receiver_limiters][end];
-        let of_end = self.verdicts.as_ref().map(|it| it[end].limited_by.as_str());
-        of_end.is_ok_and(|word| right.contains(&word))
+        let right = [cell.network.truth.limiters, cell.receiver_limiters][view % 2];
+        let of_view = self.verdicts.as_ref().map(|it| it[view].limited_by.as_str());
+        of_view.is_ok_and(|word| right.contains(&word))
+    }
+
+    fn is_right_everywhere(&self) -> bool {
+        (0..VIEWS.len()).all(|view| self.is_right(view))
     }
 
     fn is_application_blamed(&self) -> bool {
@@ -212,14 +237,21 @@ pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Resu
     let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
     let judged = ExplainedCell { verdicts: Ok(read_verdicts(&text)?), drawn };
     let is_exact = judged.request_errors().iter().all(|error| *error <= REQUEST_ERROR_MAX);
-    let is_right = judged.is_right(0) && judged.is_right(1) && is_exact;
-    if is_right { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
+    if judged.is_right_everywhere() && is_exact {
+        Ok(())
+    } else {
+        Err(format_row(&judged).join(" | "))
+    }
 }
 
-fn read_verdicts(text: &str) -> Result<[EndVerdict; 2], String> {
-    let (sender, rest) = parse_report::<FlowsReport>(text)?;
-    let (receiver, _) = parse_report::<FlowsReport>(rest)?;
-    Ok([conclude_end(&sender), conclude_end(&receiver)])
+fn read_verdicts(mut text: &str) -> Result<Vec<EndVerdict>, String> {
+    let mut verdicts = Vec::new();
+    for _ in VIEWS {
+        let (report, rest) = parse_report::<FlowsReport>(text)?;
+        verdicts.push(conclude_end(&report));
+        text = rest;
+    }
+    Ok(verdicts)
 }
 
 fn conclude_end(report: &FlowsReport) -> EndVerdict {
@@ -240,23 +272,22 @@ fn format_row(judged: &ExplainedCell) -> Vec<String> {
     let said = |end: &EndVerdict| {
         format!("{} {:.2} ({})", end.limited_by, end.confidence_ratio, end.causes.join(", "))
     };
-    let [sender, receiver] = match &judged.verdicts {
-        Ok(ends) => [said(&ends[0]), said(&ends[1])],
-        Err(why) => [format!("no answer: {why}"), String::new()],
-    };
     let errors = judged.request_errors();
     let errors = errors.iter().map(|error| format!("{:.0} %", error * 100.0));
-    let mark = |end: usize| if judged.is_right(end) { "right" } else { "**wrong**" }.to_owned();
-    vec![
+    let mut row = vec![
         drawn.name(),
         format!("{} {}", drawn.cell.network.title(), drawn.cell.options),
         drawn.cell.network.truth.limiters.join(", "),
-        sender,
-        mark(0),
-        receiver,
-        mark(1),
-        errors.collect::<Vec<_>>().join(", "),
-    ]
+    ];
+    for view in 0..VIEWS.len() {
+        row.push(match &judged.verdicts {
+            Ok(_) if judged.is_right(view) => "right".to_owned(),
+            Ok(verdicts) => said(&verdicts[view]),
+            Err(why) => format!("no answer: {why}"),
+        });
+    }
+    row.push(errors.collect::<Vec<_>>().join(", "));
+    row
 }
 
 fn share(judged: &[&ExplainedCell], is_right: impl Fn(&ExplainedCell) -> bool) -> f64 {
@@ -267,8 +298,8 @@ fn share(judged: &[&ExplainedCell], is_right: impl Fn(&ExplainedCell) -> bool) -
 fn tabulate_kinds(judged: &[ExplainedCell]) -> MarkdownTable {
     let mut table = MarkdownTable::new(
         "Explained transfers by kind",
-        "kind | cells | right at the sender, % | right at the receiver, % | application blamed \
-         falsely | bytes per round trip within 10 %",
+        "kind | cells | right at the sender, % | at the receiver, % | in the sender's capture, % | \
+         in the receiver's capture, % | application blamed falsely | bytes per round trip within 10 %",
     );
     let all: Vec<&ExplainedCell> = judged.iter().collect();
     let kinds = KINDS.iter().map(|(kind, _, _)| *kind);
@@ -280,40 +311,35 @@ fn tabulate_kinds(judged: &[ExplainedCell]) -> MarkdownTable {
         }
         let errors: Vec<f64> = cells.iter().flat_map(|it| it.request_errors()).collect();
         let exact = errors.iter().filter(|error| **error <= REQUEST_ERROR_MAX).count();
-        table.row(vec![
-            kind.to_owned(),
-            cells.len().to_string(),
-            format!("{:.0}", 100.0 * share(&cells, |it| it.is_right(0))),
-            format!("{:.0}", 100.0 * share(&cells, |it| it.is_right(1))),
-            cells.iter().filter(|it| it.is_application_blamed()).count().to_string(),
-            if errors.is_empty() {
-                "–".to_owned()
-            } else {
-                format!("{exact} of {}", errors.len())
-            },
-        ]);
+        let mut row = vec![kind.to_owned(), cells.len().to_string()];
+        let rights = (0..VIEWS.len()).map(|view| share(&cells, |it| it.is_right(view)));
+        row.extend(rights.map(|right| format!("{:.0}", 100.0 * right)));
+        row.push(cells.iter().filter(|it| it.is_application_blamed()).count().to_string());
+        row.push(match errors.len() {
+            0 => "–".to_owned(),
+            all => format!("{exact} of {all}"),
+        });
+        table.row(row);
     }
     table
 }
 
 fn tabulate_wrong(judged: &[ExplainedCell]) -> MarkdownTable {
-    let columns = "cell | path | truth | at the sender |  | at the receiver |  | request error";
-    let mut table = MarkdownTable::new("Wrongly explained transfers", columns);
-    judged
-        .iter()
-        .filter(|it| !it.is_right(0) || !it.is_right(1))
-        .for_each(|it| table.row(format_row(it)));
+    let views = VIEWS.map(|(name, _)| name).join(" | ");
+    let columns = format!("cell | path | truth | {views} | request error");
+    let mut table = MarkdownTable::new("Wrongly explained transfers", &columns);
+    let wrong = judged.iter().filter(|it| !it.is_right_everywhere());
+    wrong.for_each(|it| table.row(format_row(it)));
     table
 }
 
 fn check_gates(judged: &[ExplainedCell]) -> Vec<String> {
     let all: Vec<&ExplainedCell> = judged.iter().collect();
     let mut missed = Vec::new();
-    for (end, name, least) in [(0, "sender", SENDER_RIGHT_MIN), (1, "receiver", RECEIVER_RIGHT_MIN)]
-    {
-        let right = share(&all, |it| it.is_right(end));
-        if right < least {
-            missed.push(format!("{:.1} % are right at the {name}", 100.0 * right));
+    for (view, (name, least)) in VIEWS.iter().enumerate() {
+        let right = share(&all, |it| it.is_right(view));
+        if right < *least {
+            missed.push(format!("{:.1} % are right {name}", 100.0 * right));
         }
     }
     let blamed = judged.iter().filter(|it| it.is_application_blamed()).count();

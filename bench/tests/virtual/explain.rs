@@ -1,4 +1,5 @@
-//! Transfers of other programs that must be explained rightly at both ends. The whole is
+//! Transfers of other programs that must be explained rightly at both ends, live and from captures. The
+//! whole is
 //! `cargo xtask bench explain`.
 
 use longhaul_bench::explain_matrix::check_cell;
@@ -8,6 +9,7 @@ crate::virtual_tests!(
     windows_and_buffers_of_foreign_programs_are_named,
     an_application_that_writes_little_and_a_paced_one_are_told_apart,
     requests_are_found_with_their_bytes_per_round_trip,
+    a_policer_is_named_from_counters_and_from_packets,
 );
 
 fn check_cells(cells: &[(&str, usize)]) {
@@ -33,4 +35,8 @@ fn an_application_that_writes_little_and_a_paced_one_are_told_apart() {
 
 fn requests_are_found_with_their_bytes_per_round_trip() {
     check_cells(&[("requests in lockstep", 0), ("pipelined requests", 0)]);
+}
+
+fn a_policer_is_named_from_counters_and_from_packets() {
+    check_cells(&[("policer", 2)]);
 }
