@@ -21,6 +21,8 @@ mod embedded_server;
 mod event_loop;
 pub mod export;
 mod finished_run;
+#[cfg(test)]
+mod flows_test_builder;
 mod follow_ups;
 pub mod job_status;
 mod lifecycle;
@@ -32,6 +34,7 @@ mod service_manager;
 mod shared_database;
 pub mod shared_state;
 mod startup;
+pub(crate) mod transfer_limit;
 
 pub(crate) use agent_folder::{agent_folder_path, replace_private_file};
 pub use analysis_worker::build_case;

@@ -54,9 +54,11 @@ pub fn conclude_flows(observation: &FlowsObservation) -> RunConclusion<FlowsAnal
             found.summary = format!("{name}{}", found.summary);
             found
         };
+        let first = all.findings.len() as u32;
         all.findings.extend(concluded.findings.into_iter().map(named));
         all.caveats.extend(concluded.caveats);
-        all.analysis.transfers.push(concluded.analysis);
+        let finding_index = (first..all.findings.len() as u32).collect();
+        all.analysis.transfers.push(TransferAnalysis { finding_index, ..concluded.analysis });
     }
     all
 }
@@ -92,7 +94,8 @@ const APPLICATION_CAUSES: [DiagnoseApplication; 4] =
 fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnalysis> {
     let policer = transfer.captured_flows.iter().find_map(|flow| flow.policer);
     let run = conclude_captured_throughput(&transfer.plan, &transfer.run, policer);
-    let mut analysis = TransferAnalysis { requests: None, run: run.analysis };
+    let mut analysis =
+        TransferAnalysis { requests: None, run: run.analysis, finding_index: Vec::new() };
     if analysis.run.steady.is_none() {
         analysis.run.goodput_bps = analysis.run.mean_goodput_bps;
     }

@@ -54,6 +54,7 @@
 //! - available: available bandwidth and capacity of each direction
 //! - path: RTT floor, loss and hops of each measured direction
 //! - load: RTT floor and loss of its idle phases
+//! - flows: goodput, retransmit ratio and share of the hosts' limits of the busiest transfers
 //!
 //! Missing readings give no point. Neither do probes of a scan or of a before/after test, whose
 //! settings are not those of the series, nor capacities that are bounds.
@@ -65,6 +66,7 @@
 mod daily_season;
 pub mod event_tracking;
 pub mod level_shifts;
+pub mod transfer_points;
 
 /// The minimum rate, because the logarithm needs a floor.
 const MIN_RATE: f64 = 1e-3;
@@ -293,11 +295,8 @@ pub fn extract_points(
             }
             found.add(true, PathQuantity::RttFloor, it.analysis.rtt_min_us.map(|us| us as f64));
         }
-        AnyReport::Scan(_)
-        | AnyReport::Host(_)
-        | AnyReport::Predict(_)
-        | AnyReport::Copy(_)
-        | AnyReport::Flows(_) => {}
+        AnyReport::Flows(it) => found.add_flows(it),
+        AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Copy(_) => {}
     }
     found.points
 }
@@ -325,19 +324,30 @@ impl PointList {
     }
 
     fn add(&mut self, forward: bool, quantity: PathQuantity, value: Option<f64>) {
-        let Some(value) = value.filter(|value| value.is_finite()) else {
-            return;
-        };
         let (from, to) = if forward { (&self.near, &self.far) } else { (&self.far, &self.near) };
-        let pair = HostPair { from: from.clone(), to: to.clone() };
-        self.points.push((pair, quantity, SeriesPoint { at_us: self.at_us, value }));
+        self.add_to(&HostPair { from: from.clone(), to: to.clone() }, quantity, value);
+    }
+
+    fn add_to(&mut self, pair: &HostPair, quantity: PathQuantity, value: Option<f64>) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            let point = SeriesPoint { at_us: self.at_us, value };
+            self.points.push((pair.clone(), quantity, point));
+        }
+    }
+
+    /// Adds the values of the busiest transfers.
+    fn add_flows(&mut self, report: &FlowsReport) {
+        for values in transfer_points::list_transfer_values(report, &self.near) {
+            let TransferValues { pair, rate_bps, run } = values;
+            self.add_to(&pair, PathQuantity::Goodput, positive_bps(Some(rate_bps)));
+            self.add_to(&pair, PathQuantity::Retransmits, retransmit_ratio(run));
+            self.add_to(&pair, PathQuantity::HostShare, transfer_points::compute_host_share(run));
+        }
     }
 
     fn add_transfer(&mut self, analysis: &ThroughputAnalysis, forward: bool) {
         let totals = &analysis.totals;
-        let sent = totals.data_segments_sent.filter(|segments| *segments > 0);
-        let again = totals.retransmitted_segments.zip(sent);
-        let again = again.map(|(part, all)| (part as f64 / all as f64).min(1.0));
+        let again = retransmit_ratio(analysis);
         // A transfer without payload failed; it is not a value of the path.
         self.add(forward, PathQuantity::Goodput, positive_bps(analysis.goodput_bps));
         self.add(forward, PathQuantity::Retransmits, again);
@@ -364,6 +374,12 @@ impl PointList {
     }
 }
 
+fn retransmit_ratio(analysis: &ThroughputAnalysis) -> Option<f64> {
+    let totals = &analysis.totals;
+    let sent = totals.data_segments_sent.filter(|segments| *segments > 0)?;
+    Some((totals.retransmitted_segments? as f64 / sent as f64).min(1.0))
+}
+
 fn positive_bps(bps: Option<u64>) -> Option<f64> {
     bps.filter(|bps| *bps > 0).map(|bps| bps as f64)
 }
@@ -384,8 +400,9 @@ use longhaul_model::report::v1::path::{ObservedRoute, PathRtt};
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
 use longhaul_model::report::v1::{
-    AnyReport, HostPair, QuantityLevel, ReportCaveat, RunInfo, SeriesPoint,
+    AnyReport, FlowsReport, HostPair, QuantityLevel, ReportCaveat, RunInfo, SeriesPoint,
 };
+use transfer_points::TransferValues;
 
 /// Parameters of the preparation of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -38,7 +38,8 @@ fn describe_limiter_shift(case: &EventCase) -> Option<String> {
     let (before, after) = (case.frequent_limiter(false)?, case.frequent_limiter(true)?);
     (before != after).then(|| {
         format!(
-            "Bulk runs were limited by {} before, and by {} after",
+            "{}s were limited by {} before, and by {} after",
+            if case.transfer().is_some() { "Transfer" } else { "Bulk run" },
             name_limiter(before),
             name_limiter(after)
         )
@@ -88,6 +89,7 @@ mod state_change;
 mod test_parameter;
 #[cfg(test)]
 mod tests;
+mod transfer_limiter;
 mod unchanged_facts;
 
 pub use change_evidence::{
@@ -110,7 +112,7 @@ use longhaul_model::report::v1::{ChangeEvent, ReportFinding};
 type CauseSearch = (&'static [PathQuantity], fn(&EventCase) -> Option<ReportFinding>);
 
 /// In order of precedence: candidates with equal scores are named in this order.
-const CAUSES: [CauseSearch; 14] = [
+const CAUSES: [CauseSearch; 15] = [
     (&TRANSFER_QUANTITIES, test_parameter::find_candidate),
     (&LINK_QUANTITIES, interface_change::find_candidate),
     (&TRANSFER_QUANTITIES, host_setting::find_candidate),
@@ -123,6 +125,7 @@ const CAUSES: [CauseSearch; 14] = [
     (&[PathQuantity::Goodput], retune::find_candidate),
     (&LINK_QUANTITIES, cross_traffic::find_candidate),
     (&PathQuantity::ALL, find_candidate),
+    (&PathQuantity::ALL, transfer_limiter::find_candidate),
     (&LINK_QUANTITIES, host_software::find_candidate),
     (&PathQuantity::ALL, rtt_step::find_candidate),
 ];
@@ -147,7 +150,8 @@ pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExp
     let candidates = possible.filter_map(|(_, find_candidate)| find_candidate(&case)).collect();
     let mut causes = cause_selection::select_named_causes(candidates);
     let effect = describe_limiter_shift(&case);
-    if let (Some(first), Some(effect)) = (causes.first_mut(), &effect) {
+    let first = causes.first_mut().filter(|first| first.cause != transfer_limiter::CAUSE);
+    if let (Some(first), Some(effect)) = (first, &effect) {
         first.support(effect.clone());
     }
     EventExplanation {

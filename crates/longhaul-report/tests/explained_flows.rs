@@ -71,3 +71,20 @@ fn several_transfers_are_named_in_their_findings() {
         assert!(found.summary.starts_with("rclone ("), "{}", found.summary);
     }
 }
+
+#[test]
+fn each_transfer_names_its_own_findings() {
+    let mut report = read_fixture();
+    let mut other = report.observation.transfers[0].clone();
+    other.peer = "192.0.2.9".to_owned();
+    report.observation.transfers.push(other);
+    let concluded = conclude_flows(&report.observation);
+    let peers = concluded.analysis.transfers.iter().zip(["to 10.77.0.2", "to 192.0.2.9"]);
+    for (transfer, peer) in peers {
+        assert!(!transfer.finding_index.is_empty(), "{peer}");
+        for at in &transfer.finding_index {
+            let finding = &concluded.findings[*at as usize];
+            assert!(finding.summary.contains(peer), "{peer}: {}", finding.summary);
+        }
+    }
+}

@@ -88,7 +88,8 @@ fn fill_archive(path: &Path) -> Result<(), String> {
     let mut runs = load_report_runs()?;
     let small = runs.iter().min_by_key(|run| run.report.len());
     let carrier = small.cloned().ok_or("there are no fixtures")?;
-    for (index, pair) in list_host_pairs().into_iter().enumerate() {
+    let transfer = HostPair { from: "slac/rclone".to_owned(), to: "192.0.2.7".to_owned() };
+    for (index, pair) in list_host_pairs().into_iter().chain([transfer]).enumerate() {
         runs.push(generate_series(&carrier, &pair, index as i64));
     }
     archive.append_runs(&runs).map_err(|e| e.to_string())?;
@@ -157,6 +158,7 @@ fn generate_value(quantity: PathQuantity, after: bool, wave: f64) -> f64 {
         (PathQuantity::RttMedian, _) => 162_400.0 * wave,
         (PathQuantity::RttP95, _) => 166_000.0 * wave,
         (PathQuantity::Loss | PathQuantity::Retransmits, _) => 1e-4 * wave,
+        (PathQuantity::HostShare, _) => 0.9,
         (PathQuantity::Hops, true) => 13.0,
         (PathQuantity::Hops, false) => 17.0,
     }

@@ -9,6 +9,8 @@
 
 mod event_evidence;
 mod other_paths;
+#[cfg(test)]
+mod transfer_event_tests;
 
 use super::agent_log::AgentLog;
 use super::clocks;

@@ -7,6 +7,7 @@
 use super::agent_log::AgentLog;
 use super::clocks;
 use super::shared_state::SharedState;
+use super::transfer_limit::{MAX_TRANSFERS, limit_transfers};
 use crate::watch::watch_file::RetainSection;
 use longhaul_store::history_store::{
     IncomingRun, IngestResult, PlannedOutcome, PlannedRun, RetentionPolicy, RetentionResult,
@@ -60,6 +61,7 @@ impl ArchiveWriter {
             log,
             updates: VecDeque::new(),
             disk_full: Arc::clone(&writer.disk_full),
+            transfers_left_out: false,
         };
         let thread = thread::Builder::new()
             .name("archive".to_owned())
@@ -104,6 +106,8 @@ struct WriterThread {
     /// Notes that are not in the archive yet.
     updates: VecDeque<PlanUpdate>,
     disk_full: Arc<AtomicBool>,
+    /// The last run had transfers that got no series.
+    transfers_left_out: bool,
 }
 
 impl WriterThread {
@@ -136,7 +140,16 @@ impl WriterThread {
         }
     }
 
-    fn store_run(&mut self, run: IncomingRun) -> Result<IngestResult, StoreError> {
+    fn store_run(&mut self, mut run: IncomingRun) -> Result<IngestResult, StoreError> {
+        let left_out = limit_transfers(&self.archive, &mut run)?;
+        if left_out > 0 && !self.transfers_left_out {
+            self.log.warn(&format!(
+                "this host has the maximum of {MAX_TRANSFERS} transfers with series: {left_out} of \
+                 run {} got none; `what` of the measurement selects fewer",
+                run.run.id
+            ));
+        }
+        self.transfers_left_out = left_out > 0;
         let runs = [run];
         self.write(|archive| archive.append_runs(&runs))
     }

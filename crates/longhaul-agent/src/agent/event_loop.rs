@@ -307,7 +307,7 @@ const MAX_FAILURE_CHARS: usize = 300;
 
 fn build_planned_row(planned: &ScheduledRun) -> PlannedRun {
     let JobKey { measure, from, to } = &planned.job.key;
-    // An audit concerns one host, so it has no pair.
+    // A run that concerns one host has no pair.
     let pair = (from != to).then(|| HostPair { from: from.to_string(), to: to.to_string() });
     PlannedRun {
         id: planned.id.to_string(),

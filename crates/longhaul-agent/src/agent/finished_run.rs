@@ -44,7 +44,7 @@ pub struct RunOwner {
     /// The agent that started the run.
     #[serde(rename = "near")]
     pub agent: String,
-    /// `None` for an audit.
+    /// `None` if the run concerns one host.
     #[serde(rename = "far")]
     pub target: Option<String>,
     /// True if the target sends; only for runs with a single direction.
@@ -131,8 +131,17 @@ pub fn read_report(written: &[u8], owner: &RunOwner) -> Result<FinishedRun, Repo
     }
     fill_run(&mut watched, &report, &owner.agent, owner.target.as_deref())?;
     watched.pairs = owner.pairs(watched.kind);
+    if watched.kind == ReportKind::Flows {
+        watched.pairs = list_reading_pairs(&watched.readings);
+    }
     watched.planned_id = Some(owner.planned_id.clone());
     Ok(FinishedRun { report, watched })
+}
+
+/// Returns the pairs of the values, without duplicates.
+pub fn list_reading_pairs(readings: &[SeriesReading]) -> Vec<HostPair> {
+    let pairs: BTreeSet<&HostPair> = readings.iter().map(|it| &it.pair).collect();
+    pairs.into_iter().cloned().collect()
 }
 
 /// Adds the start time and the series values of a run that `near` started.

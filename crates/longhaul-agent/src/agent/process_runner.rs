@@ -252,7 +252,7 @@ pub fn build_run_command(
 ) -> Option<RunCommand> {
     let mut line = RunCommand::default();
     match &job.target {
-        None => line.add("host"),
+        None => add_local_measurement(&job.measure, &mut line),
         Some(name) => {
             let far = file.hosts.iter().find(|host| *host.name == **name)?;
             add_measurement(&job.measure, job.is_reverse(), &mut line);
@@ -261,7 +261,22 @@ pub fn build_run_command(
     }
     line.add("--json");
     line.add_option("--archive", archive);
+    if job.measure.kind == MeasureKind::Flows {
+        line.add("--");
+        line.add(job.measure.what());
+    }
     Some(line)
+}
+
+fn add_local_measurement(measure: &MeasureConfig, line: &mut RunCommand) {
+    if measure.kind != MeasureKind::Flows {
+        return line.add("host");
+    }
+    line.add("explain");
+    line.add_duration("--for", measure.time());
+    line.add_option("--flows", measure.flows().to_string());
+    line.add("--allow-none");
+    line.add("--quiet");
 }
 
 impl RunCommand {
@@ -331,7 +346,7 @@ fn add_measurement(measure: &MeasureConfig, back: bool, line: &mut RunCommand) {
                 line.add("--scavenger");
             }
         }
-        MeasureKind::Host => line.add("host"),
+        MeasureKind::Host | MeasureKind::Flows => add_local_measurement(measure, line),
     }
     if back {
         line.add("--reverse");
@@ -410,6 +425,22 @@ mod run_command_tests {
         let begin = "test --time 2000000us --streams 4 --window 1048576 \
                      --congestion-control cubic --bitrate 50000000";
         assert_eq!(commands(&file), [format!("{begin} {end}"), format!("{begin} --reverse {end}")]);
+    }
+
+    #[test]
+    fn the_transfers_of_this_host_are_watched_once_for_all_targets() {
+        let file = file(
+            "[[measure]]\nname = \"all\"\nkind = \"flows\"\nevery = \"10 min\"\n[[measure]]\n\
+             name = \"r\"\nkind = \"flows\"\nevery = \"1 min\"\nwhat = \"-x\"\ntime = \"20 s\"\nflows = 4\n",
+        );
+        let line = |time, flows, what| {
+            format!(
+                "explain --for {time}us --flows {flows} --allow-none --quiet --json \
+                 --archive /a.db -- {what}"
+            )
+        };
+        let expected = [line("10000000", 16, "all"), line("20000000", 4, "-x")];
+        assert_eq!(commands(&file), expected);
     }
 
     #[test]

@@ -254,7 +254,7 @@ fn check_event(event: &ChangeEvent, sender: &BatchOrigin, now_us: i64) -> Result
 }
 
 fn check_pair_end(pair: &HostPair, sender: &BatchOrigin) -> Result<(), String> {
-    run_from_report::find_other_end(pair, &sender.name).map(drop)
+    run_from_report::check_end(pair, &sender.name)
 }
 
 fn check_not_future(at_us: i64, now_us: i64) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! Prometheus metrics, as OpenMetrics 1.0 or in Prometheus's text format 0.0.4, by the `Accept`
 //! header.
 //!
-//! Bounded: pairs and jobs come from the watch file, and at most [`MAX_PAIRS`] of each are exported;
+//! Bounded: pairs and jobs come from the watch file, a host has at most 64 transfers, and at most [`MAX_PAIRS`] of each are exported;
 //! the rest is counted. Built for each scrape; only the histogram of durations has state in between.
 
 mod metrics_registry;
@@ -11,6 +11,7 @@ use super::api_error::ApiError;
 use super::metrics::metrics_registry::MetricsPage;
 use super::query_params::QueryParams;
 use crate::agent::export::read_wall_us;
+use crate::agent::transfer_limit::remove_past_transfers;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
@@ -66,7 +67,11 @@ pub async fn metrics(
 }
 
 fn read_snapshot(archive: &Archive) -> Result<MetricsSnapshot, StoreError> {
-    let grid = |quantity| Ok((quantity, archive.grid(quantity)?));
+    let grid = |quantity| {
+        let mut cells = archive.grid(quantity)?;
+        remove_past_transfers(&mut cells);
+        Ok((quantity, cells))
+    };
     let mut open_events = archive.events(&EventFilter {
         range: TimeRange::ALL,
         pair: None,

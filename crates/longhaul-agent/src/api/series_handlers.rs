@@ -3,8 +3,10 @@
 use super::ApiState;
 use super::api_error::ApiError;
 use super::query_params::{QueryParams, QueryRange};
+use crate::agent::transfer_limit::remove_past_transfers;
 use axum::Json;
 use axum::extract::State;
+use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{HostPair, QuantitySeries};
 use longhaul_store::Archive;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 /// The default number of points: a chart as wide as a usual screen.
 const DEFAULT_POINTS: i64 = 1000;
 
-/// All pairs that have values or planned runs, by name.
+/// All pairs of hosts that have values or planned runs, by name.
 #[utoipa::path(get, path = "/api/v1/pairs", tag = "mesh",
     responses((status = 200, description = "Pairs", body = Vec<HostPair>)))]
 pub async fn pairs(
@@ -22,11 +24,12 @@ pub async fn pairs(
     params: QueryParams,
 ) -> Result<Json<Vec<HostPair>>, ApiError> {
     params.reject_rest()?;
-    let pairs = shared.archive.query(Archive::pairs).await?;
+    let mut pairs = shared.archive.query(Archive::pairs).await?;
+    pairs.retain(|pair| TransferIdentity::of_pair(pair).is_none());
     Ok(Json(pairs))
 }
 
-/// The newest value of one quantity for every pair.
+/// The newest value of one quantity for every pair of hosts.
 #[utoipa::path(get, path = "/api/v1/grid", tag = "mesh",
     params(("quantity" = PathQuantity, Query, description = "Quantity")),
     responses((status = 200, description = "Pairs with their newest value", body = Vec<GridPair>)))]
@@ -36,7 +39,29 @@ pub async fn grid(
 ) -> Result<Json<Vec<GridPair>>, ApiError> {
     let quantity = params.quantity()?;
     params.reject_rest()?;
-    let cells = shared.archive.query(move |archive| archive.grid(quantity)).await?;
+    let mut cells = shared.archive.query(move |archive| archive.grid(quantity)).await?;
+    cells.retain(|cell| TransferIdentity::of_pair(&cell.pair).is_none());
+    Ok(Json(cells))
+}
+
+/// The newest rate of every transfer of other programs that was seen in the seven days before the
+/// newest, the fastest first. Its pair names its series: one end is `HOST/PROGRAM`, the other the peer. A host
+/// has at most 64 of them.
+#[utoipa::path(get, path = "/api/v1/transfers", tag = "mesh",
+    responses((status = 200, description = "Transfers with their newest rate", body = Vec<GridPair>)))]
+pub async fn transfers(
+    State(shared): State<Arc<ApiState>>,
+    params: QueryParams,
+) -> Result<Json<Vec<GridPair>>, ApiError> {
+    params.reject_rest()?;
+    let mut cells = shared.archive.query(|archive| archive.grid(PathQuantity::Goodput)).await?;
+    cells.retain(|cell| TransferIdentity::of_pair(&cell.pair).is_some());
+    remove_past_transfers(&mut cells);
+    for cell in &mut cells {
+        // The run has a limiter of its busiest transfer only.
+        cell.limited_by = None;
+    }
+    cells.sort_by(|a, b| b.value.unwrap_or(0.0).total_cmp(&a.value.unwrap_or(0.0)));
     Ok(Json(cells))
 }
 

@@ -213,9 +213,9 @@ pub struct NewEventNote {
 pub struct MeasurementRow {
     /// Name of the measurement in the watch file.
     pub measurement: String,
-    /// Absent for an audit.
+    /// Absent if it concerns one host.
     pub pair: Option<HostPair>,
-    /// `path`, `available`, `throughput`, `tune`, `load`, `host`; of another agent, the kind of its last
+    /// `path`, `available`, `throughput`, `tune`, `load`, `host`, `flows`; of another agent, the kind of its last
     /// report; absent if neither is known.
     pub kind: Option<String>,
     /// Due time of the last run with a result; absent: none yet.
@@ -237,7 +237,7 @@ pub struct RequestableRun {
     pub measure: String,
     pub from: String,
     pub to: String,
-    /// `path`, `available`, `throughput`, `tune`, `load`, `host`.
+    /// `path`, `available`, `throughput`, `tune`, `load`, `host`, `flows`.
     pub kind: String,
     /// The run fills the path, so it waits until hosts, interfaces and links are free.
     pub heavy: bool,

@@ -57,7 +57,7 @@ impl StartWindow {
 pub struct MeasureJob {
     pub key: JobKey,
     pub measure: Arc<MeasureConfig>,
-    /// The other host; `None` for an audit.
+    /// The other host; `None` if a run concerns the agent's own host only.
     pub target: Option<Arc<str>>,
     pub heavy: bool,
     /// Resources that a run locks exclusively.
@@ -162,8 +162,7 @@ impl MeshTurns {
 
 /// Returns the number of runs per path and interval.
 pub fn count_runs_per_path(measure: &MeasureConfig) -> u32 {
-    let one_way =
-        measure.directions != MeasureDirections::Both || measure.kind == MeasureKind::Host;
+    let one_way = measure.directions != MeasureDirections::Both || measure.kind.is_local();
     let alone = measure.kind.covers_both_ways() || one_way;
     if alone { 1 } else { 2 }
 }
@@ -195,7 +194,7 @@ pub fn build_jobs(file: &WatchFile, turns: Option<&MeshTurns>, seed: u64) -> Vec
     for (index, measure) in file.measures.iter().enumerate() {
         let measure = Arc::new(measure.clone());
         let begin = jobs.len();
-        if measure.kind == MeasureKind::Host {
+        if measure.kind.is_local() {
             jobs.push(builder.build_job(&measure, None, false));
         }
         let is_reverse = measure.directions == MeasureDirections::Reverse;
@@ -226,7 +225,7 @@ pub fn build_jobs(file: &WatchFile, turns: Option<&MeshTurns>, seed: u64) -> Vec
 pub fn list_target_hosts(file: &WatchFile, measure: &MeasureConfig) -> Vec<usize> {
     let own = file.agent.host;
     let mut far = Vec::new();
-    if measure.kind == MeasureKind::Host {
+    if measure.kind.is_local() {
         return far;
     }
     for set in measure.sets.iter().map(|set| &file.sets[*set]) {
@@ -291,6 +290,11 @@ impl JobBuilder<'_> {
         let heavy = measure.is_heavy();
         let max_duration_us = to_micros(measure.max_duration());
         let mut window = None;
+        if measure.kind == MeasureKind::Flows {
+            // The agent's own heavy runs would be among the transfers.
+            let numbers = self.parts.pair_resources(own, own);
+            shared.extend(numbers.iter().map(|number| self.parts.resource(*number).clone()));
+        }
         if let Some(far) = far {
             let numbers = self.parts.pair_resources(own, far);
             let needs = if heavy { &mut exclusive } else { &mut shared };

@@ -48,7 +48,7 @@ const RULES: ConfigRules = ConfigRules {
         ("mesh.name", "give every group and mesh a name"),
         ("target.host", "name one host"),
         ("measure.name", "give every measurement a name"),
-        ("measure.kind", "write path, available, throughput, tune, load or host"),
+        ("measure.kind", "write path, available, throughput, tune, load, host or flows"),
         ("measure.every", "write the interval, such as \"30 min\""),
         ("webhook.url", "write the URL of the webhook, such as \"https://…\""),
         ("collector.url", "write the URL of the collector, such as \"https://…\""),

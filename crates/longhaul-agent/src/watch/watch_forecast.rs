@@ -5,7 +5,7 @@ use super::measure_jobs::{
     to_micros,
 };
 use super::path_resources::ResourceTable;
-use super::watch_file::{MeasureConfig, MeasureDirections, MeasureKind, WatchFile};
+use super::watch_file::{MeasureConfig, MeasureDirections, WatchFile};
 use super::{DAY_US, mesh_rounds};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +105,7 @@ pub fn build_forecast(file: &WatchFile) -> WatchForecast {
 
 fn count_pairs(file: &WatchFile) -> usize {
     let mut found = BTreeSet::new();
-    for measure in file.measures.iter().filter(|it| it.kind != MeasureKind::Host) {
+    for measure in file.measures.iter().filter(|it| !it.kind.is_local()) {
         for far in list_target_hosts(file, measure) {
             if measure.directions != MeasureDirections::Reverse {
                 found.insert((file.agent.host, far));
@@ -122,10 +122,7 @@ fn forecast_measure(file: &WatchFile, measure: &MeasureConfig) -> MeasureForecas
     let own = file.agent.host;
     let far = list_target_hosts(file, measure);
     let each = u64::from(count_runs_per_path(measure));
-    let runs = match measure.kind {
-        MeasureKind::Host => 1,
-        _ => far.len() as u64 * each,
-    };
+    let runs = if measure.kind.is_local() { 1 } else { far.len() as u64 * each };
     let per_day = runs_per_day(measure);
     let most = far.iter().map(|far| measure.max_bytes(find_path_rate(file, own, *far)));
     let bytes: u128 = most.clone().map(|bytes| u128::from(bytes * each)).sum();

@@ -3,13 +3,15 @@
 use super::*;
 use crate::path_test_builder;
 use longhaul_model::report::v1::analysis::{Limiter, RunTotals, ThroughputAnalysis};
+use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::observation::{
     BothEnds as Hosts, EndObservation, ThroughputObservation,
 };
 use longhaul_model::report::v1::path::PathRtt;
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::report::v1::{
-    ParentRun, Report, ReportKind, RunParty, SCHEMA, ThroughputReport, available, load,
+    ParentRun, Report, ReportFinding, ReportKind, RunParty, SCHEMA, ThroughputReport, available,
+    load,
 };
 
 const BEGIN: &str = "2026-11-22T02:00:00.25Z";
@@ -222,4 +224,67 @@ fn a_load_gives_what_its_idle_stretches_say() {
     let seen = load::LoadObservation::default();
     let any = AnyReport::Load(Box::new(report(ReportKind::Load, plan, seen, found)));
     assert_eq!(of(&any), ["near>far rtt_floor 20000", "near>far loss 0"]);
+}
+
+fn flows_report() -> FlowsReport {
+    serde_json::from_str(include_str!("../../../../fixtures/reports/flows-rclone.json"))
+        .expect("a report")
+}
+
+#[test]
+fn a_transfer_gives_its_rate_and_the_share_of_the_hosts() {
+    let mut report = flows_report();
+    let bps = report.analysis.transfers[0].run.goodput_bps.expect("a rate") as f64;
+    let expected = [
+        format!("near/rclone>10.77.0.2 goodput {bps}"),
+        "near/rclone>10.77.0.2 retransmits 0".to_owned(),
+        "near/rclone>10.77.0.2 host_share 0.9406449650852736".to_owned(),
+    ];
+    assert_eq!(of(&AnyReport::Flows(Box::new(report.clone()))), expected);
+    // A second process of that name shares the series; the other direction does not.
+    for sends in [true, false] {
+        let mut other = report.observation.transfers[0].clone();
+        other.sends = sends;
+        report.observation.transfers.push(other);
+        report.analysis.transfers.push(report.analysis.transfers[0].clone());
+    }
+    let words = of(&AnyReport::Flows(Box::new(report)));
+    assert_eq!(words[0], format!("near/rclone>10.77.0.2 goodput {}", 2.0 * bps));
+    assert_eq!(words[3], format!("10.77.0.2>near/rclone goodput {bps}"));
+    assert_eq!(words.len(), 6);
+}
+
+#[test]
+fn names_of_programs_are_bounded_in_number_and_length_and_are_no_hosts() {
+    let mut report = flows_report();
+    for index in 0..100 {
+        let mut other = report.observation.transfers[0].clone();
+        let process = other.process.as_mut().expect("a process");
+        process.name = format!("a/b\n\u{202e}{index}{}", "x".repeat(9_000));
+        report.observation.transfers.push(other);
+        report.analysis.transfers.push(report.analysis.transfers[0].clone());
+    }
+    let found = extract_points(&AnyReport::Flows(Box::new(report)), Some("near"), None);
+    let pairs: std::collections::BTreeSet<_> = found.iter().map(|(pair, ..)| pair).collect();
+    assert_eq!(pairs.len(), transfer_points::MAX_SERIES_TRANSFERS);
+    for pair in pairs {
+        let named = TransferIdentity::of_pair(pair).expect("a transfer");
+        assert_eq!((named.host, named.peer, named.sends), ("near", "10.77.0.2", true));
+        assert!(named.program.chars().count() <= 32, "{pair:?}");
+        assert!(!pair.from.chars().any(char::is_control));
+        assert_eq!(named.to_pair(), *pair);
+    }
+}
+
+#[test]
+fn the_transfer_of_a_series_is_a_run_with_its_own_findings() {
+    let mut report = flows_report();
+    report.findings.insert(0, ReportFinding::new("of another", 1.0, ""));
+    report.analysis.transfers[0].finding_index = vec![1];
+    let pair = HostPair { from: "near/rclone".to_owned(), to: "10.77.0.2".to_owned() };
+    let run = transfer_points::extract_transfer(&report, &pair).expect("the transfer");
+    assert_eq!(run.analysis, report.analysis.transfers[0].run);
+    assert_eq!(run.findings, [report.findings[1].clone()]);
+    let other = HostPair { from: "near/scp".to_owned(), ..pair };
+    assert_eq!(transfer_points::extract_transfer(&report, &other), None);
 }

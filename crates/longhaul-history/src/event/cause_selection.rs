@@ -19,6 +19,7 @@ pub mod weight {
     pub const LINK: f64 = 0.8;
     pub const RETUNE: f64 = 0.8;
     pub const RECOVERY: f64 = 0.8;
+    pub const TRANSFER: f64 = 0.75;
     pub const CROSS_TRAFFIC: f64 = 0.7;
     pub const SHARED: f64 = 0.6;
     pub const RTT: f64 = 0.5;

@@ -11,6 +11,7 @@ use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{
     AvailableEstimate, TokenBucketEstimate, TokenBucketKind,
 };
+use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind, RouteDifference};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{
@@ -106,6 +107,16 @@ impl<'a> EventCase<'a> {
     /// Returns true if the change is for the worse; `None` if neither direction is.
     pub fn is_worse(&self) -> Option<bool> {
         self.event.quantity.more_is_better().map(|more| more == self.has_fallen())
+    }
+
+    /// Returns the transfer of another program that the event is about, if it is about one.
+    pub fn transfer(&self) -> Option<TransferIdentity<'a>> {
+        TransferIdentity::of_pair(&self.event.pair)
+    }
+
+    /// Returns the name of one of the runs that the goodput is from.
+    pub fn run_noun(&self) -> &'static str {
+        if self.transfer().is_some() { "watched transfer" } else { "bulk run" }
     }
 
     pub fn is_quantity(&self, quantity: PathQuantity) -> bool {

@@ -53,7 +53,8 @@ pub fn plan_follow_ups(
     let case = EventCase { event, evidence };
     let named = |cause: &str| explained.causes.iter().any(|finding| finding.cause == cause);
     // A recovery needs no follow-up, and a changed measurement is not a change of the path.
-    if named("recovery") || named("test_parameter") {
+    // The program of a transfer cannot be asked to repeat it.
+    if named("recovery") || named("test_parameter") || case.transfer().is_some() {
         return Vec::new();
     }
     let all = [

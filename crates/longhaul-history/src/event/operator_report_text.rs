@@ -140,7 +140,7 @@ fn add_checks_section(case: &EventCase, mail: &mut OperatorReport) {
     let evidence = case.evidence;
     let traced = evidence.paths.iter().filter(|s| s.route().or(s.return_route()).is_some());
     let made = [
-        ("bulk run", sides(&mut evidence.throughput.iter().map(|s| s.at_us))),
+        (case.run_noun(), sides(&mut evidence.throughput.iter().map(|s| s.at_us))),
         ("trace", sides(&mut traced.map(|s| s.at_us))),
         ("available-bandwidth measurement", sides(&mut evidence.available.iter().map(|s| s.at_us))),
         ("host audit", sides(&mut evidence.hosts.iter().map(|s| s.at_us))),
@@ -162,7 +162,8 @@ fn add_checks_section(case: &EventCase, mail: &mut OperatorReport) {
         ));
     }
     if let Some(after) = case.frequent_limiter(true) {
-        mail.item(&format!("bulk runs after are limited by {}", name_limiter(after)));
+        let noun = case.run_noun();
+        mail.item(&format!("{noun}s after are limited by {}", name_limiter(after)));
     }
     if !any {
         mail.text("Only the values of the series are available.");

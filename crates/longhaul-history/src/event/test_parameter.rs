@@ -27,16 +27,21 @@ pub fn find_candidate(case: &EventCase) -> Option<ReportFinding> {
     let readings = case.evidence.throughput.iter().map(reading).collect();
     let turn = case.nearest_state_change(readings, PartialEq::eq)?;
     let changed = format_changes(&turn.from, &turn.to);
+    // Other programs choose the settings of their connections.
+    let is_transfer = case.transfer().is_some();
     let text = format!(
-        "The measurement itself changed {}: {}",
+        "{} changed {}: {}",
+        if is_transfer { "The program's own settings" } else { "The measurement itself" },
         event_format::format_time_span(turn.between_us),
         changed.join(", ")
     );
     let mut found = case.candidate("test_parameter", weight::TEST_PARAMETER, turn.between_us, text);
-    found.advise(
-        "initiator",
-        "Compare only runs with the same parameters; the path need not have changed",
-    );
+    let advice = if is_transfer {
+        "Look for a change of the program or its options; the path need not have changed"
+    } else {
+        "Compare only runs with the same parameters; the path need not have changed"
+    };
+    found.advise("initiator", advice);
     let fit = if turn.lasted { rate_parameter_fit(case, &turn.from, &turn.to) } else { 0.0 };
     found.confidence_ratio *= fit;
     if fit < 0.5 {

@@ -87,7 +87,7 @@ fn describe_unchanged_rates(case: &EventCase) -> Vec<String> {
 
 fn describe_unchanged_limiter(case: &EventCase) -> Option<String> {
     let (before, after) = (case.frequent_limiter(false)?, case.frequent_limiter(true)?);
-    (before == after).then(|| format!("what limits bulk runs: {}", name_limiter(after)))
+    (before == after).then(|| format!("what limits {}s: {}", case.run_noun(), name_limiter(after)))
 }
 
 #[cfg(test)]

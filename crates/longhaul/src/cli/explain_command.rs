@@ -62,6 +62,9 @@ pub struct ExplainArgs {
     /// Maximum number of flows that are watched at once
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = accept_count::<u32>(1..=1024), hide_short_help = true)]
     pub flows: u32,
+    /// Take a name that no process and no host has for a program that does not run now
+    #[arg(long, hide = true)]
+    pub allow_none: bool,
     /// Network namespace: a name of `ip netns`, or the number of a process in it
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
@@ -83,7 +86,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, CommandFailure> {
     if let Some(file) = &args.from_ss {
         return explain_snapshots(args, file);
     }
-    let selector = resolve_selector(&args.what)?;
+    let selector = resolve_selector(&args.what, args.allow_none)?;
     let time_us = args.time.unwrap_or(if args.watch { WATCH_WINDOW_US } else { DEFAULT_TIME_US });
     let plan = FlowsPlan {
         selector: args.what.clone(),
@@ -255,7 +258,7 @@ fn finish_report(
 
 /// Resolves the flows to watch: a number is a process if there is one, and otherwise a port; a word
 /// is a program if one of that name runs, and otherwise the name of a host.
-fn resolve_selector(what: &str) -> Result<FlowSelector, CommandFailure> {
+fn resolve_selector(what: &str, allow_none: bool) -> Result<FlowSelector, CommandFailure> {
     if what == "all" {
         return Ok(FlowSelector::All);
     }
@@ -276,10 +279,11 @@ fn resolve_selector(what: &str) -> Result<FlowSelector, CommandFailure> {
     if longhaul_probe::flow_watch::is_running(what) {
         return Ok(FlowSelector::Program(what.to_owned()));
     }
-    let resolved = (what, 0)
-        .to_socket_addrs()
-        .map_err(|_| no_flows(what, "no process has that name, and no host has it either"))?;
-    Ok(FlowSelector::Peer(resolved.map(|address| address.ip()).collect()))
+    match (what, 0).to_socket_addrs() {
+        Ok(resolved) => Ok(FlowSelector::Peer(resolved.map(|address| address.ip()).collect())),
+        Err(_) if allow_none => Ok(FlowSelector::Program(what.to_owned())),
+        Err(_) => Err(no_flows(what, "no process has that name, and no host has it either")),
+    }
 }
 
 fn no_flows(what: &str, why: &str) -> CommandFailure {

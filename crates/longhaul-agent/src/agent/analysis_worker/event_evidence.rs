@@ -4,9 +4,11 @@ use super::other_paths::{self, OtherPaths};
 use crate::path_traces::parse_time_us;
 use crate::watch::watch_file::WatchFile;
 use longhaul_history::change_detection::median_spacing_us;
+use longhaul_history::change_detection::transfer_points::extract_transfer;
 use longhaul_history::event::{
     ChangeEvidence, EvidenceReport, OtherPathChange, RouteChangeBaseRate, UnchangedPath,
 };
+use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{AnyReport, ChangeEvent, HostPair, ReportKind, SeriesPoint};
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
@@ -53,12 +55,19 @@ impl EventEvidence {
     ) -> Result<EventEvidence, StoreError> {
         let mut gathered = EventEvidence::default();
         let own = &file.agent.name;
-        for kind in [ReportKind::Path, ReportKind::Throughput, ReportKind::Available] {
+        let transfer = TransferIdentity::of_pair(&event.pair);
+        let kinds: &[ReportKind] = if transfer.is_some() {
+            &[ReportKind::Flows]
+        } else {
+            &[ReportKind::Path, ReportKind::Throughput, ReportKind::Available]
+        };
+        for kind in kinds.iter().copied() {
             for id in find_nearest_runs(archive, event, Some(&event.pair), kind)? {
                 gathered.add_run(archive, &id, event, own)?;
             }
         }
-        if event.pair.from == *own || event.pair.to == *own {
+        let is_own_transfer = transfer.is_some_and(|it| it.host == own);
+        if event.pair.from == *own || event.pair.to == *own || is_own_transfer {
             for id in find_nearest_runs(archive, event, None, ReportKind::Host)? {
                 gathered.add_run(archive, &id, event, own)?;
             }
@@ -94,10 +103,19 @@ impl EventEvidence {
             return Ok(());
         };
         // Runs of other agents come through the collector and carry the names of their hosts.
-        let forward = match &event.pair {
-            pair if pair.from == own => true,
-            pair if pair.to == own => false,
-            pair => run.initiator.host == pair.from,
+        let forward = match (&event.pair, TransferIdentity::of_pair(&event.pair)) {
+            (_, Some(transfer)) => transfer.sends,
+            (pair, _) if pair.from == own => true,
+            (pair, _) if pair.to == own => false,
+            (pair, _) => run.initiator.host == pair.from,
+        };
+        let report = match &report {
+            // A transfer is a run of which one end was observed (docs/decisions/0096).
+            AnyReport::Flows(flows) => match extract_transfer(flows, &event.pair) {
+                Some(run) => AnyReport::Throughput(Box::new(run)),
+                None => return Ok(()),
+            },
+            _ => report,
         };
         self.reports.push(DatedReport { at_us, forward, report });
         Ok(())

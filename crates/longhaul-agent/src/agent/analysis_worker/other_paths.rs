@@ -1,5 +1,6 @@
 //! Finds paths that changed together with a path, and measured paths that did not change.
 
+use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::path::ObservedRoute;
 use longhaul_model::report::v1::{AnyReport, ChangeEvent, EventState, HostPair, ReportKind};
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
@@ -45,8 +46,11 @@ pub fn find_other_paths(
     }
     let known: HashSet<HostPair> = others.changed.iter().map(|(it, _)| it.pair.clone()).collect();
     let pairs = archive.pairs()?;
-    let rest =
-        pairs.into_iter().filter(|pair| !is_same_path(pair, &event.pair) && !known.contains(pair));
+    let rest = pairs.into_iter().filter(|pair| {
+        is_comparable(pair, &event.pair)
+            && !is_same_path(pair, &event.pair)
+            && !known.contains(pair)
+    });
     for pair in rest.take(PAIRS_MAX) {
         if has_values_around(archive, event, &pair)? {
             let route = route(&pair)?;
@@ -54,6 +58,13 @@ pub fn find_other_paths(
         }
     }
     Ok(others)
+}
+
+/// Returns true for two paths, and for two transfers: a path says nothing about the programs of a
+/// transfer, and the other way round.
+fn is_comparable(one: &HostPair, other: &HostPair) -> bool {
+    let is_transfer = |pair| TransferIdentity::of_pair(pair).is_some();
+    is_transfer(one) == is_transfer(other)
 }
 
 fn is_same_path(one: &HostPair, other: &HostPair) -> bool {
@@ -77,6 +88,7 @@ fn find_simultaneous_events(
     events.retain(|other| {
         other.quantity == event.quantity
             && other.state != EventState::Withdrawn
+            && is_comparable(&other.pair, &event.pair)
             && !is_same_path(&other.pair, &event.pair)
     });
     events.truncate(PAIRS_MAX);

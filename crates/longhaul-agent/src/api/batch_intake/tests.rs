@@ -234,6 +234,38 @@ fn values_follow_from_the_report_and_times_lie_in_the_past() {
 }
 
 #[test]
+fn transfers_of_an_agent_are_series_under_the_pairs_that_it_names() {
+    whole(async {
+        let place = CollectorFixture::with(TWO).await;
+        let text = include_str!("../../../../../fixtures/reports/flows-rclone.json");
+        let send = |id: &str, pairs: Value| {
+            let text = text
+                .replace("20261127T123914Z-b9ab14", id)
+                .replace("2026-11-27T12:39:14Z", "2026-01-31T12:00:00Z");
+            json!({ "run": { "pairs": pairs, "report": text } })
+        };
+        let own = json!([{ "from": "dtn2/rclone", "to": "10.77.0.2" }]);
+        let other = json!([{ "from": "slac/rclone", "to": "10.77.0.2" }]);
+        let many: Vec<Value> =
+            (0..17).map(|it| json!({ "from": format!("dtn2/{it}"), "to": "10.77.0.2" })).collect();
+        assert_eq!(place.one("dtn2", send("a", own)).await, None);
+        let refused = place.one("dtn2", send("b", other)).await.expect("refused");
+        assert!(refused.contains("neither end"), "{refused}");
+        let refused = place.one("dtn2", send("c", json!(many))).await.expect("refused");
+        assert!(refused.contains("17 pairs"), "{refused}");
+        assert_eq!(place.one("dtn2", send("d", json!([]))).await, None, "it had no place");
+        let mut told = event("e", EventState::Suspected, "dtn2/rclone");
+        assert_eq!(place.one("dtn2", told.clone()).await, None);
+        told["event"]["pair"]["from"] = json!("slac/rclone");
+        assert!(place.one("dtn2", told).await.is_some());
+        let quantity = longhaul_model::report::v1::quantity::PathQuantity::Goodput;
+        let cells = place.archive().grid(quantity).expect("a grid");
+        let cells = cells.iter().filter(|it| it.value.is_some()).map(|it| it.pair.from.as_str());
+        assert_eq!(cells.collect::<Vec<_>>(), ["dtn2/rclone"]);
+    });
+}
+
+#[test]
 fn a_late_batch_makes_no_event_less_sure_and_takes_nobody_elses() {
     whole(async {
         let place = CollectorFixture::with(TWO).await;

@@ -1,7 +1,9 @@
 //! Every address, asked as it should be.
 
 use super::scene::{BEGIN_US, HOUR_US, Scene};
-use longhaul_store::history_store::TimeRange;
+use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{HostPair, SeriesPoint};
+use longhaul_store::history_store::{IncomingRun, SeriesReading, TimeRange};
 use serde_json::json;
 
 const PAIR: &str = "from=slac&to=cesnet";
@@ -50,6 +52,32 @@ fn pairs_and_their_newest_values_are_told() {
     assert_eq!(cell["open_events"], 1);
     let loss = scene.json("/api/v1/grid?quantity=loss");
     assert!(loss[1].get("value").is_none(), "absent, never null: {loss}");
+}
+
+#[test]
+fn transfers_are_listed_apart_from_paths_while_they_are_seen() {
+    let scene = Scene::new();
+    let day_us = 24 * HOUR_US;
+    let mut archive = (scene.desk.open_archive)().expect("an archive");
+    for (number, program, at_us) in
+        [(0, "old", BEGIN_US - 9 * day_us), (1, "scp", BEGIN_US - day_us), (2, "rclone", BEGIN_US)]
+    {
+        let text = include_str!("../../../../../fixtures/reports/flows-rclone.json");
+        let text = text.replace("b9ab14", &format!("{number:06x}")).replace("rclone", program);
+        let mut run = IncomingRun::from_json(text, at_us).expect("a report");
+        let pair = HostPair { from: format!("slac/{program}"), to: "10.77.0.2".to_owned() };
+        let point = SeriesPoint { at_us, value: 1e6 * f64::from(number) };
+        run.readings = vec![SeriesReading { pair, quantity: PathQuantity::Goodput, point }];
+        archive.append_runs(&[run]).expect("stored");
+    }
+    let rows = scene.json("/api/v1/transfers");
+    let names = rows.as_array().expect("a list").iter().map(|it| it["pair"]["from"].as_str());
+    assert_eq!(names.collect::<Vec<_>>(), [Some("slac/rclone"), Some("slac/scp")]);
+    assert_eq!(rows[0]["value"], 2e6);
+    assert_eq!(rows[0]["run_id"], "20261127T123914Z-000002");
+    assert_eq!(scene.json("/api/v1/pairs").as_array().map(Vec::len), Some(2));
+    let grid = scene.json("/api/v1/grid?quantity=goodput");
+    assert_eq!(grid.as_array().map(Vec::len), Some(2));
 }
 
 #[test]

@@ -22,6 +22,9 @@ const PATH_TIME: Duration = Duration::from_secs(40);
 const PATH_BYTES: u64 = 128_000;
 /// The maximum duration of an audit, which reads this host and sends nothing.
 const AUDIT_TIME: Duration = Duration::from_secs(10);
+/// The default of the maximum number of flows that are watched at once: fewer than by hand, because
+/// each sample is stored.
+const DEFAULT_FLOWS: u32 = 16;
 /// The time for connections between two probes of a search.
 const BETWEEN_PROBES: Duration = Duration::from_secs(2);
 /// Idle time before and after a load.
@@ -44,6 +47,8 @@ pub enum MeasureKind {
     Load,
     /// An audit of the agent's own host.
     Host,
+    /// The transfers of other programs on the agent's own host.
+    Flows,
     /// Available bandwidth with a long search for a token bucket, in one direction. Only events
     /// request it; a file cannot.
     #[serde(skip_deserializing)]
@@ -58,6 +63,11 @@ impl MeasureKind {
     /// Returns whether one run measures both directions.
     pub fn covers_both_ways(self) -> bool {
         matches!(self, MeasureKind::Path | MeasureKind::Available)
+    }
+
+    /// Returns whether a run concerns the agent's own host only.
+    pub fn is_local(self) -> bool {
+        matches!(self, MeasureKind::Host | MeasureKind::Flows)
     }
 }
 
@@ -115,6 +125,11 @@ pub struct MeasureConfig {
     #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 2, 100>")]
     pub probes: Option<u32>,
     pub scavenger: Option<bool>,
+    /// The transfers to watch: a program, a `:port`, or a peer.
+    #[serde(default, deserialize_with = "config_values::line")]
+    pub what: Option<String>,
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, 1024>")]
+    pub flows: Option<u32>,
     /// Its place in the file, for problems: `measure.0`.
     #[serde(skip)]
     pub at: String,
@@ -144,6 +159,14 @@ impl MeasureConfig {
         self.probes.unwrap_or(10)
     }
 
+    pub fn what(&self) -> &str {
+        self.what.as_deref().unwrap_or("all")
+    }
+
+    pub fn flows(&self) -> u32 {
+        self.flows.unwrap_or(DEFAULT_FLOWS)
+    }
+
     /// Returns how often a load sends: alone, and beside a scavenger.
     fn phases(&self) -> u32 {
         if self.scavenger == Some(true) { 2 } else { 1 }
@@ -157,7 +180,7 @@ impl MeasureConfig {
             | MeasureKind::Load
             | MeasureKind::AvailableShaper => true,
             MeasureKind::Available => self.mode() == AvailableMode::Careful,
-            MeasureKind::Path | MeasureKind::Host => false,
+            MeasureKind::Path | MeasureKind::Host | MeasureKind::Flows => false,
         }
     }
 
@@ -168,7 +191,7 @@ impl MeasureConfig {
             + match self.kind {
                 MeasureKind::Path => PATH_TIME + Duration::from_millis(100) * self.count(),
                 MeasureKind::Available => search(self.mode()) * 2,
-                MeasureKind::Throughput => self.time(),
+                MeasureKind::Throughput | MeasureKind::Flows => self.time(),
                 MeasureKind::Tune => (self.time() + BETWEEN_PROBES) * self.probes(),
                 MeasureKind::Load => (self.time() + LOAD_IDLE_TIME) * self.phases(),
                 MeasureKind::Host => AUDIT_TIME,
@@ -181,6 +204,7 @@ impl MeasureConfig {
     pub fn min_duration(&self) -> Duration {
         match self.kind {
             MeasureKind::Path => Duration::from_millis(100) * self.count(),
+            MeasureKind::Flows => self.time(),
             _ if self.is_heavy() => self.max_duration(),
             _ => Duration::from_secs(1),
         }
@@ -198,7 +222,7 @@ impl MeasureConfig {
             MeasureKind::Tune => {
                 path.bytes_in(self.time()).saturating_mul(u64::from(self.probes()))
             }
-            MeasureKind::Host => 0,
+            MeasureKind::Host | MeasureKind::Flows => 0,
             MeasureKind::AvailableShaper => path.bytes_in(SHAPER_TIME),
         }
     }
@@ -228,7 +252,7 @@ pub(super) fn complete_measures(
         // The agent's jitter applies to all measurements, so short intervals reduce it.
         let usual = agent.jitter.min(measure.every / 4);
         measure.jitter = measure.own_jitter.map_or(usual, |own| own.min(most));
-        let covers_all = measure.kind.covers_both_ways() || measure.kind == MeasureKind::Host;
+        let covers_all = measure.kind.covers_both_ways() || measure.kind.is_local();
         if covers_all && measure.directions != MeasureDirections::Both {
             let why = format!("does not apply to kind `{}`", measure.kind.word());
             reject("directions", &why, "remove it: one run covers everything".to_owned());
@@ -238,6 +262,10 @@ pub(super) fn complete_measures(
         if control.is_some_and(|name| name.len() > 15 || !name.chars().all(is_legal)) {
             let advice = "write a name such as cubic or bbr".to_owned();
             reject("congestion_control", "is invalid", advice);
+        }
+        if measure.what().parse::<u32>().is_ok() {
+            let advice = "write a program, `:443` for a port, or a peer".to_owned();
+            reject("what", "is the number of a process, which does not last", advice);
         }
         measure.sets = match &measure.group_names {
             None => (0..sets.len()).collect(),
@@ -252,18 +280,20 @@ pub(super) fn complete_measures(
 
 /// Reports options that the kind does not have.
 fn refuse_other_options(it: &MeasureConfig, document: &ConfigDocument<'_>) {
-    use MeasureKind::{Available, Load, Path, Throughput, Tune};
-    let options: [(&str, bool, &[MeasureKind]); 10] = [
+    use MeasureKind::{Available, Flows, Load, Path, Throughput, Tune};
+    let options: [(&str, bool, &[MeasureKind]); 12] = [
         ("count", it.count.is_some(), &[Path]),
         ("protocol", it.protocol.is_some(), &[Path]),
         ("mode", it.mode.is_some(), &[Available]),
-        ("time", it.time.is_some(), &[Throughput, Tune, Load]),
+        ("time", it.time.is_some(), &[Throughput, Tune, Load, Flows]),
         ("streams", it.streams.is_some(), &[Throughput, Load]),
         ("window", it.window.is_some(), &[Throughput]),
         ("probes", it.probes.is_some(), &[Tune]),
         ("congestion_control", it.congestion_control.is_some(), &[Throughput, Tune]),
         ("rate", it.rate.is_some(), &[Throughput, Load]),
         ("scavenger", it.scavenger.is_some(), &[Load]),
+        ("what", it.what.is_some(), &[Flows]),
+        ("flows", it.flows.is_some(), &[Flows]),
     ];
     let kind = it.kind.word();
     let own = options.iter().filter(|(.., kinds)| kinds.contains(&it.kind));

@@ -75,6 +75,16 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
         ),
         ("kind = \"host\"\nevery = \"1 h\"\ntime = \"5 s\"", "`host` has no options"),
         (
+            "kind = \"flows\"\nevery = \"5 s\"",
+            "5 s is shorter than its runs: 1 x 10 s; write at least 10 s",
+        ),
+        (
+            "kind = \"flows\"\nevery = \"1 h\"\nwhat = \"4711\"",
+            "w:14: measure.m.what: `4711` is the number of a process, which does not last; write a \
+             program, `:443` for a port, or a peer",
+        ),
+        ("kind = \"flows\"\nevery = \"1 h\"\nstreams = 4", "options of `flows`: time, what, flows"),
+        (
             "kind = \"path\"\nevery = \"1 h\"\ndirections = \"forward\"",
             "remove it: one run covers everything",
         ),

@@ -1,7 +1,7 @@
 //! Checks across tables: runs longer than their interval, budgets smaller than a run, links busy
 //! for more than 100 % of the time.
 
-use super::{HostSetKind, MeasureConfig, MeasureKind, WatchFile};
+use super::{HostSetKind, MeasureConfig, WatchFile};
 use crate::watch::measure_jobs::{count_runs_per_path, find_path_rate};
 use crate::watch::mesh_rounds;
 use crate::watch::watch_forecast::{self, ResourceShare};
@@ -60,7 +60,7 @@ fn check_targets(
 ) {
     let has_pairs = || !mesh_rounds::list_pairs(file, &measure.sets, agents).is_empty();
     // Problems of the sets have been reported already.
-    if measure.kind == MeasureKind::Host || !document.is_valid() || has_pairs() {
+    if measure.kind.is_local() || !document.is_valid() || has_pairs() {
         return;
     }
     let advice = "name a group with hosts other than the agent's own";
@@ -94,7 +94,7 @@ fn check_budget(
         .iter()
         .map(|(one, other)| measure.max_bytes(find_path_rate(file, *one, *other)))
         .max();
-    let Some(most) = most.filter(|_| measure.kind != MeasureKind::Host) else {
+    let Some(most) = most.filter(|_| !measure.kind.is_local()) else {
         return;
     };
     for (at, budget) in

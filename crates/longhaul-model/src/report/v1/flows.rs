@@ -5,6 +5,7 @@
 
 pub mod flow_grouping;
 
+use super::HostPair;
 use super::analysis::ThroughputAnalysis;
 use super::capture::CapturedFlow;
 use super::observation::{HostFacts, ThroughputObservation};
@@ -107,6 +108,9 @@ pub struct TransferAnalysis {
     pub run: ThroughputAnalysis,
     /// Absent: no requests that are answered by data were seen.
     pub requests: Option<RequestPattern>,
+    /// The places of its findings in the list of the report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finding_index: Vec<u32>,
 }
 
 /// Data that moves in answer to requests, a bounded number of bytes per round trip.
@@ -118,4 +122,44 @@ pub struct RequestPattern {
     pub round_trip_bytes: u64,
     /// The rate that this allows, all flows together.
     pub bound_bps: u64,
+}
+
+/// The identity of a series of transfers: all transfers of the programs of one name on a host with
+/// one peer in one direction.
+///
+/// Its pair has `HOST/PROGRAM` at one end and the address of the peer at the other. Names of hosts
+/// have no slash, so that it is never the pair of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransferIdentity<'a> {
+    pub host: &'a str,
+    pub program: &'a str,
+    pub peer: &'a str,
+    pub sends: bool,
+}
+
+impl<'a> TransferIdentity<'a> {
+    /// Returns the identity that a pair names, or `None` for the pair of a path.
+    pub fn of_pair(pair: &'a HostPair) -> Option<TransferIdentity<'a>> {
+        let read = |near: &'a str, peer: &'a str, sends: bool| {
+            let (host, program) = near.split_once('/')?;
+            Some(TransferIdentity { host, program, peer, sends })
+        };
+        read(&pair.from, &pair.to, true).or_else(|| read(&pair.to, &pair.from, false))
+    }
+
+    /// Returns the pair of its series, in the direction of the payload.
+    pub fn to_pair(&self) -> HostPair {
+        let (near, peer) = (format!("{}/{}", self.host, self.program), self.peer.to_owned());
+        if self.sends {
+            HostPair { from: near, to: peer }
+        } else {
+            HostPair { from: peer, to: near }
+        }
+    }
+
+    /// Returns the name in a sentence: `rclone to 192.0.2.7`.
+    pub fn title(&self) -> String {
+        let way = if self.sends { "to" } else { "from" };
+        format!("{} {way} {}", self.program, self.peer)
+    }
 }

@@ -4,7 +4,7 @@ use crate::serde_name;
 use serde::{Deserialize, Serialize};
 
 /// The quantity of a series, with one value per run and direction: `goodput`, `available`,
-/// `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95` in us; `loss`, `retransmits` as ratios; `hops` as a count.
+/// `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95` in us; `loss`, `retransmits`, `host_share` as ratios; `hops` as a count.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Quantity))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,6 +27,8 @@ pub enum PathQuantity {
     Retransmits,
     /// Routers, plus the destination.
     Hops,
+    /// Share of the time in which a host limited a transfer and not the network, 0 to 1.
+    HostShare,
 }
 
 /// The scale on which changes of a quantity are tested.
@@ -41,7 +43,7 @@ pub enum QuantityScale {
 }
 
 impl PathQuantity {
-    pub const ALL: [PathQuantity; 9] = [
+    pub const ALL: [PathQuantity; 10] = [
         PathQuantity::Goodput,
         PathQuantity::Available,
         PathQuantity::Capacity,
@@ -51,11 +53,12 @@ impl PathQuantity {
         PathQuantity::Loss,
         PathQuantity::Retransmits,
         PathQuantity::Hops,
+        PathQuantity::HostShare,
     ];
 
     /// The quantities in which changes are detected unless others are chosen: the median and the
     /// percentile of the RTT follow the load of the path, and its floor follows the route.
-    pub const DETECTED: [PathQuantity; 7] = [
+    pub const DETECTED: [PathQuantity; 8] = [
         PathQuantity::Goodput,
         PathQuantity::Available,
         PathQuantity::Capacity,
@@ -63,6 +66,7 @@ impl PathQuantity {
         PathQuantity::Loss,
         PathQuantity::Retransmits,
         PathQuantity::Hops,
+        PathQuantity::HostShare,
     ];
 
     /// Returns the word used in JSON, in the archive and in URLs.
@@ -87,6 +91,7 @@ impl PathQuantity {
             PathQuantity::Loss => "loss",
             PathQuantity::Retransmits => "retransmitted",
             PathQuantity::Hops => "hops",
+            PathQuantity::HostShare => "time limited by a host",
         }
     }
 
@@ -95,14 +100,16 @@ impl PathQuantity {
         match self {
             PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity => "bps",
             PathQuantity::RttFloor | PathQuantity::RttMedian | PathQuantity::RttP95 => "us",
-            PathQuantity::Loss | PathQuantity::Retransmits => "ratio",
+            PathQuantity::Loss | PathQuantity::Retransmits | PathQuantity::HostShare => "ratio",
             PathQuantity::Hops => "count",
         }
     }
 
     pub const fn scale(self) -> QuantityScale {
         match self {
-            PathQuantity::Loss | PathQuantity::Retransmits => QuantityScale::Share,
+            PathQuantity::Loss | PathQuantity::Retransmits | PathQuantity::HostShare => {
+                QuantityScale::Share
+            }
             PathQuantity::Hops => QuantityScale::Count,
             _ => QuantityScale::Ratio,
         }
@@ -117,7 +124,7 @@ impl PathQuantity {
             | PathQuantity::RttP95
             | PathQuantity::Loss
             | PathQuantity::Retransmits => Some(false),
-            PathQuantity::Hops => None,
+            PathQuantity::Hops | PathQuantity::HostShare => None,
         }
     }
 }

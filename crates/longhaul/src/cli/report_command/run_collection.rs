@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_history::report_comparison::run_set_comparison::RunSet;
 use longhaul_history::report_comparison::{ArchivedPath, ArchivedRun, reverse_pair};
+use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{
@@ -50,7 +51,9 @@ impl RunCollection {
     ) -> Result<RunCollection, CommandFailure> {
         let mut gathered = RunCollection::default();
         let range = TimeRange { begin_us: period.begin_us, end_us: period.end_us };
-        let pairs = archive.pairs()?;
+        let mut pairs = archive.pairs()?;
+        // Transfers of other programs are no paths.
+        pairs.retain(|pair| TransferIdentity::of_pair(pair).is_none());
         let agent = find_agent_host(&pairs);
         // A path measurement covers both directions; its first pair counts.
         let mut watched: BTreeMap<String, &HostPair> = BTreeMap::new();
@@ -62,6 +65,7 @@ impl RunCollection {
         }
         let filter = RunFilter { environment, ..run_filter(range, None) };
         let mut entries = archive.runs(&filter)?;
+        entries.retain(|entry| entry.kind != ReportKind::Flows.word());
         entries.retain(|entry| {
             let (near, far) = (&entry.initiator_host, &entry.responder_host);
             let address = entry.responder_address.as_ref().unwrap_or(far);
