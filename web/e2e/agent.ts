@@ -126,6 +126,7 @@ export class Agent {
         const grid = this.mood === "crowd" ? answers.crowd(300) : answers.grid(quantity);
         return this.mood === "star" ? grid.filter((it) => it.pair.from === "slac") : grid;
       }
+      case "transfers": return answers.transfers;
       case "series": return answers.series(pair, quantity, ...range, Number(query.get("points") ?? 1000));
       case "routes": return answers.routes(pair, ...range);
       case "planned": return answers.plannedRuns(mine, query.get("state"));

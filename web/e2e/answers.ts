@@ -54,11 +54,31 @@ for (const text of [
   here("run-imported.json"),
   here("run-imported-route.json"),
   loadRun(),
+  flowsRun(),
 ]) {
   const one = JSON.parse(text) as AnyReport;
   reports.set(one.run.id, one);
 }
 reports.set("20260910T141458Z-55f0aa", oldRoute());
+
+/** The fixture of rclone, with transfers beside it: one that arrives, one without a name, and a hostile name. */
+function flowsRun(): string {
+  const run = JSON.parse(report("flows-rclone.json"));
+  const [transfer, judged] = [run.observation.transfers[0], run.analysis.transfers[0]];
+  const add = (name: string | undefined, peer: string, sends: boolean, limiter: string, bps: number) => {
+    const process = name === undefined ? undefined : { pid: 4711, name, parent: name === "ssh" ? "rsync" : undefined };
+    run.observation.transfers.push({ ...transfer, process, peer, sends });
+    const shares = [{ state: "path_full", limiter, share_ratio: 0.8 }, { state: "sender_app", limiter: "application", share_ratio: 0.2 }];
+    run.analysis.transfers.push({ ...judged, finding_index: [], run: { ...judged.run, limited_by: limiter, goodput_bps: bps, shares } });
+  };
+  add("ssh", "2001:db8:85a3::8a2e:370:7334", true, "receive_window", 91e6);
+  add("nginx", "198.51.100.20", true, "path_capacity", 38e6);
+  add("curl", "192.0.2.9", false, "unknown", 12e6);
+  add(undefined, "192.0.2.10", true, "policer", 5e6);
+  add("<img src=x onerror=alert(1)>", "192.0.2.11", true, "loss", 1e6);
+  run.observation.matching_flows = 41;
+  return JSON.stringify(run);
+}
 
 /** The load fixture with its probes: round trips that a queue lengthens. */
 function loadRun(): string {
@@ -96,7 +116,7 @@ function seedOf(text: string): number {
   return seed;
 }
 
-const BASES: Record<Quantity, number> = { goodput: 93e6, available: 240e6, capacity: 311e6, rtt_floor: 161_800, rtt_median: 162_600, rtt_p95: 166_000, loss: 0.0002, retransmits: 0.00002, hops: 17 };
+const BASES: Record<Quantity, number> = { goodput: 93e6, available: 240e6, capacity: 311e6, rtt_floor: 161_800, rtt_median: 162_600, rtt_p95: 166_000, loss: 0.0002, retransmits: 0.00002, hops: 17, host_share: 0.9 };
 
 function value(pair: Pair, quantity: Quantity, atUs: number): number {
   const path = `${pair.from}>${pair.to}`;
@@ -107,13 +127,14 @@ function value(pair: Pair, quantity: Quantity, atUs: number): number {
   const base = BASES[quantity] * (quantity === "hops" ? 1 : scale) * (changed ? (steps[quantity] ?? 1) : 1);
   const wave = noise(Math.round(atUs / 1e6) + seed);
   if (quantity === "hops") return Math.round(base);
+  if (quantity === "host_share") return BASES.host_share + 0.05 * noise(atUs / HOUR_US);
   if (quantity === "loss" && wave > 0.997) return 0.05;
   if (quantity === "loss" || quantity === "retransmits") return wave > 0.6 ? base * wave * 4 : 0;
   const day = Math.sin((atUs / HOUR_US / 24) * 2 * Math.PI) * (quantity.startsWith("rtt") ? 0.0005 : 0.03);
   return base * (1 + day + wave * (quantity.startsWith("rtt") ? (quantity === "rtt_p95" ? 0.01 : 0.002) : quantity === "capacity" ? 0.01 : 0.05));
 }
 
-const EVERY_US: Record<Quantity, number> = { goodput: HOUR_US, available: HOUR_US / 4, capacity: HOUR_US / 4, rtt_floor: HOUR_US / 12, rtt_median: HOUR_US / 12, rtt_p95: HOUR_US / 12, loss: HOUR_US / 12, retransmits: HOUR_US, hops: 6 * HOUR_US };
+const EVERY_US: Record<Quantity, number> = { goodput: HOUR_US, available: HOUR_US / 4, capacity: HOUR_US / 4, rtt_floor: HOUR_US / 12, rtt_median: HOUR_US / 12, rtt_p95: HOUR_US / 12, loss: HOUR_US / 12, retransmits: HOUR_US, hops: 6 * HOUR_US, host_share: HOUR_US };
 const FIRST_US = NOW_US - 400 * 24 * HOUR_US;
 
 export function series(pair: Pair, quantity: Quantity, beginUs: number, endUs: number, points: number): Series {
@@ -158,6 +179,13 @@ export function grid(quantity: Quantity): GridCell[] {
   );
 }
 
+/** Of slac: one that became slower, one that arrives, and a hostile name. */
+export const transfers: GridCell[] = [
+  { pair: { from: "slac/rclone", to: "10.77.0.2" }, value: 162e6, median_7d: 410e6, at_us: NOW_US - 420e6, open_events: 1, run_id: "20261127T123914Z-b9ab14" },
+  { pair: { from: "2001:db8::7", to: "slac/nginx" }, value: 38e6, median_7d: 37e6, at_us: NOW_US - 420e6, open_events: 0, run_id: "20261127T123914Z-b9ab14" },
+  { pair: { from: "slac/<img src=x onerror=alert(1)>", to: "192.0.2.9" }, value: 1e6, at_us: NOW_US - 50 * HOUR_US, open_events: 0 },
+];
+
 /** A mesh of many, for scale. */
 export function crowd(size: number): GridCell[] {
   const out: GridCell[] = [];
@@ -183,6 +211,7 @@ function valuesOf(it: AnyReport): Pick<RunRow, "values" | "goodput_bps" | "strea
   if (it.kind === "path") return { values: { rtt_us: it.analysis.rtt && it.analysis.rtt.min_ns / 1000, loss_ratio: it.analysis.rtt?.loss_ratio, hops: it.observation.route?.hops.length } };
   if (it.kind === "available") return { values: { available_bps: it.analysis.forward?.available_bps, capacity_bps: it.analysis.forward?.capacity_bps } };
   if (it.kind === "load") return { values: { rtt_us: (it.analysis.idle?.rtt_median_ns ?? 0) / 1000, rtt_rise_us: (it.analysis.steps[0]?.rise_ns ?? 0) / 1000 } };
+  if (it.kind === "flows") return { goodput_bps: it.analysis.transfers[0]?.run.goodput_bps, limited_by: it.analysis.transfers[0]?.run.limited_by, streams: it.observation.transfers[0]?.plan.streams };
   if (it.kind === "host") return { values: { limiting_settings: it.analysis.verdicts.filter((one) => one.grade === "limits").length, advised_settings: it.analysis.verdicts.filter((one) => one.grade === "advice").length } };
   const best = it.kind === "scan" ? it.analysis.directions[0]?.recommended : undefined;
   return best ? { goodput_bps: best.goodput_bps, streams: best.setting.streams, limited_by: best.limited_by, values: { window_bytes: best.setting.window_bytes } } : {};

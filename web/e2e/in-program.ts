@@ -24,6 +24,9 @@ const PAGES: Record<string, string> = {
   "run-throughput": "#/runs/20261121T215612Z-4f3a9c",
   "run-path": "#/runs/20260911T141500Z-0b77d2",
   "run-host": "#/runs/20261122T023434Z-e0dc17",
+  "run-flows": "#/runs/20261127T123914Z-b9ab14",
+  transfers: "#/transfers",
+  transfer: link("path", ["slac/rclone", "192.0.2.7"], { last: 7 * 86_400 }),
   map: "#/map",
   hosts: "#/hosts",
   planned: "#/planned?only=all&hours=168",
@@ -72,8 +75,12 @@ it("asks for a run, which is then among the planned ones", async () => {
   expect([202, 409]).toContain(answer.status());
   const { planned_id: id } = (await answer.json()) as { planned_id?: string };
   if (id !== undefined) {
-    const rows = await page.evaluate(() => fetch("/api/v1/planned?limit=50").then((it) => it.json()));
-    expect(rows.rows.map((it: { id: string }) => it.id)).toContain(id);
+    // The plan is stored after the answer.
+    const ids = async () => {
+      const planned = await page.evaluate(() => fetch("/api/v1/planned?limit=50").then((it) => it.json()));
+      return planned.rows.map((it: { id: string }) => it.id);
+    };
+    await expect.poll(ids, { timeout: 15_000 }).toContain(id);
   }
   await close();
 });

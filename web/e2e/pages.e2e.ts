@@ -33,6 +33,9 @@ const PAGES: Record<string, string> = {
   "run-imported": "#/runs/20040222T000000Z-d7b05f",
   "run-imported-route": "#/runs/20040222T000000Z-5fda35",
   "run-host": "#/runs/20261122T023434Z-e0dc17",
+  "run-flows": "#/runs/20261127T123914Z-b9ab14",
+  transfers: "#/transfers",
+  transfer: link("path", ["slac/rclone", "10.77.0.2"]),
   map: "#/map",
   hosts: "#/hosts",
   planned: "#/planned?only=all",
@@ -84,7 +87,7 @@ describe.each(Object.entries(PAGES))("%s", (name, hash) => {
 });
 
 describe("states", () => {
-  const PLAIN = ["overview", "mesh", "path", "events", "runs", "map", "hosts", "planned"];
+  const PLAIN = ["overview", "mesh", "path", "events", "runs", "map", "transfers", "hosts", "planned"];
 
   it.each(PLAIN)("%s says when there is nothing yet", async (name) => {
     agent.mood = "empty";
@@ -125,6 +128,30 @@ describe("states", () => {
     const { page, close } = await visit("#/hosts");
     await page.goto(`${base}/#/runs/nosuch`);
     expect(await page.locator("[role=alert]").textContent()).toContain("nothing of this name");
+    await close();
+  });
+});
+
+describe("transfers", () => {
+  it("explains the transfer that is chosen, with its evidence and advice", async () => {
+    const { page, close } = await visit(PAGES["run-flows"] ?? "");
+    const rows = page.getByRole("region", { name: "Transfers" }).locator("tbody tr");
+    expect(await rows.count()).toBe(6);
+    expect(await rows.nth(3).textContent()).toContain("sender's side");
+    const advice = page.getByRole("region", { name: "Evidence and advice" });
+    expect(await advice.textContent()).toContain("--transfers");
+    await page.getByRole("button", { name: "Details of nginx to 198.51.100.20" }).click();
+    expect(await page.locator("main").textContent()).toContain("nginx to 198.51.100.20");
+    expect(await advice.count()).toBe(0);
+    await close();
+  });
+
+  it("lists the series, which lead to their charts", async () => {
+    const { page, close } = await visit(PAGES.transfers ?? "");
+    await page.getByRole("link", { name: "rclone to 10.77.0.2" }).click();
+    await expect.poll(() => page.locator("h1").textContent()).toContain("on slac");
+    expect(await page.locator("main").textContent()).toContain("Time limited by a host");
+    expect(await page.getByRole("form", { name: "Run now" }).count()).toBe(0);
     await close();
   });
 });
@@ -236,12 +263,12 @@ describe("hands", () => {
     const page = await context.newPage();
     await page.goto(`${base}/#/runs`);
     const first = () => page.locator("main tbody a").first().textContent();
-    await expect.poll(first).toBe("2026-11-22 02:34:34");
+    await expect.poll(first).toBe("2026-11-27 12:39:14");
     await page.getByRole("button", { name: "local" }).click();
-    await expect.poll(first).toBe("2026-11-22 08:04:34");
+    await expect.poll(first).toBe("2026-11-27 18:09:14");
     expect(await page.locator("footer").textContent()).toContain("UTC+5:30");
     await page.reload();
-    await expect.poll(first).toBe("2026-11-22 08:04:34");
+    await expect.poll(first).toBe("2026-11-27 18:09:14");
     await context.close();
   });
 

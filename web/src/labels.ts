@@ -1,6 +1,6 @@
 // Texts for the stable words in reports.
 
-import type { Event, Kind, NoteAction, Quantity, RunRow, State } from "./api/types.ts";
+import type { Event, Kind, NoteAction, Pair, Quantity, RunRow, State } from "./api/types.ts";
 import { ABSENT, count, micros, percent, rate, size } from "./units.ts";
 
 interface QuantityWords {
@@ -21,9 +21,12 @@ export const QUANTITIES: Record<Quantity, QuantityWords> = {
   loss: { title: "Loss", short: "loss", unit: "ratio", moreIsBetter: false },
   retransmits: { title: "Retransmits", short: "retransmits", unit: "ratio", moreIsBetter: false },
   hops: { title: "Hops", short: "hops", unit: "count" },
+  host_share: { title: "Time limited by a host", short: "limited by a host", unit: "ratio" },
 };
 
 export const QUANTITY_WORDS = Object.keys(QUANTITIES) as Quantity[];
+/** Those of paths; the others are of transfers only. */
+export const PATH_QUANTITY_WORDS = QUANTITY_WORDS.filter((it) => it !== "host_share");
 
 export function isQuantity(word: string | undefined): word is Quantity {
   return word !== undefined && Object.hasOwn(QUANTITIES, word);
@@ -78,6 +81,37 @@ const LIMITERS: Record<string, string> = {
 export function limiterText(word: string | undefined): string {
   return word === undefined ? ABSENT : (LIMITERS[word] ?? wordText(word));
 }
+
+const LIMITER_SENTENCES: Record<string, string> = {
+  receive_window: "the receiver's window is full",
+  send_buffer: "the sender's buffer is full",
+  application: "the program moves too little at a time, or waits",
+  cpu_sender: "a core of the sender is fully used",
+  cpu_receiver: "a core of the receiver is fully used",
+  loss: "losses keep the window small",
+  path_capacity: "the path is full",
+  shaper: "a shaper delays packets to a set rate",
+  policer: "a policer drops packets above a set rate",
+  pacing: "the sender paces its packets",
+  ramp: "it was still starting",
+  unknown: "no counter explains the rate",
+};
+
+/** The limiter of a transfer in two words and in a sentence. What a receiver cannot explain is at the sender. */
+export function transferLimit(word: string, sends: boolean): [words: string, sentence: string] {
+  if (word === "unknown" && !sends) return ["sender's side", "nothing at this end explains the rate"];
+  return [limiterText(word), LIMITER_SENTENCES[word] ?? ""];
+}
+
+/** A transfer of another program, as the pair of its series names it; absent for a path. */
+export function transferOf({ from, to }: Pair): TransferName | undefined {
+  const sends = from.includes("/");
+  const near = sends ? from : to;
+  const slash = near.indexOf("/");
+  if (slash < 0) return undefined;
+  return { host: near.slice(0, slash), program: near.slice(slash + 1), peer: sends ? to : from, sends };
+}
+export interface TransferName { host: string; program: string; peer: string; sends: boolean }
 
 const SENDER_STATES: Record<string, string> = {
   stalled_rto: "retransmission timeout",

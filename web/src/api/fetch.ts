@@ -82,6 +82,7 @@ export const api = {
   pairs: (signal?: AbortSignal) => json<Pair[]>("Cannot load the paths", address("pairs"), signal),
   grid: (quantity: Quantity, signal?: AbortSignal) =>
     json<GridCell[]>("Cannot load the mesh", address("grid", { quantity }), signal),
+  transfers: (signal?: AbortSignal) => json<GridCell[]>("Cannot load the transfers", address("transfers"), signal),
   series: (pair: Pair, quantity: Quantity, range: Range, points: number, signal?: AbortSignal) =>
     json<Series>("Cannot load the series", address("series", { ...pair, quantity, ...spanOf(range), points }), signal),
   routes: (pair: Pair, range: Range, signal?: AbortSignal) =>

@@ -103,7 +103,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The newest value of one quantity for every pair. */
+        /** The newest value of one quantity for every pair of hosts. */
         get: operations["grid"];
         put?: never;
         post?: never;
@@ -211,7 +211,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All pairs that have values or planned runs, by name. */
+        /** All pairs of hosts that have values or planned runs, by name. */
         get: operations["pairs"];
         put?: never;
         post?: never;
@@ -309,6 +309,27 @@ export interface paths {
          *     with minimum and maximum. Empty for an unknown pair.
          */
         get: operations["series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/transfers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The newest rate of every transfer of other programs that was seen in the seven days before the
+         *     newest, the fastest first. Its pair names its series: one end is `HOST/PROGRAM`, the other the peer. A host
+         *     has at most 64 of them.
+         */
+        get: operations["transfers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -625,7 +646,7 @@ export interface components {
             from: string;
             /** @description The run fills the path, so it waits until hosts, interfaces and links are free. */
             heavy: boolean;
-            /** @description `path`, `available`, `throughput`, `tune`, `load`, `host`. */
+            /** @description `path`, `available`, `throughput`, `tune`, `load`, `host`, `flows`. */
             kind: string;
             /**
              * Format: int64
@@ -688,13 +709,13 @@ export interface components {
             /** @description Absent if the last run that ended had a result. */
             failure?: components["schemas"]["MeasurementFailure"];
             /**
-             * @description `path`, `available`, `throughput`, `tune`, `load`, `host`; of another agent, the kind of its last
+             * @description `path`, `available`, `throughput`, `tune`, `load`, `host`, `flows`; of another agent, the kind of its last
              *     report; absent if neither is known.
              */
             kind?: string;
             /** @description Name of the measurement in the watch file. */
             measurement: string;
-            /** @description Absent for an audit. */
+            /** @description Absent if it concerns one host. */
             pair?: components["schemas"]["Pair"];
             run_id?: string;
             /**
@@ -802,10 +823,10 @@ export interface components {
         };
         /**
          * @description The quantity of a series, with one value per run and direction: `goodput`, `available`,
-         *     `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95` in us; `loss`, `retransmits` as ratios; `hops` as a count.
+         *     `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95` in us; `loss`, `retransmits`, `host_share` as ratios; `hops` as a count.
          * @enum {string}
          */
-        Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "rtt_median" | "rtt_p95" | "loss" | "retransmits" | "hops";
+        Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "rtt_median" | "rtt_p95" | "loss" | "retransmits" | "hops" | "host_share";
         /** @description A report in the format of report v1; docs/report-v1.md describes its fields. */
         Report: {
             [key: string]: unknown;
@@ -2383,6 +2404,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Series"];
+                };
+            };
+            /** @description A parameter is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The token is missing or wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The Host header does not name the agent, which has no token */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A bug in longhaul */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    transfers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Transfers with their newest rate */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GridCell"][];
                 };
             };
             /** @description A parameter is invalid */

@@ -81,6 +81,7 @@ export interface Tcp {
   rtt_us: number;
   cwnd_bytes: number;
   retransmitted_segments: number;
+  bytes_acked?: number;
   busy_us?: number;
   receive_window_limited_us?: number;
   send_buffer_limited_us?: number;
@@ -284,6 +285,24 @@ export interface LoadPhase { from_us: number; until_us: number; step?: number; e
 export interface LoadProbe { at_us: number; rtt_ns?: number }
 export type Load = Envelope<"load", { forward: boolean; steps: LoadStep[] }, { probes: LoadProbe[]; phases: LoadPhase[] }, LoadAnalysis>;
 
+// Transfers of other programs.
+export interface ObservedTransfer {
+  process?: { pid: number; name: string; parent?: string };
+  peer: string;
+  service_port: number;
+  sends: boolean;
+  plan: ThroughputPlan;
+  run: ThroughputObservation;
+}
+export interface TransferAnalysis {
+  run: ThroughputAnalysis;
+  requests?: { request_bytes: number; round_trip_bytes: number; bound_bps: number };
+  /** Places in the findings of the report. */
+  finding_index?: number[];
+}
+export interface FlowsObservation { host: HostFacts; elapsed_us: number; matching_flows: number; transfers: ObservedTransfer[] }
+export type Flows = Envelope<"flows", { selector: string; flows_max: number }, FlowsObservation, { version: number; transfers: TransferAnalysis[] }>;
+
 // Host.
 export interface Verdict {
   rule: string;
@@ -374,4 +393,4 @@ export interface ImportedAnalysis {
 export interface ImportedPlan { format: string; file?: string; index: number; time_from: string }
 export type Imported = Envelope<"imported", ImportedPlan, ImportedObservation, ImportedAnalysis>;
 
-export type AnyReport = Throughput | Scan | PathReport | Available | Load | HostReport | Predict | Imported;
+export type AnyReport = Throughput | Scan | PathReport | Available | Load | HostReport | Predict | Imported | Flows;

@@ -13,6 +13,7 @@ const QUANTITIES_OF: Record<string, readonly Quantity[]> = {
   path: ["rtt_floor", "rtt_median", "rtt_p95", "loss", "hops"],
   load: [],
   host: [],
+  flows: ["goodput", "retransmits", "host_share"],
 };
 /** One run of these kinds measures both directions. */
 const BOTH_WAYS = new Set(["path", "available"]);

@@ -19,6 +19,13 @@ it("derives rates from two samples each, once", () => {
   expect(streamRates(one([]))).toEqual([]);
 });
 
+it("counts what a sender that was watched alone had acknowledged since the first look", () => {
+  const tcp = { rtt_us: 1, cwnd_bytes: 1, retransmitted_segments: 0 };
+  const sender = [0, 1, 3].map((s) => ({ at_us: s * 1e6, bytes: 5e6 + s * 1e6, blocked_us: 0, tcp: { ...tcp, bytes_acked: s * 1e6 } }));
+  expect(streamRates(one([], sender))[0]?.values).toEqual([8e6, 8e6]);
+  expect(streamRates(one([], sender.slice(0, 1)))).toEqual([]);
+});
+
 it("bears a counter that falls and a clock that stands", () => {
   const samples = [[1e6, 5], [1e6, 9], [2e6, 3]].map(([at_us, bytes]) => ({ at_us, bytes, blocked_us: 0 }) as Sample);
   expect(streamRates(one(samples))[0]?.at).toEqual([1]);

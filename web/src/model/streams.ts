@@ -5,10 +5,12 @@ import type { Sample, ThroughputObservation } from "../api/types.ts";
 
 export interface Line { label: string; at: number[]; values: (number | null)[] }
 
-function rates(samples: Sample[]): Pick<Line, "at" | "values"> {
+type Counted = Pick<Sample, "at_us" | "bytes">;
+
+function rates(samples: Counted[], first: Counted = { at_us: 0, bytes: 0 }): Pick<Line, "at" | "values"> {
   const at: number[] = [];
   const values: (number | null)[] = [];
-  let before = { at_us: 0, bytes: 0 };
+  let before = first;
   for (const sample of samples) {
     const time = sample.at_us - before.at_us;
     if (time > 0 && sample.bytes >= before.bytes) {
@@ -20,11 +22,17 @@ function rates(samples: Sample[]): Pick<Line, "at" | "values"> {
   return { at, values };
 }
 
-/** Goodput of each stream, by its receiver; streams without samples are left out. */
+/**
+ * Goodput of each stream, by its receiver. If only the sender was observed, by what was acknowledged
+ * since its first sample. Streams without samples are left out.
+ */
 export function streamRates(observation: ThroughputObservation): Line[] {
   return observation.streams.flatMap((stream) => {
+    const label = `stream ${stream.index}`;
     const samples = stream.receiver.samples ?? [];
-    return samples.length === 0 ? [] : [{ label: `stream ${stream.index}`, ...rates(samples) }];
+    if (samples.length > 0) return [{ label, ...rates(samples) }];
+    const acked = (stream.sender.samples ?? []).flatMap(({ at_us, tcp }) => (tcp?.bytes_acked === undefined ? [] : [{ at_us, bytes: tcp.bytes_acked }]));
+    return acked.length > 1 ? [{ label, ...rates(acked.slice(1), acked[0]) }] : [];
   });
 }
 
