@@ -264,12 +264,12 @@ impl EndSampler {
         let burst_segments = judged.bytes as f64 / judged.bursts as f64 / mss as f64;
         let is_short = length_us <= SamplerTuning::PACED_US * judged.bursts
             || burst_segments <= SamplerTuning::PACED_SEGMENTS;
-        let is_even = judged.longest_pause_us * judged.bursts
+        let is_even = judged.longest_pause_us.saturating_mul(judged.bursts)
             <= SamplerTuning::PACED_PAUSE_RATIO * (released_us + spontaneous_us);
         if released_us >= SamplerTuning::MOSTLY_RELEASED * spontaneous_us {
             self.attribute_time(judged.since_us, |it| &mut it.buffer_us);
         } else if is_short && is_even {
-            self.now.pacing_bps = Some(judged.bytes * 8_000_000 / length_us);
+            self.now.pacing_bps = Some(judged.bytes.saturating_mul(8_000_000) / length_us);
         } else {
             self.attribute_time(judged.since_us, |it| &mut it.application_us);
         }

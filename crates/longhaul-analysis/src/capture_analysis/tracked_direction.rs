@@ -148,8 +148,8 @@ impl TrackedDirection {
             let from = brought.to - length;
             self.sent.add_packet(packet.at_ns / 1000, from, packet.wire_bytes, brought.fresh > 0);
         }
-        let timeout_ns = DirectionTuning::MIN_TIMEOUT_NS
-            + self.smoothed_rtt_us.unwrap_or(0).saturating_mul(1000);
+        let rtt_ns = self.smoothed_rtt_us.unwrap_or(0).saturating_mul(1000);
+        let timeout_ns = rtt_ns.saturating_add(DirectionTuning::MIN_TIMEOUT_NS);
         let is_timeout = is_repeated && silence_ns >= timeout_ns;
         self.tcp.timeouts += u64::from(is_timeout);
         self.tcp.timeout_us += if is_timeout { silence_ns / 1000 } else { 0 };

@@ -15,7 +15,6 @@
 
 use super::run_reading::RunView;
 use crate::stats::{mad_scale, mean_and_deviation, median, quantile, sort_finite};
-use crate::throughput::last_tcp_info;
 use longhaul_model::report::v1::capture::CapturedPolicer;
 
 /// The parameters of the policer detection.
@@ -110,8 +109,6 @@ impl PolicerFitTuning {
     const MAX_TOP_RATIO: f64 = 1.6;
     /// The minimum size of a bucket whose bytes are known, in round trips at the rate.
     const MIN_BURST_TRIPS: f64 = 8.0;
-    /// More duplicates than this share of the retransmits: most of them were not lost.
-    const SPURIOUS_RATIO: f64 = 0.5;
     /// The payload of a segment, and its headers, unless they are known.
     const USUAL_MSS: u64 = 1448;
     const HEADER_BYTES: f64 = 52.0;
@@ -152,8 +149,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO
         && queued <= max_queued * losing.len() as f64
         && losing.len() >= PolicerFitTuning::MIN_BURST_SLOTS
-        && !run.is_dropped_by_hosts()
-        && !is_mostly_spurious(run);
+        && !run.is_dropped_by_hosts();
     if !plain {
         return None;
     }
@@ -185,14 +181,6 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         is_lower_bound: !patterned || is_rare || (sparse && burst_bytes.is_none()),
         sparse,
     })
-}
-
-/// Returns true if most retransmitted segments had arrived (DSACK, RFC 2883): they were not dropped.
-pub fn is_mostly_spurious(run: &RunView) -> bool {
-    let streams = run.observation.streams.iter();
-    let duplicates = streams.filter_map(|s| last_tcp_info(&s.sender)?.dsack_duplicates);
-    let duplicates = duplicates.fold(0, u64::saturating_add) as f64;
-    duplicates > PolicerFitTuning::SPURIOUS_RATIO * run.retransmitted_segments as f64
 }
 
 /// Describes a policer that the packets of a capture showed, in bytes of payload.

@@ -108,7 +108,7 @@ pub fn read_run<'a>(
     run.queued_ratio = run.measure_queued_ratio(run.streams.iter().flatten());
     run.outages = path_outage::find_outages(&run);
     run.policer = captured_policer
-        .filter(|_| run.queued_ratio < QUEUED_RATIO && !policer_fit::is_mostly_spurious(&run))
+        .filter(|_| run.queued_ratio < QUEUED_RATIO && run.retransmitted_segments > 0)
         .map(|policer| policer_fit::describe_captured_policer(&run, policer))
         .or_else(|| policer_fit::find_policer(&run).filter(|policer| !policer.sparse || is_own));
     run.levels = find_path_levels(&run);

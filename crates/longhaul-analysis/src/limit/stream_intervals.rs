@@ -23,6 +23,7 @@ use super::request_pattern;
 use super::run_reading::{RunView, SHORT_QUEUE_US};
 use crate::stats::{median, quantile, sort_finite};
 use crate::throughput::arrival_timeline::{ByteTrack, interpolate_count, keep_growing_counts};
+use crate::throughput::last_tcp_info;
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading,
 };
@@ -112,6 +113,7 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
     // The answer to a request may fill the buffer to a byte.
     let has_requests = request_pattern::find_requests(stream).is_some();
     let is_thread_observed = is_thread_observed(&stream.sender);
+    let is_spurious = has_spurious_retransmits(&stream.sender);
     let mut before = &start;
     let mut intervals = Vec::new();
     for (i, sample) in samples.iter().enumerate() {
@@ -123,6 +125,9 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
         let middle_us = before.at_us + length / 2;
         let mut interval = measure_interval(before, sample, &far);
         interval.sender.blocked = interval.sender.blocked.filter(|_| is_thread_observed);
+        if is_spurious {
+            interval.retransmitted_segments = Some(0);
+        }
         let is_full = |ratio: &f64| {
             is_counted || (!has_requests && *ratio >= StreamTraitsTuning::SURELY_FULL_RATIO)
         };
@@ -145,6 +150,14 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
 /// Returns false for the connection of another program.
 pub fn is_thread_observed(sender: &StreamEnd) -> bool {
     sender.samples.is_empty() || sender.blocked_us.is_some()
+}
+
+/// Returns true if most retransmitted segments had arrived (DSACK, RFC 2883): they were late, not lost.
+fn has_spurious_retransmits(sender: &StreamEnd) -> bool {
+    last_tcp_info(sender).is_some_and(|tcp| {
+        let duplicates = tcp.dsack_duplicates.unwrap_or(0) as f64;
+        duplicates > StreamTraitsTuning::SPURIOUS_RATIO * tcp.retransmitted_segments as f64
+    })
 }
 
 fn measure_interval<'a>(
@@ -269,6 +282,8 @@ impl StreamTraitsTuning {
     const NO_RESERVE_RATIO: f64 = 0.1;
     /// A stream whose send buffer ran dry in this share of its samples has a small buffer.
     const DRY_RATIO: f64 = 0.4;
+    /// With more duplicates than this share of the retransmits, most of them were not lost.
+    const SPURIOUS_RATIO: f64 = 0.5;
     /// A requested rate is kept if this share of it is reached.
     const KEPT_RATIO: f64 = 0.9;
     const KEPT_EXACTLY_RATIO: f64 = 0.98;
