@@ -147,9 +147,14 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
     intervals
 }
 
-/// Returns false for the connection of another program.
+/// Returns false for the connection of another program: of a watched one the memory is read, and a captured
+/// one does not tell how much is unsent.
 pub fn is_thread_observed(sender: &StreamEnd) -> bool {
-    sender.samples.is_empty() || sender.blocked_us.is_some()
+    !sender.samples.iter().any(|sample| {
+        let is_captured =
+            |tcp: &TcpReading| tcp.app_limited.is_some() && tcp.unsent_bytes.is_none();
+        sample.send_buffer_ratio.is_some() || sample.tcp.as_ref().is_some_and(is_captured)
+    })
 }
 
 /// Returns true if most retransmitted segments had arrived (DSACK, RFC 2883): they were late, not lost.
