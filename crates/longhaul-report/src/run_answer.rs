@@ -326,8 +326,10 @@ pub fn answer_flows(page: &mut ReportDocument, report: &FlowsReport) {
         let text = format!("{}, limited by {limit}", or_absent(run.goodput_bps, format_rate));
         page.answer(flow_text::format_short_name(seen), text);
     }
-    if report.observation.transfers.len() == 1 {
-        answer_advice(page, &report.run, &report.findings, None);
+    match report.observation.transfers.len() {
+        0 => page.answer("transfers", "none: no matching connection moved data"),
+        1 => answer_advice(page, &report.run, &report.findings, None),
+        _ => {}
     }
 }
 
