@@ -101,8 +101,22 @@ pub fn find_policer_by_packets(
         && best.passes >= PacketReplayTuning::MIN_EXPLAINED_RATIO;
     (explains && !is_queue).then_some(CapturedPolicer {
         rate_bps: (best.bytes_per_us * 8e6) as u64,
-        burst_bytes: best.depth as u64,
+        burst_bytes: best.depth.max(measure_first_burst(packets, best.bytes_per_us)) as u64,
     })
+}
+
+/// Returns the bytes over the rate that passed before the first loss: a full bucket had at least these. A
+/// sender that stays at the rate never lets it fill again.
+fn measure_first_burst(packets: &[ReplayPacket], bytes_per_us: f64) -> f64 {
+    let (mut used, mut most) = (0.0_f64, 0.0_f64);
+    let mut last_us = packets.first().map_or(0, |packet| packet.at_us);
+    for packet in packets.iter().take_while(|packet| !packet.lost) {
+        let gap_us = packet.at_us.saturating_sub(last_us) as f64;
+        used = (used - gap_us * bytes_per_us).max(0.0) + f64::from(packet.bytes);
+        most = most.max(used);
+        last_us = packet.at_us;
+    }
+    most
 }
 
 /// Returns the RTT without queues, and its rise just before losses.
@@ -322,6 +336,21 @@ mod tests {
             let burst = found.burst_bytes as f64 / depth;
             assert!((0.7..1.4).contains(&burst), "{depth} bytes: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_bucket_that_never_fills_again_is_known_by_its_first_burst() {
+        let mut fate = bucket(5.0, 250_000.0, false);
+        // At 6 Mbit/s for ever: a sixth of the packets is lost.
+        let packets: Vec<ReplayPacket> = (0..10_000)
+            .map(|number| number * 2000)
+            .map(|at_us| ReplayPacket { at_us, bytes: BYTES, lost: fate(at_us).0 })
+            .collect();
+        let passed = packets.iter().filter(|packet| !packet.lost);
+        let round_trips: Vec<PacketRtt> =
+            passed.map(|packet| PacketRtt { sent_us: packet.at_us, rtt_us: RTT_US }).collect();
+        let found = find_policer_by_packets(&packets, &round_trips).expect("a policer");
+        assert!((240_000..260_000).contains(&found.burst_bytes), "{found:?}");
     }
 
     #[test]

@@ -4,8 +4,10 @@
 //! A packet counts as lost if a byte of it is sent again. RTTs are taken from packets that were sent once
 //! and whose acknowledgement was not delayed by a retransmit.
 //!
-//! Source: Flach et al., SIGCOMM 2016. Units: us, bytes of IP. Error: of a packet that the interface split
-//! later, the whole counts as lost. Wrong when: the capture lost packets.
+//! A packet that the interface split later counts as its segments.
+//!
+//! Source: Flach et al., SIGCOMM 2016. Units: us, bytes of IP. Error: the segments of a packet have one
+//! time. Wrong when: the capture lost packets.
 
 use super::packet_policer::{PacketRtt, ReplayPacket};
 use std::collections::HashMap;
@@ -25,14 +27,39 @@ pub(super) struct SentPackets {
     repeated: HashMap<u64, usize>,
 }
 
+/// A packet that was sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SentPacket {
+    pub at_us: u64,
+    /// The position of its first byte.
+    pub from: u64,
+    pub payload_bytes: u32,
+    pub header_bytes: u32,
+    /// True: it has new data.
+    pub is_fresh: bool,
+}
+
 impl SentPackets {
-    /// Adds a packet whose first byte is at `from`, unless there are too many.
-    pub fn add_packet(&mut self, at_us: u64, from: u64, wire_bytes: u32, is_fresh: bool) {
-        let index = self.packets.len();
-        if index >= MAX_DIRECTION_PACKETS {
-            return;
+    /// Adds a packet as segments of at most `mss_bytes`, while `budget` lasts.
+    pub fn add_packet(&mut self, packet: SentPacket, mss_bytes: u32, budget: &mut usize) {
+        let mut begin = 0;
+        while begin < packet.payload_bytes
+            && *budget > 0
+            && self.packets.len() < MAX_DIRECTION_PACKETS
+        {
+            let payload_bytes = mss_bytes.max(1).min(packet.payload_bytes - begin);
+            let from = packet.from + u64::from(begin);
+            self.add_segment(SentPacket { from, payload_bytes, ..packet });
+            begin += payload_bytes;
+            *budget -= 1;
         }
-        self.packets.push(ReplayPacket { at_us, bytes: wire_bytes, lost: false });
+    }
+
+    fn add_segment(&mut self, segment: SentPacket) {
+        let SentPacket { at_us, from, payload_bytes, header_bytes, is_fresh } = segment;
+        let index = self.packets.len();
+        let bytes = payload_bytes.saturating_add(header_bytes);
+        self.packets.push(ReplayPacket { at_us, bytes, lost: false });
         if is_fresh {
             self.fresh.push((from, index));
             return;
@@ -57,5 +84,29 @@ impl SentPackets {
         self.packets.sort_by_key(|packet| packet.at_us);
         self.round_trips.sort_by_key(|it| it.sent_us);
         self.packets.truncate(MAX_DIRECTION_PACKETS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_packet_that_the_interface_split_only_the_repeated_segments_were_lost() {
+        let (mut sent, mut budget) = (SentPackets::default(), 5);
+        let packet = |from, payload_bytes, is_fresh| SentPacket {
+            at_us: from,
+            from,
+            payload_bytes,
+            header_bytes: 52,
+            is_fresh,
+        };
+        sent.add_packet(packet(0, 2500, true), 1000, &mut budget);
+        sent.add_packet(packet(1000, 1000, false), 1000, &mut budget);
+        let seen = sent.packets.iter().map(|it| (it.bytes, it.lost));
+        let expected = [(1052, false), (1052, true), (552, false), (1052, false)];
+        assert_eq!(seen.collect::<Vec<_>>(), expected);
+        sent.add_packet(packet(2500, u32::MAX, true), 1, &mut budget);
+        assert_eq!((sent.packets.len(), budget), (5, 0), "no more than the budget");
     }
 }

@@ -16,7 +16,7 @@
 //! Wrong when: neither end's first packet was captured; then the first sender counts as the opener.
 
 use super::end_sampler::{EndSampler, EndView, smooth_rtt};
-use super::sent_packets::SentPackets;
+use super::sent_packets::{SentPacket, SentPackets};
 use super::{AckRtt, START, SegmentCoverage, SequenceCoverage, is_later_timestamp};
 use longhaul_model::decoded_packet::{DecodedPacket, PacketTransport, TcpFlags, TcpHeader};
 use longhaul_model::report::v1::capture::{
@@ -53,6 +53,14 @@ pub(super) struct TrackedDirection {
     sent: SentPackets,
     /// The payload of most segments, and its lead over all others (a majority vote).
     usual_payload: (u32, u32),
+}
+
+/// What is known of a flow when a segment arrives.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SegmentContext {
+    /// The RTT of the handshake.
+    pub round_trip_ns: Option<u64>,
+    pub mss_bytes: u32,
 }
 
 /// The parameters of the analysis of a direction.
@@ -114,13 +122,13 @@ impl TrackedDirection {
         way.marked_packets += u64::from(packet.ecn == 3);
     }
 
-    /// Adds a packet; returns whether all its data is new. `round_trip_ns` is that of the
-    /// handshake. Packets are kept for the search for a policer while `budget` lasts.
+    /// Adds a packet; returns whether all its data is new. Packets are kept for the search for a policer
+    /// while `budget` lasts.
     pub fn add_own_segment(
         &mut self,
         packet: &DecodedPacket,
         segment: &TcpHeader,
-        round_trip_ns: Option<u64>,
+        context: SegmentContext,
         budget: &mut usize,
     ) -> bool {
         self.is_tcp = true;
@@ -142,12 +150,15 @@ impl TrackedDirection {
         }
         let brought = self.covered.add_segment(segment.sequence, length, packet.at_ns, stamp);
         self.tcp.unique_bytes += (brought.fresh + brought.filled).saturating_sub(extra);
-        let is_repeated = self.classify_segment(&brought, packet, stamp, round_trip_ns);
-        if packet.payload_bytes > 0 && *budget > 0 {
-            *budget -= 1;
-            let from = brought.to - length;
-            self.sent.add_packet(packet.at_ns / 1000, from, packet.wire_bytes, brought.fresh > 0);
-        }
+        let is_repeated = self.classify_segment(&brought, packet, stamp, context.round_trip_ns);
+        let sent = SentPacket {
+            at_us: packet.at_ns / 1000,
+            from: brought.to - length,
+            payload_bytes: packet.payload_bytes,
+            header_bytes: packet.wire_bytes.saturating_sub(packet.payload_bytes),
+            is_fresh: brought.fresh > 0,
+        };
+        self.sent.add_packet(sent, context.mss_bytes, budget);
         let rtt_ns = self.smoothed_rtt_us.unwrap_or(0).saturating_mul(1000);
         let timeout_ns = rtt_ns.saturating_add(DirectionTuning::MIN_TIMEOUT_NS);
         let is_timeout = is_repeated && silence_ns >= timeout_ns;
@@ -404,8 +415,11 @@ impl TrackedFlow {
         self.handshake.add_segment(segment, from_opener, packet.at_ns);
         other.add_peer_segment(packet, segment);
         let highest = own.covered.highest();
-        let round_trip_ns = self.handshake.round_trip_ns();
-        let is_new = own.add_own_segment(packet, segment, round_trip_ns, budget);
+        let context = SegmentContext {
+            round_trip_ns: self.handshake.round_trip_ns(),
+            mss_bytes: own.segment_bytes(self.handshake.segment_bytes()) as u32,
+        };
+        let is_new = own.add_own_segment(packet, segment, context, budget);
         let is_fresh = own.covered.highest() > highest;
         let (own_view, other_view) = view_ends(own, other, &self.handshake, from_opener);
         sender.add_sent(packet, segment, is_fresh, own_view);
