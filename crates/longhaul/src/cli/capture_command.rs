@@ -197,7 +197,8 @@ const EXPLAIN_INTERVAL_US: u64 = 100_000;
 
 /// Lists the parts of a file that are missing.
 fn list_file_caveats(name: &str, reading: &CaptureReading) -> Vec<ReportCaveat> {
-    let dropped: u64 = reading.interfaces.iter().filter_map(|it| it.dropped_packets).sum();
+    let dropped = reading.interfaces.iter().filter_map(|it| it.dropped_packets);
+    let dropped = dropped.fold(0, u64::saturating_add);
     let parts = [
         reading.damage.as_ref().map(|damage| format!("{damage}; everything before it is explained")),
         (dropped > 0).then(|| format!("the capturing program dropped {dropped} packets")),
