@@ -63,7 +63,7 @@ impl SamplerTuning {
     const PACED_PAUSE_RATIO: u64 = 4;
 }
 
-/// What both ends of a flow know of each other at one moment.
+/// The two directions of a flow as one of its ends sees them.
 #[derive(Clone, Copy)]
 pub(super) struct EndView<'a> {
     pub sent: &'a TrackedDirection,

@@ -198,6 +198,18 @@ fn the_round_trips_tell_where_the_capture_was_taken() {
 }
 
 #[test]
+fn the_window_shifts_are_those_of_the_end_where_the_capture_was_taken() {
+    let read_shifts = |play: &Play| {
+        let options = found(&play.packets).series[0].options.expect("a handshake");
+        (options.receive_window_shift, options.send_window_shift)
+    };
+    let mut play = Play::new(false);
+    assert_eq!(read_shifts(&play), (Some(7), Some(9)), "at the opener");
+    play.packets[1].at_ns = play.packets[0].at_ns;
+    assert_eq!(read_shifts(&play), (Some(9), Some(7)), "at the listener");
+}
+
+#[test]
 fn a_large_segment_that_never_arrives_although_small_ones_do_is_blocked() {
     let mut play = Play::new(false);
     let send = |play: &mut Play, at_ms, from, bytes| {

@@ -55,7 +55,7 @@ pub(super) struct TrackedDirection {
     usual_payload: (u32, u32),
 }
 
-/// What is known of a flow when a segment arrives.
+/// The properties of a flow that its segments are classified by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SegmentContext {
     /// The RTT of the handshake.
@@ -449,7 +449,7 @@ impl TrackedFlow {
             reverse: self.reverse.finish(shifts.map(|(_, listener)| listener)),
         };
         if let Some(series) = &mut series {
-            series.options = describe_options(&flow);
+            series.options = describe_options(&flow, series.local == self.opener);
             series.captured = Some(flow.clone());
         }
         (flow, series)
@@ -578,16 +578,18 @@ fn view_ends<'a>(
     (view, peer_view)
 }
 
-/// Returns the options in force, if the handshake was captured.
-fn describe_options(flow: &CapturedFlow) -> Option<TcpOptions> {
+/// Returns the options in force at one end, if the handshake was captured.
+fn describe_options(flow: &CapturedFlow, is_opener: bool) -> Option<TcpOptions> {
     let handshake = flow.handshake?;
     let agreed = handshake.agreed?;
+    let shifts = (handshake.opener.window_shift, handshake.listener?.window_shift);
+    let (own_shift, peer_shift) = if is_opener { shifts } else { (shifts.1, shifts.0) };
     Some(TcpOptions {
         timestamps: agreed.timestamps,
         sack: agreed.sack,
         window_scaling: agreed.window_scaling,
         ecn: agreed.ecn,
-        send_window_shift: handshake.listener?.window_shift,
-        receive_window_shift: handshake.opener.window_shift,
+        send_window_shift: peer_shift,
+        receive_window_shift: own_shift,
     })
 }
