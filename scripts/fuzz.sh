@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes everything that reads input from outside, two targets at a time and at low priority: 10 CPU
+# Fuzzes everything that reads input from outside, two targets at a time and at low priority: 20 CPU
 # minutes over all targets, N seconds for each, or N hours in all. It starts from the fixtures and
 # from the kept inputs (fuzz/corpus and fuzz/crashes, see fuzz/README.md); --hours adds to the kept
 # inputs what it found, minimised. Inputs that fail are in fuzz/artifacts.
@@ -147,7 +147,7 @@ fuzz build
 targets=${*:-$(cargo +nightly fuzz list)}
 count=$(echo "$targets" | wc -w)
 [ -z "$hours" ] || seconds=$((hours * 3600 * 2 / count))
-each=${seconds:-$((10 * 60 / count))}
+each=${seconds:-$((20 * 60 / count))}
 failed=0
 echo "$targets" | tr ' ' '\n' | xargs -P 2 -I TARGET "$0" --one TARGET "$each" || failed=1
 [ -z "$hours" ] || echo "$targets" | tr ' ' '\n' | xargs -P 2 -I TARGET "$0" --keep TARGET

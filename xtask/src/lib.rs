@@ -57,7 +57,7 @@ pub enum DevelopmentTask {
     PageInProgram,
     /// The API under schemathesis
     ApiTest,
-    /// Everything that reads input from outside under arbitrary bytes, for 10 CPU minutes
+    /// Everything that reads input from outside under arbitrary bytes, for 20 CPU minutes
     Fuzz,
     /// The tests that attack longhaul, with a table of what was tried and survived
     Attack,
