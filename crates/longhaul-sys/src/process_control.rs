@@ -130,8 +130,9 @@ fn serve_as_init(parent: &OwnedFd) -> io::Result<Infallible> {
     // SAFETY: an ignored signal runs no handler.
     unsafe { handle_signal(Signal::SIGCHLD, SigHandler::SigIgn) }?;
     // Kernels before 5.9 lack it; then the parent's descriptors stay open as long as this process.
+    // By its number, because glibc has had this function since 2.34, and packages start on 2.28.
     // SAFETY: close_range touches no memory, and no descriptor is used after it.
-    let _ = unsafe { libc::close_range(0, libc::c_uint::MAX, 0) };
+    let _ = unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) };
     loop {
         pause();
     }
