@@ -36,8 +36,11 @@ impl VerdictTuning {
     const OWN_LOSS_RATIO: f64 = 0.05;
     /// Random losses allow the level of the rate to be within these multiples of their bound.
     const BOUND_RATIOS: std::ops::RangeInclusive<f64> = 0.25..=3.0;
-    /// A usual RTT this much above the idle one, as a share, may be a queue that others fill.
-    const QUEUE_OF_OTHERS_RATIO: f64 = 0.1;
+    /// RTTs this much above the idle one, as a share, may be a queue.
+    const QUEUE_RATIO: f64 = 0.1;
+    /// High RTTs that exceed the idle one by the time of so many segments are a queue beside a policer:
+    /// on drawn networks policers had up to 5, with one exception.
+    const QUEUE_SEGMENTS: f64 = 6.0;
     /// The confidence that doubt leaves.
     const DOUBTED_RATIO: f64 = 0.6;
     /// Losses whose windows are larger than this share of all, on average, may be those of a bucket or a
@@ -103,32 +106,38 @@ fn find_told_limiter(run: &RunView) -> RunVerdict {
     RunVerdict { limiter, confidence_ratio, shares, second }
 }
 
-/// Returns the part of the confidence that evidence against the limiter leaves. Losses are hardly random
-/// if the goodput is far from what they allow or nearly constant, or if the RTT varies as with a queue of
-/// others, or if they come at large windows.
+/// Returns the part of the confidence that evidence against the limiter leaves. The capacity of a path
+/// that was full before a step may have fallen. A policer has no queue. Losses are hardly random if the
+/// goodput is far from what they allow or nearly constant, if the RTT varies as with a queue of others,
+/// or if they come at large windows.
 fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
-    match limiter {
-        // The path was full before the step, too: its capacity may have fallen.
-        Limiter::Shaper if run.levels.len() > 1 => return VerdictTuning::DOUBTED_RATIO,
-        Limiter::Loss => {}
-        _ => return 1.0,
-    }
+    let is_doubtful = match limiter {
+        Limiter::Shaper => run.levels.len() > 1,
+        Limiter::Policer => {
+            let queue_us = VerdictTuning::QUEUE_SEGMENTS * run.segment_us(run.level_bps);
+            find_queue_rise_us(run, 0.9).is_some_and(|rise_us| rise_us > queue_us)
+        }
+        Limiter::Loss => {
+            let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
+            find_queue_rise_us(run, 0.5).is_some()
+                || measure_window_rank(run)
+                    .is_some_and(|rank| rank > VerdictTuning::LARGE_WINDOW_RANK)
+                || policer_fit::is_nearly_even(run)
+                || !VerdictTuning::BOUND_RATIOS.contains(&ratio)
+        }
+        _ => false,
+    };
+    if is_doubtful { VerdictTuning::DOUBTED_RATIO } else { 1.0 }
+}
+
+/// Returns the distance of this quantile of the RTTs to the idle RTT, if it is so large a share of it
+/// that there may be a queue.
+fn find_queue_rise_us(run: &RunView, rank: f64) -> Option<f64> {
     let trips = sort_finite(run.judged_intervals().filter_map(|i| i.rtt_us).map(|us| us as f64));
     let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
-    let varies = quantile(&trips, 0.5)
-        .is_some_and(|rtt| rtt - idle_us > VerdictTuning::QUEUE_OF_OTHERS_RATIO * idle_us);
-    let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
-    let large =
-        measure_window_rank(run).is_some_and(|rank| rank > VerdictTuning::LARGE_WINDOW_RANK);
-    if varies
-        || large
-        || policer_fit::is_nearly_even(run)
-        || !VerdictTuning::BOUND_RATIOS.contains(&ratio)
-    {
-        VerdictTuning::DOUBTED_RATIO
-    } else {
-        1.0
-    }
+    quantile(&trips, rank)
+        .map(|rtt| rtt - idle_us)
+        .filter(|rise_us| *rise_us > VerdictTuning::QUEUE_RATIO * idle_us)
 }
 
 /// Returns the mean share of the windows of a stream that are smaller than the one before a loss; `None`

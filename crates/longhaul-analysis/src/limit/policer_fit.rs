@@ -103,7 +103,8 @@ impl PolicerFitTuning {
     const MIN_OVERRUN_RATIO: f64 = 0.005;
     /// The minimum ratio of variance to mean of the losses per slot; 1 for random loss.
     const MIN_CLUSTERING: f64 = 4.0;
-    /// The same for BBR, whose rate is constant whatever is lost: random losses gave up to 1.5.
+    /// The same for any method with BBR, whose rate is constant whatever is lost: random losses gave up to
+    /// 1.5.
     const MIN_CLUSTERING_BBR: f64 = 2.0;
     /// The maximum ratio of fast intervals to the mean: a policed rate has an upper limit.
     const MAX_TOP_RATIO: f64 = 1.6;
@@ -154,15 +155,22 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         return None;
     }
     let (first, last) = (losing[0], losing[losing.len() - 1]);
+    let suspected = drop_queued_losses(&slots);
+    let unqueued: f64 = suspected.iter().map(|slot| slot.lost).sum();
+    // Random losses would be those without a queue only.
+    let random_bps = run.random_loss_bound_bps()? * (lost / unqueued).sqrt();
     // The slot of the first loss still contains the burst; the rest is at the policed rate.
-    let between = slots.get(first + 1..=last).unwrap_or(&[]);
-    let after = slots.get(first + 1..).unwrap_or(&[]);
-    let random_bps = run.random_loss_bound_bps()?;
+    let between = suspected.get(first + 1..=last).unwrap_or(&[]);
+    let after = suspected.get(first + 1..).unwrap_or(&[]);
+    // BBR is far above the bound of random losses whatever is lost, so its losses have to come in bursts.
+    if run.bbr && measure_clustering(between) < PolicerFitTuning::MIN_CLUSTERING_BBR {
+        return None;
+    }
     let (held, patterned) = if has_bucket_pattern(run, between, random_bps) {
         (between, true)
     } else {
-        let unqueued = !slots[first].queued;
-        (after, unqueued && is_single_overrun(after, lost, random_bps, loss_ratio))
+        let is_overrun = !slots[first].queued;
+        (after, is_overrun && is_single_overrun(after, lost, random_bps, loss_ratio))
     };
     let rate_bps = measure_policed_rate(held);
     let over_bound = compute_slot_rate(held) / random_bps;
@@ -181,6 +189,15 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         is_lower_bound: !patterned || is_rare || (sparse && burst_bytes.is_none()),
         sparse,
     })
+}
+
+/// Returns the slots without the losses that a queue preceded, which are not a policer's.
+fn drop_queued_losses(slots: &[PolicerSlot]) -> Vec<PolicerSlot> {
+    let drop = |slot: &PolicerSlot| PolicerSlot {
+        lost: if slot.queued { 0.0 } else { slot.lost },
+        ..*slot
+    };
+    slots.iter().map(drop).collect()
 }
 
 /// Describes a policer that the packets of a capture showed, in bytes of payload.
@@ -232,9 +249,7 @@ fn is_single_overrun(after: &[PolicerSlot], lost: f64, random_bps: f64, loss_rat
 /// so much loss allows, or the loss is heavy and in bursts.
 fn is_dense_loss(run: &RunView, held: &[PolicerSlot], blocks: LossBlocks) -> bool {
     let clustering = measure_clustering(held);
-    let is_dense = blocks.is_losing
-        && blocks.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER
-        && (!run.bbr || clustering >= PolicerFitTuning::MIN_CLUSTERING_BBR);
+    let is_dense = blocks.is_losing && blocks.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER;
     let loss_ratio = run.loss_ratio.unwrap_or(0.0);
     let is_heavy = loss_ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO
         && blocks.scatter_ratio < PolicerFitTuning::HEAVY_BLOCK_SCATTER
@@ -300,9 +315,10 @@ fn measure_loss_blocks(held: &[PolicerSlot]) -> Option<LossBlocks> {
         .then_some(LossBlocks { is_losing, scatter_ratio })
 }
 
-/// Returns the ratio of variance to mean of the losses per slot.
+/// Returns the ratio of variance to mean of the losses per slot without a queue.
 fn measure_clustering(held: &[PolicerSlot]) -> f64 {
-    let losses: Vec<f64> = held.iter().map(|slot| slot.lost).collect();
+    let unqueued = held.iter().filter(|slot| !slot.queued);
+    let losses: Vec<f64> = unqueued.map(|slot| slot.lost).collect();
     let moments = mean_and_deviation(&losses).filter(|(mean, _)| *mean > 0.0);
     moments.map_or(0.0, |(mean, deviation)| deviation * deviation / mean)
 }
@@ -341,11 +357,14 @@ fn is_far_above_random(held: &[PolicerSlot], rate_bps: f64, over_bound: f64) -> 
         && has_rate_limit(held)
 }
 
-/// Returns the bucket's fill at the end of each slot, for slots with and without loss.
+/// Returns the bucket's fill at the end of each slot without a queue, for slots with and without loss.
 fn replay_bucket_fills(held: &[PolicerSlot], rate_bps: f64) -> (Vec<f64>, Vec<f64>) {
     let (mut fill, mut on_loss, mut on_pass) = (0.0, Vec::new(), Vec::new());
     for slot in held {
         fill += rate_bps / 8.0 * slot.seconds() - slot.bytes;
+        if slot.queued {
+            continue;
+        }
         let fills = if slot.lost >= 1.0 { &mut on_loss } else { &mut on_pass };
         fills.push(fill);
     }
