@@ -1,9 +1,10 @@
-//! Cells that are drawn from a seed and run in guests with a virtual clock, and the reports they print.
+//! Scripts that run in guests with a virtual clock, the reports they print, and cells drawn from a seed.
 //!
 //! With a folder for kept reports, a cell whose report is there is read instead of run.
 
 use longhaul_model::splitmix::{SplitMix64, mix_bits};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use xtask::virtual_time;
 /// Of wall time, for one cell on a busy machine.
 const CELL_LIMIT: Duration = Duration::from_secs(900);
 /// The guests that run at once.
-const PARALLEL_GUESTS: usize = 2;
+pub const PARALLEL_GUESTS: usize = 2;
 
 /// A kind, the number of its cells for each seed, and the function that draws one.
 pub type CellKind<T> = (&'static str, usize, fn(&mut SplitMix64) -> T);
@@ -29,33 +30,53 @@ pub struct DrawnCell<T> {
 
 impl<T> DrawnCell<T> {
     pub fn name(&self) -> String {
-        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let kind: String = self.kind.chars().map(word).collect();
-        format!("{kind}-{}-{}", self.seed, self.number)
+        format!("{}-{}-{}", format_file_name(self.kind), self.seed, self.number)
     }
 
-    /// Reads the kept output of this cell, or runs its script in a guest and keeps its output if
-    /// `parse` accepts it.
+    /// Finds the output of this cell's script.
     pub fn find_output<R>(
         &self,
         script: &str,
         keep: Option<&Path>,
         parse: impl Fn(&str) -> Result<R, String>,
     ) -> Result<R, String> {
-        let file: Option<PathBuf> = keep.map(|folder| folder.join(format!("{}.json", self.name())));
-        if let Some(text) = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()) {
-            return parse(&text);
-        }
-        let guest = format!("cell-{}", self.name());
-        let output = virtual_time::run_in_guest(&guest, script, CELL_LIMIT)?.output;
-        let text = output.find('{').map_or("", |at| &output[at..]);
-        let found = parse(text).map_err(|e| format!("{e}: {}", shorten(&output)))?;
-        if let Some(file) = file {
-            std::fs::write(&file, text)
-                .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
-        }
-        Ok(found)
+        find_guest_output(&self.name(), script, keep, CELL_LIMIT, parse)
     }
+}
+
+/// Reads the kept output of this name, or runs the script in a guest within `limit` of wall time and keeps
+/// its output if `parse` accepts it.
+pub fn find_guest_output<R>(
+    name: &str,
+    script: &str,
+    keep: Option<&Path>,
+    limit: Duration,
+    parse: impl Fn(&str) -> Result<R, String>,
+) -> Result<R, String> {
+    let file: Option<PathBuf> = keep.map(|folder| folder.join(format!("{name}.json")));
+    if let Some(text) = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()) {
+        return parse(&text);
+    }
+    let output = virtual_time::run_in_guest(&format!("cell-{name}"), script, limit)?.output;
+    let text = output.find('{').map_or("", |at| &output[at..]);
+    let found = parse(text).map_err(|e| format!("{e}: {}", shorten(&output)))?;
+    if let Some(file) = file {
+        std::fs::write(&file, text).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+    }
+    Ok(found)
+}
+
+/// Returns a title as part of the name of a file.
+pub fn format_file_name(title: &str) -> String {
+    title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+/// Makes the folder for kept reports, if one is given.
+pub fn make_kept_folder(keep: Option<&Path>) -> Result<(), String> {
+    keep.map_or(Ok(()), |folder| {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))
+    })
 }
 
 fn shorten(output: &str) -> String {
@@ -107,10 +128,7 @@ pub fn judge_cells<T: Sync, J: Send>(
     judge: impl Fn(&DrawnCell<T>) -> J + Sync,
     format_row: impl Fn(&J) -> Vec<String> + Sync,
 ) -> Result<Vec<J>, String> {
-    if let Some(folder) = keep {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
-    }
+    make_kept_folder(keep)?;
     let cells = draw_cells(kinds, only, seeds);
     Ok(run_in_parallel(&cells, PARALLEL_GUESTS, |drawn| {
         let judged = judge(drawn);
@@ -121,7 +139,7 @@ pub fn judge_cells<T: Sync, J: Send>(
 
 /// Parses the report at the start of this text; returns it with the text behind it.
 pub fn parse_report<R: DeserializeOwned>(text: &str) -> Result<(R, &str), String> {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let value = values.next().ok_or("no report")?.map_err(|e| format!("no report: {e}"))?;
     let report = serde_json::from_value(value).map_err(|e| format!("not a report: {e}"))?;
     Ok((report, &text[values.byte_offset()..]))

@@ -5,11 +5,11 @@
 //! - [`verdict_matrix`]: the fault matrix, and the correctness of the verdicts
 //! - [`available_matrix`]: capacity and available bandwidth against the kernel's counters
 //! - [`explain_matrix`]: what is said of the transfers of other programs
-//! - [`guest_cells`]: what these matrices share
 //! - [`tune_bench`]: the guided search against whole grids
+//! - [`guest_cells`]: what these four share
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
-//! - [`lab_reports`], [`bench_lab`], [`narrow_path`]: commands on emulated paths
+//! - [`bench_lab`], [`narrow_path`]: commands on emulated paths
 //! - [`testbed`], [`scratch_folder`]: networks without delay, and files
 //! - [`markdown_table`]: tables and statistics
 
@@ -22,7 +22,6 @@ pub mod copy_bench;
 pub mod explain_matrix;
 mod guest_cells;
 pub mod interop_matrix;
-mod lab_reports;
 mod markdown_table;
 mod narrow_path;
 pub mod scratch_folder;
@@ -53,7 +52,7 @@ pub struct BenchArguments {
     /// Draw the cells of verdicts, explain or available from so many seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seeds: u64,
-    /// Keep the reports of verdicts, explain, available and tune in this folder; the first three conclude kept ones again
+    /// Keep the reports of verdicts, explain, available and tune in this folder, and judge kept ones again
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }

@@ -1,31 +1,33 @@
-//! The guided search against whole grids, on the paths of fixtures/tuning.toml.
+//! The guided search against whole grids, on the paths of fixtures/tuning.toml: queueing disciplines of
+//! Linux in guests with a virtual clock.
 //!
 //! For each path: the grid, one search as a user starts it, and then grid best, choice and default
 //! again, in turns, three times each; their medians are compared.
 //!
-//! Wrong when: the machine is too busy to keep the lab's timing. The best of 40 cells is also the
-//! luckiest, so it is measured again before it is compared.
+//! Wrong when: the CPU limits a setting, because computing takes no time in a guest. The best of 40
+//! cells is also the luckiest, so it is measured again before it is compared.
 
 use crate::BenchOutcome;
-use crate::lab_reports::{LabPath, LabReporter, read_goodput_bps};
+use crate::guest_cells::{
+    PARALLEL_GUESTS, find_guest_output, format_file_name, make_kept_folder, parse_report,
+};
 use crate::markdown_table::{MarkdownTable, format_number, median};
-use crate::narrow_path::NarrowPath;
+use crate::verdict_matrix::matrix_cell::NETWORK;
 use longhaul_model::report::v1::scan::TransferSetting;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
-use toml::Table;
 use xtask::checkout;
+use xtask::program_runner::run_in_parallel;
 
 /// The number of windows besides the kernel's own, and the streams and congestion controls of the
 /// grid.
-const ASKED_WINDOWS: u32 = 3;
+const REQUESTED_WINDOWS: u32 = 3;
 const STREAMS: [u32; 5] = [1, 2, 4, 8, 24];
 const CONTROLS: [&str; 2] = ["cubic", "bbr"];
-/// The time of a cell beyond its payload time, and the maximum of a guided search, in seconds.
-const CELL_OVERHEAD_S: u64 = 4;
-const SEARCH_S: u64 = 420;
+/// The maximum of wall time for the runs of one guest, on a busy machine.
+const GUEST_LIMIT: Duration = Duration::from_secs(3600);
 const REPEATS: usize = 3;
 /// The payload time of the repeats, as a multiple of that of a cell.
 const REPEAT_LENGTH: u64 = 2;
@@ -44,7 +46,8 @@ struct JudgedSearch {
     found: Result<EmulatedSearchResult, String>,
 }
 
-/// The repeated goodput of each setting in bit/s.
+/// The goodput of each setting in bit/s: the median of whole runs, ramps included, because the rate of a
+/// steady part of many streams varies by several per cent.
 struct EmulatedSearchResult {
     best: TransferSetting,
     best_bps: f64,
@@ -65,85 +68,103 @@ impl EmulatedSearchResult {
     }
 }
 
-/// Searches on the paths whose name contains `only`; each report is also written to the folder
-/// `keep`.
+/// Searches on the paths whose name contains `only`. With `keep`, reports are written to that folder, and
+/// kept ones are read instead of run.
 pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<BenchOutcome, String> {
+    make_kept_folder(keep)?;
     let mut paths = read_tune_paths()?;
     paths.retain(|path| path.name.contains(only));
-    let lab = LabReporter::new(longhaul, keep)?;
-    let granted_bytes = read_granted_bytes()?;
+    let judged = run_in_parallel(&paths, PARALLEL_GUESTS, |path| {
+        let site = TuneSite { longhaul, path, keep };
+        let one = JudgedSearch { found: site.judge_search(), path: path.clone() };
+        eprintln!("| {} |", format_row(&one).join(" | "));
+        one
+    });
     let columns = "path | RTT, ms | Mbit/s | best of the grid | Mbit/s | tuner's choice | \
          Mbit/s | of the best | probes | ended by | default, Mbit/s | ";
-    let mut table = MarkdownTable::new("Tuning on emulated paths", columns);
-    let mut judged = Vec::new();
-    for path in paths {
-        let one = JudgedSearch { found: judge_search(&lab, &path, granted_bytes), path };
-        let row = format_row(&one);
-        eprintln!("| {} |", row.join(" | "));
-        table.row(row);
-        judged.push(one);
-    }
+    let mut table = MarkdownTable::new("Tuning on queueing disciplines of Linux", columns);
+    judged.iter().for_each(|one| table.row(format_row(one)));
     Ok(BenchOutcome::new(&[table], check_gates(&judged)))
 }
 
-/// Returns the largest buffer that this machine's kernel grants on request.
-fn read_granted_bytes() -> Result<u64, String> {
-    let read_sysctl = |name: &str| -> Result<u64, String> {
-        let file = format!("/proc/sys/net/core/{name}");
-        let text =
-            std::fs::read_to_string(&file).map_err(|e| format!("cannot read {file}: {e}"))?;
-        text.trim().parse().map_err(|e| format!("{file} is no number: {e}"))
-    };
-    Ok(read_sysctl("rmem_max")?.min(read_sysctl("wmem_max")?))
+/// A path, and the program that runs across it.
+struct TuneSite<'a> {
+    longhaul: &'a Path,
+    path: &'a TuneFixturePath,
+    keep: Option<&'a Path>,
 }
 
-fn set_up_path(lab: &LabReporter<'_>, path: &TuneFixturePath) -> Result<LabPath, String> {
-    let buffer = |most: u64| format!("4096 65536 {most}");
-    let (free, receive, send) =
-        (buffer(DEFAULT_BUFFER_BYTES), buffer(path.receive), buffer(path.send));
-    let (rmem, wmem) = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem");
-    let cubic = ("net.ipv4.tcp_congestion_control", "cubic");
-    lab.path(&NarrowPath {
-        title: &path.name,
-        rtt_ms: path.rtt_ms,
-        link: &path.link,
-        near: &[cubic, (rmem, &free), (wmem, &send)],
-        far: &[cubic, (rmem, &receive), (wmem, &free)],
-    })
-}
+impl TuneSite<'_> {
+    fn judge_search(&self) -> Result<EmulatedSearchResult, String> {
+        let path = self.path;
+        let grid = format!(
+            "tune $ADDRESS --grid -w {} -P {} -C {} -t {}s",
+            path.windows(REQUESTED_WINDOWS),
+            STREAMS.map(|n| n.to_string()).join(","),
+            CONTROLS.join(","),
+            path.seconds
+        );
+        let reports = self.run_commands("search", &[grid, "tune $ADDRESS".to_owned()])?;
+        let best = read_choice(&reports[0], "best").ok_or("the grid gave no best cell")?;
+        let choice = read_choice(&reports[1], "recommended").ok_or("nothing is recommended")?;
+        let default = TransferSetting::default();
+        let [best_bps, choice_bps, default_bps] = self.measure_again([&best, &choice, &default])?;
+        let analysis = &reports[1]["analysis"];
+        Ok(EmulatedSearchResult {
+            best,
+            best_bps,
+            choice,
+            choice_bps,
+            default_bps,
+            probes: analysis["probes_run"].as_u64().ok_or("no count of probes")?,
+            stopped_by: analysis["stopped_by"].as_str().unwrap_or("–").to_owned(),
+        })
+    }
 
-fn judge_search(
-    lab: &LabReporter<'_>,
-    path: &TuneFixturePath,
-    granted_bytes: u64,
-) -> Result<EmulatedSearchResult, String> {
-    let site = set_up_path(lab, path)?;
-    let grid = format!(
-        "tune far --grid -w {} -P {} -C {} -t {}s",
-        path.windows(ASKED_WINDOWS, granted_bytes),
-        STREAMS.map(|n| n.to_string()).join(","),
-        CONTROLS.join(","),
-        path.seconds
-    );
-    let cells = (1 + ASKED_WINDOWS as usize) * STREAMS.len() * CONTROLS.len();
-    let cell = Duration::from_secs(path.seconds + CELL_OVERHEAD_S);
-    let grid = lab.report(&site, "grid", &grid, cell * cells as u32)?;
-    let best = read_choice(&grid, "best").ok_or("the grid gave no best cell")?;
-    let guided = lab.report(&site, "guided", "tune far", Duration::from_secs(SEARCH_S))?;
-    let choice = read_choice(&guided, "recommended").ok_or("the search recommends nothing")?;
-    let default = TransferSetting::default();
-    let measure = |settings| measure_again(lab, &site, path.seconds, settings);
-    let [best_bps, choice_bps, default_bps] = measure([&best, &choice, &default])?;
-    let analysis = &guided["analysis"];
-    Ok(EmulatedSearchResult {
-        best,
-        best_bps,
-        choice,
-        choice_bps,
-        default_bps,
-        probes: analysis["probes_run"].as_u64().ok_or("no count of probes")?,
-        stopped_by: analysis["stopped_by"].as_str().unwrap_or("–").to_owned(),
-    })
+    /// Returns the median goodput of each; the order alternates, so that a drifting path favours none.
+    fn measure_again(&self, settings: [&TransferSetting; 3]) -> Result<[f64; 3], String> {
+        // Equal settings are measured only once.
+        let first = settings.map(|it| settings.iter().position(|other| *other == it).unwrap_or(0));
+        let seconds = REPEAT_LENGTH * self.path.seconds;
+        let mut turns: Vec<usize> = Vec::new();
+        for repeat in 0..REPEATS {
+            let mut order = [0, 1, 2];
+            if repeat % 2 == 1 {
+                order.reverse();
+            }
+            turns.extend(order.into_iter().filter(|which| first[*which] == *which));
+        }
+        let format_run = |which: &usize| {
+            format!("test $ADDRESS -t {seconds}s {}", format_options(settings[*which]))
+        };
+        let commands: Vec<String> = turns.iter().map(format_run).collect();
+        let reports = self.run_commands("again", &commands)?;
+        let mut rates = [const { Vec::new() }; 3];
+        for (which, report) in turns.into_iter().zip(&reports) {
+            let goodput = &report["analysis"]["mean_goodput_bps"];
+            rates[which].push(goodput.as_f64().ok_or("a run without goodput")?);
+        }
+        Ok(first.map(|which| median(&rates[which]).unwrap_or(0.0)))
+    }
+
+    /// Runs commands of longhaul at the near end, one after the other in one guest, and returns their
+    /// reports, which are kept under the name of the path and this part.
+    fn run_commands(&self, part: &str, commands: &[String]) -> Result<Vec<Value>, String> {
+        let mut script = self.path.network_script(self.longhaul);
+        for command in commands {
+            script += &format!("near {command}\n");
+        }
+        let name = format!("{}-{part}", format_file_name(&self.path.name));
+        find_guest_output(&name, &script, self.keep, GUEST_LIMIT, |mut text| {
+            let mut reports = Vec::new();
+            for _ in commands {
+                let (report, rest) = parse_report::<Value>(text)?;
+                reports.push(report);
+                text = rest;
+            }
+            Ok(reports)
+        })
+    }
 }
 
 fn read_choice(report: &Value, which: &str) -> Option<TransferSetting> {
@@ -157,33 +178,6 @@ fn format_options(setting: &TransferSetting) -> String {
     let pace = setting.pacing_bps.map(|bps| format!(" --pacing {bps}"));
     let others: String = [window, control, pace].into_iter().flatten().collect();
     format!("-P {}{others}", setting.streams)
-}
-
-/// Returns the median goodput of each; the order alternates, so that a drifting path favours none.
-fn measure_again(
-    lab: &LabReporter<'_>,
-    site: &LabPath,
-    cell_seconds: u64,
-    settings: [&TransferSetting; 3],
-) -> Result<[f64; 3], String> {
-    // Equal settings are measured only once.
-    let first = settings.map(|it| settings.iter().position(|other| *other == it).unwrap_or(0));
-    let seconds = REPEAT_LENGTH * cell_seconds;
-    let mut rates = [const { Vec::new() }; 3];
-    for repeat in 0..REPEATS {
-        let mut order = [0, 1, 2];
-        if repeat % 2 == 1 {
-            order.reverse();
-        }
-        for which in order.into_iter().filter(|which| first[*which] == *which) {
-            let words = format!("test far -t {seconds}s {}", format_options(settings[which]));
-            let part = format!("again-{which}-{repeat}");
-            let report = lab.report(site, &part, &words, Duration::from_secs(seconds))?;
-            rates[which]
-                .push(read_goodput_bps(&report).ok_or_else(|| format!("no goodput of {part}"))?);
-        }
-    }
-    Ok(first.map(|which| median(&rates[which]).unwrap_or(0.0)))
 }
 
 fn format_row(judged: &JudgedSearch) -> Vec<String> {
@@ -262,21 +256,33 @@ struct TuneFixtureFile {
     path: Vec<TuneFixturePath>,
 }
 
-/// An emulated path.
+/// A path of the fixture file.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct TuneFixturePath {
-    pub name: String,
-    pub rtt_ms: u64,
-    pub rate_mbps: u64,
+    name: String,
+    rtt_ms: u64,
+    rate_mbps: u64,
+    /// The rate of the hosts' own links.
+    first_mbps: Option<u64>,
+    #[serde(default = "default_mtu")]
+    mtu: u64,
     /// The payload time of a cell of the grid.
-    pub seconds: u64,
+    seconds: u64,
     /// The autotuning limit of the far host's receive buffer, as stored bytes.
     #[serde(default = "default_buffer_bytes")]
-    pub receive: u64,
+    receive: u64,
     /// The autotuning limit of the near host's send buffer.
     #[serde(default = "default_buffer_bytes")]
-    pub send: u64,
-    pub link: Table,
+    send: u64,
+    #[serde(default)]
+    loss: String,
+    /// The commands of the narrow link.
+    link: String,
+}
+
+fn default_mtu() -> u64 {
+    1500
 }
 
 fn default_buffer_bytes() -> u64 {
@@ -288,11 +294,7 @@ fn read_tune_paths() -> Result<Vec<TuneFixturePath>, String> {
     let file = checkout::find_root().join(FILE);
     let text = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {FILE}: {e}"))?;
     let file: TuneFixtureFile = toml::from_str(&text).map_err(|e| format!("{FILE}: {e}"))?;
-    let mut paths = file.path;
-    for path in &mut paths {
-        path.link.insert("rate".to_owned(), format!("{} Mbit/s", path.rate_mbps).into());
-    }
-    Ok(paths)
+    Ok(file.path)
 }
 
 impl TuneFixturePath {
@@ -302,15 +304,38 @@ impl TuneFixturePath {
     }
 
     /// Returns windows worth measuring, as command line words: the kernel's own, and `count` around
-    /// the BDP by factors of four, none above `cap`, the largest buffer that kernels grant on
-    /// request.
-    pub fn windows(&self, count: u32, cap: u64) -> String {
-        let most = (4 * self.bdp_bytes().next_power_of_two()).min(cap);
+    /// the BDP by factors of four.
+    fn windows(&self, count: u32) -> String {
+        let most = 4 * self.bdp_bytes().next_power_of_two();
         let buffers = (0..count).rev().map(|k| (most >> (2 * k)).max(16 << 10));
         let mut words = vec!["auto".to_owned()];
         words.extend(buffers.map(|bytes| format!("{}K", bytes >> 10)));
         words.dedup();
         words.join(",")
+    }
+
+    /// Returns the script that sets the path up and defines `near`, which runs longhaul at its near end.
+    fn network_script(&self, longhaul: &Path) -> String {
+        let half = self.rtt_ms as f64 / 2.0;
+        let loss =
+            if self.loss.is_empty() { String::new() } else { format!(" loss {}", self.loss) };
+        format!(
+            "LONGHAUL='{}' FAMILY=4 REVERSE=0 MTU={} FIRST={}mbit LIMITS=\n\
+             DELAY_OUT='delay {half}ms{loss}' DELAY_BACK='delay {half}ms'\n\
+             sysctl -qw net.core.rmem_max={DEFAULT_BUFFER_BYTES} net.core.wmem_max={DEFAULT_BUFFER_BYTES}\n\
+             {NETWORK}\n\
+             ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 65536 {}'\n\
+             ip netns exec near sysctl -qw net.ipv4.tcp_wmem='4096 65536 {}' \
+                 net.ipv4.tcp_congestion_control=cubic\n\
+             near() {{ ip netns exec near $LONGHAUL \"$@\" --no-save --json --quiet; }}\n\
+             {}\nsleep 2\n",
+            longhaul.display(),
+            self.mtu,
+            self.first_mbps.unwrap_or(10 * self.rate_mbps),
+            self.receive,
+            self.send,
+            self.link,
+        )
     }
 }
 
@@ -328,12 +353,11 @@ mod tests {
     }
 
     #[test]
-    fn windows_lie_around_the_product_of_rate_and_delay_and_below_what_is_granted() {
+    fn windows_lie_around_the_product_of_rate_and_delay() {
         let paths = read_tune_paths().expect("the file of the checkout");
         let long = paths.iter().find(|path| path.name == "clean and long");
         let long = long.expect("the clean path");
         assert_eq!(long.bdp_bytes(), 1_250_000);
-        assert_eq!(long.windows(3, 64 << 20), "auto,512K,2048K,8192K");
-        assert_eq!(long.windows(3, 4 << 20), "auto,256K,1024K,4096K");
+        assert_eq!(long.windows(3), "auto,512K,2048K,8192K");
     }
 }

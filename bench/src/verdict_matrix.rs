@@ -14,7 +14,6 @@ pub(crate) mod matrix_cell;
 
 use crate::BenchOutcome;
 use crate::guest_cells::{DrawnCell, draw_cell, judge_cells, parse_report, run_here};
-use crate::lab_reports::read_goodput_bps;
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use cell_kinds::KINDS;
 use longhaul_analysis::limit::policer_fit::PolicerFit;
@@ -111,13 +110,19 @@ pub fn run_all(
     Ok(BenchOutcome::new(&tables, missed))
 }
 
-/// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
+/// Runs one cell on this host, which is a guest. Returns its row of the table, and the errors of its
+/// policer, if it is wrong.
 pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
     let drawn = draw_cell(&KINDS, kind, seed, number)?;
     let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
     let judged = JudgedCell { verdict: Ok(read_verdict(&text)?), drawn };
+    let policer_faults = check_policer_gates(&list_policer_errors(std::slice::from_ref(&judged)));
     let is_accused = !judged.false_accusations().is_empty();
-    if judged.is_right() && !is_accused { Ok(()) } else { Err(format_row(&judged).join(" | ")) }
+    if judged.is_right() && !is_accused && policer_faults.is_empty() {
+        Ok(())
+    } else {
+        Err([vec![format_row(&judged).join(" | ")], policer_faults].concat().join("; "))
+    }
 }
 
 /// Draws the conclusions of the present analysis from the observation of a report.
@@ -131,7 +136,7 @@ fn read_verdict(text: &str) -> Result<CellVerdict, String> {
         limited_by: json["analysis"]["limited_by"].as_str().unwrap_or_default().to_owned(),
         confidence_ratio: analysis.confidence_ratio,
         findings: conclusion.findings,
-        goodput_bps: read_goodput_bps(&json),
+        goodput_bps: analysis.goodput_bps.or(analysis.mean_goodput_bps).map(|bps| bps as f64),
         reverse_limited_by: json["analysis"]["reverse"]["limited_by"].as_str().map(str::to_owned),
         policer,
     })

@@ -15,6 +15,7 @@ crate::virtual_tests!(
     a_full_way_back_is_named,
     datagrams_over_the_capacity_find_a_full_path,
     other_traffic_and_disorder_leave_a_full_path,
+    a_run_that_ends_in_its_overshoot_accuses_nobody,
     a_queue_that_never_empties_and_one_of_others_are_full_paths,
     of_two_limits_the_lower_is_named,
 );
@@ -77,6 +78,11 @@ fn datagrams_over_the_capacity_find_a_full_path() {
 
 fn other_traffic_and_disorder_leave_a_full_path() {
     check_cells(&[("other datagrams", 0), ("reordering", 1), ("lost acknowledgements", 0)]);
+    check_cells(&[("streams arrive", 2), ("short flows of others", 2)]);
+}
+
+fn a_run_that_ends_in_its_overshoot_accuses_nobody() {
+    check_cells(&[("short run", 1), ("short run", 5)]);
 }
 
 fn a_queue_that_never_empties_and_one_of_others_are_full_paths() {

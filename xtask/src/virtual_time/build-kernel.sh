@@ -1,10 +1,10 @@
 #!/bin/sh
 # Builds the kernel of tests in virtual time from Debian's package of its sources, as FOLDER/linux.
 # Needs root and apt-get, and about five CPU minutes.
-# usage: build-kernel.sh FOLDER
+# usage: build-kernel.sh FOLDER [SERIES]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-version=linux-source-6.12
+version=linux-source-${2:-6.12}
 "$here/../../../scripts/requirements.sh" kernel
 rm -rf "$1/sources"
 mkdir -p "$1/sources"
