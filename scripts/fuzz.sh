@@ -70,7 +70,7 @@ make_seeds() {
             number=$((number + 1))
         done
         ;;
-    imports) seed '\006' "$2" fixtures/imports/* ;;
+    imports) seed '\010' "$2" fixtures/imports/* ;;
     records) seed '\000' "$2" fixtures/records/*.toml ;;
     configuration)
         seed '\000' "$2" contrib/watch.toml crates/longhaul/src/cli/watch_command/fleet.toml \

@@ -42,7 +42,9 @@ fn explain_snapshots(text: &str) {
 }
 
 fn check(one: &ImportedResult) {
-    conclude_imported(&one.observation);
+    for found in conclude_imported(&one.observation).findings {
+        assert!(!found.summary.contains(is_unsafe_char), "{found:?}");
+    }
     assert!(one.observation.hops.len() <= 255);
     let texts = texts(&one.observation).into_iter().chain(&one.import_caveats);
     for text in texts {

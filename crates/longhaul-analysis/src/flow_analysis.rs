@@ -44,10 +44,15 @@ impl CauseTuning {
 /// Draws all conclusions from watched flows. Never fails; a transfer without evidence has an unknown
 /// limiter.
 pub fn conclude_flows(observation: &FlowsObservation) -> RunConclusion<FlowsAnalysis> {
-    let several = observation.transfers.len() > 1;
+    conclude_transfers(&observation.transfers)
+}
+
+/// Draws all conclusions from transfers, in their order.
+pub fn conclude_transfers(transfers: &[ObservedTransfer]) -> RunConclusion<FlowsAnalysis> {
+    let several = transfers.len() > 1;
     let mut all = RunConclusion { analysis: FlowsAnalysis::default(), ..Default::default() };
     all.analysis.version = VERSION;
-    for transfer in &observation.transfers {
+    for transfer in transfers {
         let concluded = conclude_transfer(transfer);
         let name = if several { format!("{}: ", name_transfer(transfer)) } else { String::new() };
         let named = |mut found: ReportFinding| {

@@ -4,6 +4,8 @@
 //! only if one of them is missing. Figures agree if rounding in print explains the difference.
 //! Wrong when the text counts the bytes of another time span than it prints.
 //!
+//! The limits of transfers with TCP counters are those that [`crate::flow_analysis`] finds.
+//!
 //! # Imported route
 //!
 //! Converts a route that another program traced into a path report.
@@ -12,6 +14,8 @@
 //! default is assumed, and the route says so. Hops that have names but no addresses cannot be
 //! compared, so such a route is rejected.
 
+use crate::RunConclusion;
+use crate::flow_analysis::conclude_transfers;
 use longhaul_model::report::v1::imported::{
     ImportedAnalysis, ImportedHop as Step, ImportedObservation, ImportedTransfer,
 };
@@ -24,9 +28,10 @@ use longhaul_model::report::v1::{ImportedReport, PathReport, ReportCaveat, Repor
 /// Seconds are printed to the millisecond or finer, or to a hundredth by iperf.
 const TIME_ROUNDING_US: u64 = 5_000;
 
-/// Returns analysis and caveats of the imported observation.
-pub fn conclude_imported(seen: &ImportedObservation) -> (ImportedAnalysis, Vec<ReportCaveat>) {
-    let mut caveats = Vec::new();
+/// Draws all conclusions from an imported observation.
+pub fn conclude_imported(seen: &ImportedObservation) -> RunConclusion<ImportedAnalysis> {
+    let counted = conclude_transfers(&seen.transfers);
+    let mut caveats = counted.caveats;
     let chosen = choose_transfer(seen);
     let goodput_bps = chosen.and_then(|(_, transfer)| compute_rate(transfer));
     if let Some((whose, transfer)) = chosen {
@@ -45,8 +50,9 @@ pub fn conclude_imported(seen: &ImportedObservation) -> (ImportedAnalysis, Vec<R
         sum_of_streams_bps: sum.map(|(sum, _)| sum),
         gap_bytes,
         rtt_min_us: find_min_rtt(seen),
+        transfers: counted.analysis.transfers,
     };
-    (analysis, caveats)
+    RunConclusion { analysis, findings: counted.findings, caveats }
 }
 
 /// Payload and its duration, as one end printed them.
@@ -153,7 +159,7 @@ fn check_rate_sums(
     let allowed = allowed.saturating_add(whole / 1000);
     if sum.abs_diff(whole) > allowed {
         let text = format!(
-            "the rates of the streams add up to {} Mbit/s, but the printed total is {} Mbit/s",
+            "the rates of the streams add up to {} Mbit/s, but that of all together is {} Mbit/s",
             format_millions(sum),
             format_millions(whole)
         );
@@ -211,13 +217,10 @@ fn compare_with_rate(total: &ImportedTransfer, caveats: &mut Vec<ReportCaveat>) 
 fn find_min_rtt(seen: &ImportedObservation) -> Option<u64> {
     let pings = seen.pings.as_ref();
     let least = pings.and_then(|it| it.rtt_min_us.or_else(|| it.rtts_us.iter().min().copied()));
-    let streams = seen.streams.iter();
-    let of_streams = streams
-        .flat_map(|it| [&it.sender, &it.receiver, &it.either])
-        .flatten()
-        .filter_map(|it| it.rtt_min_us)
-        .min();
-    least.or(of_streams)
+    let streams = seen.streams.iter().flat_map(|it| [&it.sender, &it.receiver, &it.either]);
+    let totals = [&seen.sender, &seen.receiver, &seen.either];
+    let of_transfers = streams.chain(totals).flatten().filter_map(|it| it.rtt_min_us).min();
+    least.or(of_transfers)
 }
 
 /// Formats millions with three decimals.
@@ -351,7 +354,7 @@ mod tests {
             sender: Some(transfer(498_587_545_600, 638.74, 6244.876)),
             ..ImportedObservation::default()
         };
-        let (analysis, caveats) = conclude_imported(&seen);
+        let RunConclusion { analysis, caveats, .. } = conclude_imported(&seen);
         assert_eq!(analysis.goodput_bps, Some(6_244_638_452));
         assert_eq!(codes(&caveats), ["not_counted_by_receiver", "counters_differ"]);
         assert!(caveats[1].text.contains("differ by 18.9"), "{caveats:?}");
@@ -363,7 +366,7 @@ mod tests {
             receiver: Some(transfer(125_000_400, 10.0, 100.0)),
             ..ImportedObservation::default()
         };
-        let (analysis, caveats) = conclude_imported(&seen);
+        let RunConclusion { analysis, caveats, .. } = conclude_imported(&seen);
         assert_eq!(analysis.gap_bytes, Some(400));
         assert_eq!(codes(&caveats), [""; 0]);
     }
@@ -379,7 +382,7 @@ mod tests {
             sender: Some(transfer(3_750_000, 1.0, 30.0)),
             ..ImportedObservation::default()
         };
-        let (analysis, caveats) = conclude_imported(&seen);
+        let RunConclusion { analysis, caveats, .. } = conclude_imported(&seen);
         assert_eq!(analysis.sum_of_streams_bps, Some(20_000_000));
         assert_eq!(codes(&caveats), ["not_counted_by_receiver", "streams_and_total_differ"]);
     }
@@ -398,7 +401,7 @@ mod tests {
             }),
             ..ImportedObservation::default()
         };
-        let (analysis, caveats) = conclude_imported(&seen);
+        let RunConclusion { analysis, caveats, .. } = conclude_imported(&seen);
         assert_eq!(analysis.sum_of_streams_bps, Some(10_000_000));
         assert_eq!(analysis.goodput_bps, Some(9_000_000));
         assert_eq!(codes(&caveats), ["rate_as_printed"]);
@@ -418,7 +421,8 @@ mod tests {
 
     #[test]
     fn nothing_printed_gives_nothing() {
-        let (analysis, caveats) = conclude_imported(&ImportedObservation::default());
+        let RunConclusion { analysis, caveats, .. } =
+            conclude_imported(&ImportedObservation::default());
         assert_eq!(analysis.goodput_bps, None);
         assert_eq!(analysis.streams, None);
         assert_eq!(codes(&caveats), [""; 0]);

@@ -1,4 +1,4 @@
-//! Compressed capture files: gzip, xz and zstd, recognised by their first bytes.
+//! Compressed files: gzip, xz and zstd, recognised by their first bytes.
 //!
 //! The files are not trusted: memory and the growth of the data are limited.
 

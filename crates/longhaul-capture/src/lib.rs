@@ -8,6 +8,7 @@
 //! - [`packet_buffer`]: the bounded packet buffer
 //! - [`pcapng_writer`]: writes pcapng; [`capture_reader`]: reads pcapng and pcap, damaged files too
 //! - [`decode`]: turns a packet's bytes into plain data for the analysis
+//! - [`compressed_input`]: decompresses files of gzip, xz and zstd
 //!
 //! A capture never fails a run: missing data becomes a caveat. The crate knows neither sessions nor the
 //! protocol between the two ends.
@@ -18,7 +19,7 @@ pub mod bpf_filter;
 pub mod capture_reader;
 mod capture_rewrite;
 pub mod capture_thread;
-mod compressed_input;
+pub mod compressed_input;
 pub mod decode;
 pub mod packet_buffer;
 pub mod pcapng_writer;

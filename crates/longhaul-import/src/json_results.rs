@@ -1,7 +1,8 @@
 //! JSON output of other programs: one object or several concatenated ones.
 
 use crate::{
-    ImportFormat, ImportedResult, MAX_RESULTS, iperf3_json_output, pscheduler, sanitize_text,
+    ImportFormat, ImportedResult, MAX_RESULTS, flent, iperf3_json_output, ndt7, pscheduler,
+    sanitize_text,
 };
 use longhaul_model::report::v1::imported::PrintedFigure;
 use serde_json::Value;
@@ -14,6 +15,7 @@ pub(crate) fn parse_json_results(
     let wants = |format| wanted.contains(&format);
     let mut found = Vec::new();
     let mut events = iperf3_json_output::Iperf3EventStream::default();
+    let mut subtests = ndt7::Ndt7EventStream::default();
     let mut unread = None;
     // serde_json limits the depth, and no value is larger than the file.
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
@@ -23,6 +25,13 @@ pub(crate) fn parse_json_results(
         }
         if wants(ImportFormat::Iperf3Json) && iperf3_json_output::is_iperf3_value(&value) {
             found.extend(events.push(value));
+        } else if wants(ImportFormat::Ndt7) && ndt7::is_ndt7_value(&value) {
+            found.extend(subtests.push(&value));
+        } else if wants(ImportFormat::Flent) && flent::is_flent_value(&value) {
+            match flent::parse_flent_results(&value) {
+                Ok(results) => found.extend(results),
+                Err(why) => unread = Some(why),
+            }
         } else if wants(ImportFormat::Pscheduler) {
             match pscheduler::parse_pscheduler_result(&value) {
                 Ok(result) => found.extend(result),
@@ -31,6 +40,7 @@ pub(crate) fn parse_json_results(
         }
     }
     found.extend(events.finish());
+    found.extend(subtests.finish());
     if found.is_empty() {
         return Err(unread.unwrap_or_else(|| describe_unknown_json(wanted)));
     }
@@ -41,6 +51,8 @@ fn describe_unknown_json(wanted: &[ImportFormat]) -> String {
     let marks = wanted.iter().filter_map(|format| match format {
         ImportFormat::Iperf3Json => Some("not from iperf3: no `start` with `version` iperf"),
         ImportFormat::Pscheduler => Some("not from pScheduler: no `succeeded`"),
+        ImportFormat::Ndt7 => Some("not from ndt7: no `StartTime` with `Download` or `Upload`"),
+        ImportFormat::Flent => Some("not from flent: no `metadata` with `NAME`"),
         _ => None,
     });
     let marks: Vec<&str> = marks.collect();

@@ -1,5 +1,5 @@
-//! Parses the output of iperf3, NTttcp, perfSONAR, ping, traceroute and mtr, for programs that need
-//! their results as plain data.
+//! Parses the output of iperf3, NTttcp, perfSONAR, ndt7, flent, ping, traceroute and mtr, for programs
+//! that need their results as plain data.
 //!
 //! A format is recognised by text that its program always prints. All input is untrusted: sizes are
 //! limited, texts are sanitized, and impossible numbers are treated as absent. Nothing is filled
@@ -8,14 +8,16 @@
 //! - [`parse_output`]: output of other programs
 //! - [`printed_numbers`]: numbers, units and words of lines
 //! - [`json_results`]: splits JSON into values and finds the program that wrote them
-//! - [`iperf3_json_output`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`], [`pscheduler`],
-//!   [`traceroute`]: one file for each format
+//! - [`flent`], [`iperf3_json_output`], [`ndt7`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`],
+//!   [`pscheduler`], [`traceroute`]: one file for each format
 //! - [`ss_snapshots`]: connections of `ss`, for the explanation of transfers
 
 #![forbid(unsafe_code)]
 
+mod flent;
 mod iperf3_json_output;
 mod json_results;
+mod ndt7;
 mod ntttcp_text;
 mod ntttcp_xml;
 mod ping;
@@ -53,15 +55,19 @@ pub enum ImportFormat {
     Ping,
     Pscheduler,
     Traceroute,
+    Ndt7,
+    Flent,
 }
 
-pub const FORMATS: [ImportFormat; 6] = [
+pub const FORMATS: [ImportFormat; 8] = [
     ImportFormat::Iperf3Json,
     ImportFormat::NtttcpText,
     ImportFormat::NtttcpXml,
     ImportFormat::Ping,
     ImportFormat::Pscheduler,
     ImportFormat::Traceroute,
+    ImportFormat::Ndt7,
+    ImportFormat::Flent,
 ];
 
 impl ImportFormat {
@@ -74,11 +80,14 @@ impl ImportFormat {
             ImportFormat::Ping => "ping",
             ImportFormat::Pscheduler => "pscheduler",
             ImportFormat::Traceroute => "traceroute",
+            ImportFormat::Ndt7 => "ndt7",
+            ImportFormat::Flent => "flent",
         }
     }
 
     const fn is_json(self) -> bool {
-        matches!(self, ImportFormat::Iperf3Json | ImportFormat::Pscheduler)
+        use ImportFormat::{Flent, Iperf3Json, Ndt7, Pscheduler};
+        matches!(self, Iperf3Json | Pscheduler | Ndt7 | Flent)
     }
 
     /// Parses line-based formats; [`json_results`] parses JSON.
@@ -88,7 +97,10 @@ impl ImportFormat {
             ImportFormat::NtttcpXml => ntttcp_xml::parse_ntttcp_xml(text),
             ImportFormat::Ping => ping::parse_ping(text),
             ImportFormat::Traceroute => traceroute::parse_traceroute(text),
-            ImportFormat::Iperf3Json | ImportFormat::Pscheduler => Vec::new(),
+            ImportFormat::Iperf3Json
+            | ImportFormat::Pscheduler
+            | ImportFormat::Ndt7
+            | ImportFormat::Flent => Vec::new(),
         }
     }
 }

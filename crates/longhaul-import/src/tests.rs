@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 mod foreign;
+mod json_files;
 
 #[expect(clippy::disallowed_methods, reason = "a test reads what others wrote")]
 fn fixture(name: &str) -> String {
@@ -245,7 +246,7 @@ proptest! {
             "ntttcp-2004.txt", "iperf3-3.12.json",
             "ping-linux.txt", "traceroute-linux.txt", "mtr.txt", "ntttcp-5.39.xml",
             "ntttcp-linux-1.4.xml", "pscheduler-throughput.json", "pscheduler-rtt.json",
-            "pscheduler-trace.json",
+            "pscheduler-trace.json", "ndt7-download.json", "flent-tcp_bidirectional.json",
         ]),
         cut in 0.0..1.0_f64,
         byte in any::<u8>(),

@@ -29,7 +29,7 @@ pub fn format_short_name(transfer: &ObservedTransfer) -> String {
 }
 
 /// Returns the limiter in two words, for a column. What a receiver cannot explain is at the sender.
-fn label_limit(seen: &ObservedTransfer, concluded: &TransferAnalysis) -> String {
+pub(crate) fn label_limit(seen: &ObservedTransfer, concluded: &TransferAnalysis) -> String {
     match concluded.run.limited_by {
         Limiter::Unknown if !seen.sends => "sender's side".to_owned(),
         limiter => limiter_label(limiter).to_owned(),
@@ -86,7 +86,7 @@ pub fn build_transfer_table(transfers: &[(&ObservedTransfer, &TransferAnalysis)]
         .finish()
 }
 
-fn write_limits(page: &mut ReportDocument, concluded: &TransferAnalysis) {
+pub(crate) fn write_limits(page: &mut ReportDocument, concluded: &TransferAnalysis) {
     let run = &concluded.run;
     let sure = format_percent(run.confidence_ratio);
     let limiter = run.limited_by;

@@ -1,6 +1,7 @@
 //! Results of other programs, as text.
 
 use super::capture_text::sanitize_shown;
+use super::flow_text::{label_limit, write_limits};
 use crate::document::{DocumentTable, ReportDocument};
 use crate::number_format::{
     count_of, format_grouped, format_millis, format_percent, format_rate, format_seconds,
@@ -43,7 +44,7 @@ pub fn summarize_import(report: &ImportedReport) -> String {
             Some(streams) => {
                 format!("{}, {}", format_rate(bps), count_of(u64::from(streams), "stream"))
             }
-            None => format_rate(bps),
+            None => format!("{}{}", format_rate(bps), describe_limit(report)),
         };
     }
     if let Some(pings) = &seen.pings {
@@ -55,6 +56,15 @@ pub fn summarize_import(report: &ImportedReport) -> String {
         0 => "no summary values".to_owned(),
         hops => count_of(hops as u64, "hop"),
     }
+}
+
+fn describe_limit(report: &ImportedReport) -> String {
+    let Some((seen, concluded)) =
+        report.observation.transfers.first().zip(report.analysis.transfers.first())
+    else {
+        return String::new();
+    };
+    format!(", limited by {}", label_limit(seen, concluded))
 }
 
 /// Renders the whole report.
@@ -84,6 +94,11 @@ pub fn build_imported_document(report: &ImportedReport) -> ReportDocument {
     if let Some(pings) = &seen.pings {
         write_pings(&mut page, pings);
     }
+    for concluded in &report.analysis.transfers {
+        page.gap();
+        write_limits(&mut page, concluded);
+    }
+    page.findings(&report.findings);
     write_hops(&mut page, &seen.hops);
     write_printed(&mut page, seen);
     page.gap();

@@ -42,7 +42,9 @@ pub fn conclude_again(report: &mut AnyReport, runs: &[ThroughputReport]) {
             (load.findings, load.caveats) = (found.findings, found.caveats);
         }
         AnyReport::Imported(imported) => {
-            (imported.analysis, imported.caveats) = conclude_imported(&imported.observation);
+            let found = conclude_imported(&imported.observation);
+            imported.analysis = found.analysis;
+            (imported.findings, imported.caveats) = (found.findings, found.caveats);
         }
         AnyReport::Copy(copy) => {
             (copy.analysis, copy.findings) = conclude_copy(&copy.observation);

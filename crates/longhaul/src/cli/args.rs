@@ -134,7 +134,7 @@ pub enum CliCommand {
     Record(Box<RecordArgs>),
     /// Analyse or print packet captures
     Capture(CaptureArgs),
-    /// Import results of iperf, NTttcp, perfSONAR, ping and mtr
+    /// Import results of iperf, NTttcp, perfSONAR, ndt7, flent, ping
     Import(Box<ImportArgs>),
     /// Run two measurements over an emulated path
     Demo(DemoArgs),

@@ -6,7 +6,9 @@ use crate::cli::{command_output, report_archiving};
 use crate::command_failure::{BUG, CommandFailure, USAGE};
 use clap::Args;
 use jiff::Timestamp;
+use longhaul_analysis::RunConclusion;
 use longhaul_analysis::imported::conclude_imported;
+use longhaul_capture::compressed_input::decompress;
 use longhaul_import::{ImportedResult, MAX_FILE_BYTES, sanitize_text};
 use longhaul_model::report::v1::imported::{ImportPlan, ImportedInterval, ImportedObservation};
 use longhaul_model::report::v1::{
@@ -30,7 +32,7 @@ pub struct ImportArgs {
     /// Output of another program; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Format: iperf3-json, ntttcp-text, ntttcp-xml, ping, pscheduler, traceroute [default: detected]
+    /// Format: iperf3-json, ntttcp-text, ntttcp-xml, ping, pscheduler, traceroute, ndt7, flent [default: detected]
     #[arg(long, value_name = "NAME", value_parser = parse_import_format)]
     pub format: Option<longhaul_import::ImportFormat>,
     /// Client host, instead of the one in the output
@@ -145,6 +147,7 @@ pub fn read_import_text(file: &Path) -> Result<String, CommandFailure> {
     Ok(decode_import_text(&bytes, &name)?.0)
 }
 
+/// Reads and decompresses a file; both sizes are limited.
 fn read_content(file: &Path, name: &str) -> Result<Vec<u8>, CommandFailure> {
     let mut bytes = Vec::new();
     let read = if name == "-" {
@@ -154,11 +157,22 @@ fn read_content(file: &Path, name: &str) -> Result<Vec<u8>, CommandFailure> {
     };
     let hint = "check the name and its permissions";
     read.map_err(|error| import_failure(name, &error.to_string(), hint))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        let why = format!("larger than {} MiB", MAX_FILE_BYTES >> 20);
-        return Err(import_failure(name, &why, "split it into single results"));
+    check_length(&bytes, name)?;
+    let mut text = Vec::new();
+    let unpack =
+        decompress(&bytes[..]).and_then(|all| all.take(MAX_FILE_BYTES + 1).read_to_end(&mut text));
+    let hint = "decompress it by other means, or import the file that is not compressed";
+    unpack.map_err(|error| import_failure(name, &error.to_string(), hint))?;
+    check_length(&text, name)?;
+    Ok(text)
+}
+
+fn check_length(bytes: &[u8], name: &str) -> Result<(), CommandFailure> {
+    if bytes.len() as u64 <= MAX_FILE_BYTES {
+        return Ok(());
     }
-    Ok(bytes)
+    let why = format!("larger than {} MiB", MAX_FILE_BYTES >> 20);
+    Err(import_failure(name, &why, "split it into single results"))
 }
 
 /// Decodes UTF-8, or UTF-16 with its mark (as redirected on Windows); reports replaced bytes.
@@ -179,7 +193,7 @@ fn decode_import_text(
     };
     if text.contains('\0') {
         let why = "not a text file: it contains NUL bytes";
-        return Err(import_failure(name, why, "give the output of the program, decompressed"));
+        return Err(import_failure(name, why, "give the output of the program"));
     }
     let broken = text.contains(char::REPLACEMENT_CHARACTER);
     let flaw = "some bytes are not UTF-8 and were replaced".to_owned();
@@ -199,7 +213,7 @@ fn build_imported_report(
             one.observation.missing.push(what.to_owned());
         }
     }
-    let (analysis, mut caveats) = conclude_imported(&one.observation);
+    let RunConclusion { analysis, findings, mut caveats } = conclude_imported(&one.observation);
     let flaw = |text: &String| ReportCaveat::new("import_flaw", text.clone());
     caveats.extend(one.import_caveats.iter().map(flaw));
     let party = |host: Option<String>, address: Option<String>| RunParty {
@@ -212,7 +226,7 @@ fn build_imported_report(
     let lasted = Duration::from_micros(longest_duration_us(&one.observation));
     let run = report_archiving::create_run_info(started, lasted, near, far);
     let run = RunInfo { id: content_run_id(started, &plan), environment: None, ..run };
-    Report::new(run, plan, one.observation, analysis).with_notes(Vec::new(), caveats)
+    Report::new(run, plan, one.observation, analysis).with_notes(findings, caveats)
 }
 
 /// Returns the duration of the longest part that has a time, 0 if none has.

@@ -1,7 +1,10 @@
 //! Outputs of other programs, filed and shown; the same one twice; what is refused.
 
 use crate::support::{Folder, golden, longhaul};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
@@ -117,6 +120,47 @@ fn results_of_perfsonar_are_filed_and_shown() {
 }
 
 #[test]
+fn a_result_of_ndt7_is_filed_with_what_limited_it() {
+    let text = filed_and_shown("import-ndt7", "ndt7-download.json", &[]);
+    golden("import-ndt7.txt", &text);
+    let folder = Folder::new("import-ndt7-list");
+    let archive = folder.file("archive.sqlite3");
+    said(&archive, &["import", fixture("ndt7-download.json").to_str().expect("UTF-8")]);
+    let list = said(&archive, &["report", "list", "--json"]);
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    assert_eq!(list[0]["limited_by"], "receive_window", "{list}");
+}
+
+fn compressed(content: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(content).expect("memory");
+    packed.finish().expect("memory")
+}
+
+#[test]
+fn a_compressed_file_of_flent_is_the_one_that_is_not_compressed() {
+    let folder = Folder::new("import-flent");
+    let archive = folder.file("archive.sqlite3");
+    let plain = fixture("flent-tcp_bidirectional.json");
+    let packed = folder.file("evening.flent.gz");
+    std::fs::write(&packed, compressed(&std::fs::read(&plain).expect("read"))).expect("written");
+    let first = said(&archive, &["import", packed.to_str().expect("UTF-8")]);
+    golden("import-flent.txt", &first);
+    let again = said(&archive, &["import", plain.to_str().expect("UTF-8")]);
+    assert_eq!(again, first.replace(" filed\n", " already filed\n"));
+}
+
+#[test]
+fn damaged_and_growing_compressed_files_are_refused() {
+    let folder = Folder::new("import-compressed");
+    let bomb = compressed(&vec![b' '; (16 << 20) + 1]);
+    assert!(refused(&folder, "bomb.gz", &bomb, &[]).contains("larger than 16 MiB"));
+    let whole = compressed(&std::fs::read(fixture("ndt7-download.json")).expect("read"));
+    let said = refused(&folder, "cut.gz", &whole[..whole.len() / 2], &[]);
+    assert!(said.contains("cannot import") && said.contains("decompress it"), "{said}");
+}
+
+#[test]
 fn an_imported_transfer_makes_a_record_where_it_tells_enough() {
     let folder = Folder::new("import-record");
     let archive = folder.file("archive.sqlite3");
@@ -183,12 +227,14 @@ fn a_dry_run_files_nothing_and_every_fixture_is_read() {
         "ntttcp-linux-1.4.xml",
         "pscheduler-rtt.json",
         "pscheduler-trace.json",
+        "ndt7-download.json",
+        "flent-tcp_bidirectional.json",
     ];
     let files = names.map(|name| fixture(name).to_str().expect("UTF-8").to_owned());
     let mut arguments = vec!["import", "--dry-run", "--at", "2026-11-22"];
     arguments.extend(files.iter().map(String::as_str));
     let text = said(&archive, &arguments);
-    assert_eq!(text.matches("not filed").count(), 6, "{text}");
+    assert_eq!(text.matches("not filed").count(), 10, "{text}");
     assert!(!archive.exists());
 }
 

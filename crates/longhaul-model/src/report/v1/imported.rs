@@ -3,6 +3,7 @@
 //! Every reading may be absent: a program prints what it chooses, and nothing is filled in. Printed
 //! rates are kept beside the rate computed from bytes and time.
 
+use super::flows::{ObservedTransfer, TransferAnalysis};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -10,7 +11,7 @@ use serde_with_macros::skip_serializing_none;
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportPlan {
-    /// `iperf3_json`, `ntttcp_text`, `ntttcp_xml`, `ping`, `pscheduler`, `traceroute`.
+    /// `iperf3_json`, `ntttcp_text`, `ntttcp_xml`, `ping`, `pscheduler`, `traceroute`, `ndt7`, `flent`.
     pub format: String,
     /// File name without folder; absent: standard input.
     pub file: Option<String>,
@@ -26,7 +27,7 @@ pub struct ImportPlan {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ImportedObservation {
-    /// `iperf3`, `iperf`, `ntttcp`, `ping`, `pscheduler`, `traceroute`, `mtr`.
+    /// `iperf3`, `iperf`, `ntttcp`, `ping`, `pscheduler`, `traceroute`, `mtr`, `ndt7`, `flent`.
     pub tool: String,
     pub tool_version: Option<String>,
     /// As printed.
@@ -48,6 +49,10 @@ pub struct ImportedObservation {
     pub either: Option<ImportedTransfer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<ImportedInterval>,
+    /// Transfers with the TCP counters of one end, as in reports of kind `flows`; empty if the text
+    /// has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<ObservedTransfer>,
     pub pings: Option<ImportedPings>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<ImportedHop>,
@@ -157,7 +162,7 @@ pub struct PrintedFigure {
 
 /// Conclusions from the text.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ImportedAnalysis {
     pub version: u32,
     /// The number of streams, if the text gives it.
@@ -172,4 +177,7 @@ pub struct ImportedAnalysis {
     /// other end. Absent: no comparison is possible.
     pub gap_bytes: Option<i64>,
     pub rtt_min_us: Option<u64>,
+    /// The limits of the transfers with TCP counters, in the order of the observation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<TransferAnalysis>,
 }

@@ -269,11 +269,12 @@ fn scan_columns(report: &ScanReport) -> ListColumns {
     })
 }
 
-/// Output of other programs never names a limiter.
+/// Only output with the TCP counters of an end has a limiter.
 fn imported_columns(report: &ImportedReport) -> ListColumns {
     ListColumns {
         streams: report.analysis.streams,
         goodput_bps: report.analysis.goodput_bps,
+        limited_by: report.analysis.transfers.first().map(|it| it.run.limited_by.word()),
         values: RunValues { rtt_us: report.analysis.rtt_min_us, ..RunValues::default() },
         ..ListColumns::default()
     }
