@@ -1,4 +1,4 @@
-//! Arbitrary text as the output of another program: no reader panics, what comes out keeps its
+//! Arbitrary text as the output of another program, and as a firefly: no reader panics, what comes out keeps its
 //! limits and steers no terminal, and conclusions can be drawn from it.
 
 #![no_main]
@@ -6,6 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_analysis::imported::conclude_imported;
+use longhaul_import::firefly::parse_firefly;
 use longhaul_import::ss_snapshots::parse_ss_snapshots;
 use longhaul_import::{FORMATS, ImportedResult, MAX_RESULTS, parse_output};
 use longhaul_model::report::v1::flows::flow_grouping::group_flows;
@@ -20,6 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     // Beyond the last one the format is found by itself.
     let format = FORMATS.get(usize::from(first) % (FORMATS.len() + 1));
+    take_firefly(rest);
     let text = String::from_utf8_lossy(rest);
     explain_snapshots(&text);
     let Ok(found) = parse_output(&text, format.copied()) else {
@@ -28,6 +30,17 @@ fuzz_target!(|bytes: &[u8]| {
     assert!((1..=MAX_RESULTS).contains(&found.len()));
     found.iter().for_each(check);
 });
+
+/// Takes the bytes as a datagram.
+fn take_firefly(bytes: &[u8]) {
+    let Ok(firefly) = parse_firefly(bytes) else {
+        return;
+    };
+    let texts = [firefly.application, firefly.congestion_control, Some(firefly.scitag.name())];
+    for text in texts.into_iter().flatten() {
+        assert!(!text.contains(is_unsafe_char), "{text:?}");
+    }
+}
 
 /// Explains the text as snapshots of connections.
 fn explain_snapshots(text: &str) {

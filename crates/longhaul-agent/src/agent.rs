@@ -10,6 +10,8 @@
 //! - [`agent_folder`]: files of the agent
 //! - [`clocks`]: clocks; [`agent_log`]: log; [`service_manager`]: systemd notifications
 //! - [`embedded_server`]: the server of `[serve]`
+//! - [`firefly_receiver`]: the receiver of `[fireflies]`; [`firefly_table`], [`firefly_report`]: flows of
+//!   which fireflies tell
 //! - [`shared_state`]: state shared by agent and API
 
 mod agent_folder;
@@ -21,6 +23,9 @@ mod embedded_server;
 mod event_loop;
 pub mod export;
 mod finished_run;
+mod firefly_receiver;
+mod firefly_report;
+pub mod firefly_table;
 #[cfg(test)]
 mod flows_test_builder;
 mod follow_ups;

@@ -11,11 +11,12 @@
 mod capture_findings;
 pub mod program_options;
 
+use crate::limit::receiver_side::is_receiver_watched;
 use crate::limit::request_pattern::find_requests;
 use crate::throughput::{conclude_captured_throughput, format_whole_percent, to_rate};
 use crate::{RunConclusion, VERSION};
 use longhaul_model::report::v1::ReportFinding;
-use longhaul_model::report::v1::analysis::{Limiter, RateBound};
+use longhaul_model::report::v1::analysis::{Limiter, RateBound, ThroughputAnalysis};
 use longhaul_model::report::v1::flows::{
     FlowsAnalysis, FlowsObservation, ObservedTransfer, ProcessActivity, RequestPattern,
     TransferAnalysis,
@@ -74,6 +75,7 @@ pub fn name_transfer(transfer: &ObservedTransfer) -> String {
         || find_local_address(transfer).unwrap_or_else(|| String::from("unknown process")),
         |process| match &process.parent {
             Some(parent) => format!("{parent}, {} ({})", process.name, process.pid),
+            None if process.pid == 0 => process.name.clone(),
             None => format!("{} ({})", process.name, process.pid),
         },
     );
@@ -135,12 +137,17 @@ fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnaly
     RunConclusion { analysis, findings, caveats }
 }
 
+/// Returns true if nothing at the receiver that was watched explains the rate.
+pub fn is_sender_side(transfer: &ObservedTransfer, run: &ThroughputAnalysis) -> bool {
+    run.limited_by == Limiter::Unknown && !transfer.sends && is_receiver_watched(&transfer.run)
+}
+
 /// Finds that the limit is at the other end: nothing at this one explains the rate.
 fn diagnose_far_end(
     transfer: &ObservedTransfer,
     analysis: &TransferAnalysis,
 ) -> Option<ReportFinding> {
-    if transfer.sends || analysis.run.limited_by != Limiter::Unknown {
+    if !is_sender_side(transfer, &analysis.run) {
         return None;
     }
     let summary = format!(

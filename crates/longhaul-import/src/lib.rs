@@ -11,9 +11,11 @@
 //! - [`flent`], [`iperf3_json_output`], [`ndt7`], [`ntttcp_text`], [`ntttcp_xml`], [`ping`],
 //!   [`pscheduler`], [`traceroute`]: one file for each format
 //! - [`ss_snapshots`]: connections of `ss`, for the explanation of transfers
+//! - [`firefly`]: datagrams that tell of transfers; [`tcp_info_json`]: TCP_INFO as JSON
 
 #![forbid(unsafe_code)]
 
+pub mod firefly;
 mod flent;
 mod iperf3_json_output;
 mod json_results;
@@ -24,6 +26,7 @@ mod ping;
 mod printed_numbers;
 mod pscheduler;
 pub mod ss_snapshots;
+mod tcp_info_json;
 #[cfg(test)]
 mod tests;
 mod traceroute;

@@ -6,16 +6,17 @@
 //! server.
 //!
 //! Source: `spec/data-format.md` and `spec/ndt7-protocol.md` of ndt-server (0.3.0, 0.11.0). Units:
-//! those of Linux, so that rates are bytes per second.
-//! Error: counters that the server's kernel does not have are zero in the JSON.
+//! microseconds and bytes.
+//! Error: that of TCP_INFO ([`crate::tcp_info_json`]).
 //! Wrong when: the application of an upload's server is slow, because its unread bytes are not sampled.
 
 use crate::json_results::{read_count, store_printed_value};
+use crate::tcp_info_json::TcpInfoFields;
 use crate::{ImportFormat, ImportedResult, sanitize_text};
 use longhaul_model::report::v1::flows::FlowsPlan;
 use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries, group_flows};
 use longhaul_model::report::v1::imported::ImportedTransfer;
-use longhaul_model::report::v1::observation::{HostFacts, TcpOptions, TcpReading};
+use longhaul_model::report::v1::observation::{HostFacts, TcpOptions};
 use serde_json::Value;
 use std::net::SocketAddr;
 
@@ -159,7 +160,8 @@ impl Ndt7Subtest {
     }
 
     fn add_tcp_info(&mut self, info: &Value) {
-        let Some((at_us, tcp)) = read_count(&info["ElapsedTime"]).zip(read_tcp_info(info)) else {
+        let fields = TcpInfoFields::of(info);
+        let Some((at_us, tcp)) = read_count(&info["ElapsedTime"]).zip(fields.read()) else {
             return;
         };
         if self.samples.last().is_some_and(|last| last.at_us >= at_us) {
@@ -169,7 +171,7 @@ impl Ndt7Subtest {
         if self.is_cut {
             return;
         }
-        self.options = read_options(info);
+        self.options = fields.options();
         self.samples.push(FlowSample {
             at_us,
             unacknowledged_bytes: tcp.unacked_bytes.saturating_add(tcp.unsent_bytes.unwrap_or(0)),
@@ -252,66 +254,4 @@ impl Ndt7Subtest {
             one.add_missing("limiting factor: TCP_INFO of the server");
         }
     }
-}
-
-/// Reads TCP_INFO as ndt-server writes it; `None` without an RTT and a segment size.
-fn read_tcp_info(info: &Value) -> Option<TcpReading> {
-    let number = |key: &str| read_count(&info[key]);
-    // A zero stands for a counter that the server's kernel does not have.
-    let positive = |key: &str| number(key).filter(|it| *it > 0);
-    let mss_bytes = positive("SndMSS")?;
-    let segments = |key: &str| number(key).map(|count| count.saturating_mul(mss_bytes));
-    let rate = |key: &str| positive(key).map(|bytes| bytes.saturating_mul(8));
-    let is_infinite = number("SndSsThresh").is_none_or(|it| it >= SSTHRESH_INFINITE);
-    Some(TcpReading {
-        rtt_us: positive("RTT")?,
-        rttvar_us: number("RTTVar").unwrap_or(0),
-        ca_state: number("CAState").and_then(|it| it.try_into().ok()).unwrap_or(0),
-        mss_bytes,
-        cwnd_bytes: segments("SndCwnd").unwrap_or(0),
-        ssthresh_bytes: segments("SndSsThresh").filter(|_| !is_infinite),
-        unacked_bytes: segments("Unacked").unwrap_or(0),
-        lost_segments: number("Lost").unwrap_or(0),
-        retransmitted_segments: number("TotalRetrans").unwrap_or(0),
-        reordering_segments: number("Reordering").unwrap_or(3),
-        rtt_min_us: positive("MinRTT").filter(|us| *us < u64::from(u32::MAX)),
-        pacing_bps: rate("PacingRate"),
-        delivery_bps: rate("DeliveryRate"),
-        app_limited: number("AppLimited").map(|flags| flags & 1 != 0),
-        bytes_acked: number("BytesAcked"),
-        bytes_received: number("BytesReceived"),
-        segments_out: number("SegsOut"),
-        segments_in: number("SegsIn"),
-        data_segments_out: number("DataSegsOut"),
-        data_segments_in: number("DataSegsIn"),
-        unsent_bytes: number("NotsentBytes"),
-        busy_us: number("BusyTime"),
-        receive_window_limited_us: number("RWndLimited"),
-        send_buffer_limited_us: number("SndBufLimited"),
-        bytes_sent: positive("BytesSent"),
-        bytes_retransmitted: positive("BytesSent").and_then(|_| number("BytesRetrans")),
-        dsack_duplicates: positive("BytesSent").and_then(|_| number("DSackDups")),
-        reordering_seen: positive("BytesSent").and_then(|_| number("ReordSeen")),
-        out_of_order_segments: positive("SndWnd").and_then(|_| number("RcvOooPack")),
-        peer_window_bytes: positive("SndWnd"),
-        receive_rtt_us: positive("RcvRTT"),
-        ..TcpReading::default()
-    })
-}
-
-/// `TCP_INFINITE_SSTHRESH`, net/tcp.h.
-const SSTHRESH_INFINITE: u64 = 0x7fff_ffff;
-
-/// Reads the negotiated options; the shifts of both windows share a byte, as in the kernel.
-fn read_options(info: &Value) -> Option<TcpOptions> {
-    let (options, shifts) = read_count(&info["Options"]).zip(read_count(&info["WScale"]))?;
-    let window_scaling = options & 4 != 0;
-    Some(TcpOptions {
-        timestamps: options & 1 != 0,
-        sack: options & 2 != 0,
-        window_scaling,
-        ecn: options & 8 != 0,
-        send_window_shift: window_scaling.then_some((shifts & 0x0f) as u8),
-        receive_window_shift: window_scaling.then_some((shifts >> 4 & 0x0f) as u8),
-    })
 }

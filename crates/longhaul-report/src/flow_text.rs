@@ -5,10 +5,11 @@ use crate::number_format::{
     count_of, format_micros, format_millis, format_percent, format_rate, or_absent,
 };
 use crate::run_answer;
-use longhaul_analysis::flow_analysis::{find_local_address, find_trip_us, name_transfer};
+use longhaul_analysis::flow_analysis::{
+    find_local_address, find_trip_us, is_sender_side, name_transfer,
+};
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::FlowsReport;
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::flows::{ObservedTransfer, TransferAnalysis};
 
 /// Summarizes the result in a few words.
@@ -30,10 +31,10 @@ pub fn format_short_name(transfer: &ObservedTransfer) -> String {
 
 /// Returns the limiter in two words, for a column. What a receiver cannot explain is at the sender.
 pub(crate) fn label_limit(seen: &ObservedTransfer, concluded: &TransferAnalysis) -> String {
-    match concluded.run.limited_by {
-        Limiter::Unknown if !seen.sends => "sender's side".to_owned(),
-        limiter => limiter_label(limiter).to_owned(),
+    if is_sender_side(seen, &concluded.run) {
+        return "sender's side".to_owned();
     }
+    limiter_label(concluded.run.limited_by).to_owned()
 }
 
 /// Renders the whole report.

@@ -9,6 +9,7 @@ use crate::number_format::{
 };
 use crate::scan_text::setting_format::{describe_setting, format_test_command, format_window};
 use crate::{copy_text, flow_text, load_text, path_text, prediction_text, summary_lines};
+use longhaul_analysis::flow_analysis::is_sender_side;
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
 use longhaul_model::report::v1::host::AuditGrade;
@@ -319,9 +320,10 @@ pub fn answer_flows(page: &mut ReportDocument, report: &FlowsReport) {
     let transfers = report.observation.transfers.iter().zip(&report.analysis.transfers);
     for (seen, concluded) in transfers.take(MAX_ANSWERED_TRANSFERS) {
         let run = &concluded.run;
-        let limit = match run.limited_by {
-            Limiter::Unknown if !seen.sends => "the sender or its path",
-            limiter => name_limiter(limiter),
+        let limit = if is_sender_side(seen, run) {
+            "the sender or its path"
+        } else {
+            name_limiter(run.limited_by)
         };
         let text = format!("{}, limited by {limit}", or_absent(run.goodput_bps, format_rate));
         page.answer(flow_text::format_short_name(seen), text);

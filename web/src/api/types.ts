@@ -287,6 +287,7 @@ export type Load = Envelope<"load", { forward: boolean; steps: LoadStep[] }, { p
 
 // Transfers of other programs.
 export interface ObservedTransfer {
+  /** The number is 0 if the name is experiment and activity of fireflies. */
   process?: { pid: number; name: string; parent?: string };
   peer: string;
   service_port: number;

@@ -2,6 +2,7 @@
 
 use super::agent_log::AgentLog;
 use super::clocks::read_clock_times;
+use super::finished_run::recover_spool;
 use super::service_manager::ServiceManager;
 use super::startup::{AgentOptions, AgentSignals, RunningAgent, start_agent};
 use crate::agent_error::AgentError;
@@ -68,6 +69,8 @@ async fn run_event_loop(origin: &AgentOptions, mut running: RunningAgent) {
 /// Shuts down: starts no new runs, and waits for running ones up to a limit or a second signal.
 async fn shut_down(mut running: RunningAgent) {
     running.server.stop();
+    let told = running.fireflies.stop();
+    let told = tokio::spawn(recover_spool(running.event_loop.launcher.clone(), told));
     let agent = &mut running.event_loop;
     ServiceManager::stopping("waiting for runs in progress");
     agent.schedule.stop(read_clock_times());
@@ -81,6 +84,8 @@ async fn shut_down(mut running: RunningAgent) {
     let agent = &mut running.event_loop;
     agent.abandon_running_runs();
     let _ = running.stop_page.send(true);
+    // What the archive does not take now, the next agent recovers.
+    let _ = timeout(SHUTDOWN_GRACE, told).await;
     let _ = timeout(SHUTDOWN_GRACE, agent.launcher.writer.flush()).await;
     agent.launcher.writer.stop();
     agent.notifier.shut_down().await;

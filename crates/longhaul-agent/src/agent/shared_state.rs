@@ -5,6 +5,7 @@
 //! as a whole. Updates that a reader does not take in time are dropped, and the reader learns that
 //! it missed some. A full request queue rejects.
 
+use super::firefly_table::FireflyCounts;
 use super::job_status::JobStatus;
 use crate::token_store::TokenStore;
 use crate::watch::measure_jobs::JobKey;
@@ -73,6 +74,8 @@ pub struct AgentCounters {
     pub server_is_up: Option<bool>,
     /// Sessions of clients of that server.
     pub served_sessions: u64,
+    /// Fireflies; absent without `[fireflies]`.
+    pub fireflies: Option<FireflyCounts>,
     /// Items that the collector or database rejected; they stay in this archive.
     pub set_aside: Option<u64>,
     pub notified: u64,

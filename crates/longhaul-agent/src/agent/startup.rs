@@ -9,6 +9,7 @@ use super::embedded_server::{EmbeddedServer, HandlerBuilder};
 use super::event_loop::{EventLoop, LoopChannels};
 use super::export::{self, format_error_chain};
 use super::finished_run;
+use super::firefly_receiver::FireflyReceiver;
 use super::follow_ups::FollowUpRequests;
 use super::job_status;
 use super::notifier::EventNotifier;
@@ -67,6 +68,7 @@ pub struct RunningAgent {
     /// Recovers the runs of an earlier process.
     pub recovery: JoinHandle<()>,
     pub server: EmbeddedServer,
+    pub fireflies: FireflyReceiver,
     pub page: JoinHandle<io::Result<()>>,
     pub stop_page: watch::Sender<bool>,
     /// True: terminate running runs now.
@@ -136,6 +138,8 @@ pub async fn start_agent(
     }
     let mut server = EmbeddedServer::new(origin.build_handlers, Arc::clone(&state), log);
     server.apply_watch_file();
+    let mut fireflies = FireflyReceiver::new(Arc::clone(&state), agent.launcher.clone(), log);
+    fireflies.apply_watch_file();
     let page = tokio::spawn(crate::api::serve_api(state, listener, stopped));
     agent.start_due_runs();
     notify_pending_events(&agent)?;
@@ -144,6 +148,7 @@ pub async fn start_agent(
         channels,
         recovery: left,
         server,
+        fireflies,
         page,
         stop_page: stop,
         end_runs: end,
@@ -347,6 +352,7 @@ pub fn reload_watch_file(origin: &AgentOptions, running: &mut RunningAgent) {
         Ok(Ok(file)) => {
             apply_watch_file(agent, file);
             running.server.apply_watch_file();
+            running.fireflies.apply_watch_file();
         }
         Ok(Err(problems)) => reject_watch_file(agent, &problems.to_string()),
         Err(error) => reject_watch_file(agent, &format_error_chain(&error)),

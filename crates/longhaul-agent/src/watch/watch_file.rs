@@ -4,10 +4,11 @@
 //! line, the key, what is wrong and what would be right. Documented in docs/watch-file.md.
 //!
 //! - [`host_tables`], [`measure_tables`], [`agent_sections`], [`serve_section`],
-//!   [`service_sections`]: the tables of the file
+//!   [`fireflies_section`], [`service_sections`]: the tables of the file
 //! - [`watch_file_checks`]: checks across tables
 
 pub mod agent_sections;
+pub mod fireflies_section;
 pub mod host_tables;
 pub mod measure_tables;
 pub mod serve_section;
@@ -17,6 +18,7 @@ mod tests;
 pub mod watch_file_checks;
 
 pub use agent_sections::{AgentSection, CatchUpPolicy, DetectSection, RetainSection};
+pub use fireflies_section::FirefliesSection;
 pub use host_tables::{HostSet, HostSetKind, SharedLink, WatchHost};
 pub use measure_tables::{MeasureConfig, MeasureDirections, MeasureKind};
 pub use serve_section::ServeSection;
@@ -90,6 +92,8 @@ pub struct WatchFile {
     pub detect: DetectSection,
     /// The server of the agent; absent: it answers no runs of others.
     pub serve: Option<ServeSection>,
+    /// The receiver of fireflies; absent: none are received.
+    pub fireflies: Option<FirefliesSection>,
     #[serde(default)]
     pub notify: NotifySection,
     pub collector: Option<CollectorSection>,

@@ -17,6 +17,7 @@ mod database;
 mod documentation;
 mod events;
 mod explain;
+mod fireflies;
 mod fleet;
 mod flood;
 mod foreign_text;

@@ -112,6 +112,14 @@ impl MetricsPage {
             let help = "Sessions of clients of the server of [serve], since the agent started";
             self.add_counter("serve_sessions", help, figures.served_sessions);
         }
+        if let Some(fireflies) = figures.fireflies {
+            let help = "Fireflies that were understood, since the agent started";
+            self.add_counter("fireflies", help, fireflies.taken);
+            let help = "Datagrams that were no fireflies, or came too fast";
+            self.add_counter("fireflies_refused", help, fireflies.refused);
+            let help = "Flows without an end, payload or room";
+            self.add_counter("firefly_flows_lost", help, fireflies.lost_flows);
+        }
     }
 
     fn add_sending(&mut self, figures: &AgentCounters) {

@@ -263,6 +263,7 @@ fn figures() -> AgentCounters {
     AgentCounters {
         server_is_up: Some(true),
         served_sessions: 3,
+        fireflies: None,
         runs: ScheduleCounts { planned: 10, done: 6, failed: 1, missed: 2, waiting: 0, running: 1 },
         missed: [("locked", 2)].into(),
         off_time: None,

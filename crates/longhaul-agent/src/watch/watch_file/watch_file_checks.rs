@@ -14,8 +14,9 @@ use std::time::Duration;
 const PAIRS_MAX: usize = 2_000_000;
 
 pub(super) fn check_watch_file(file: &WatchFile, document: &ConfigDocument<'_>) {
-    // A collector need not measure anything itself.
-    if file.measures.is_empty() && !file.api.is_collector() && document.is_valid() {
+    // A collector need not measure anything itself, nor an agent that is told of transfers.
+    let is_told = file.api.is_collector() || file.fireflies.is_some();
+    if file.measures.is_empty() && !is_told && document.is_valid() {
         let advice = "write [[measure]] with name, kind and every";
         document.add("measure", "the file has no measurement", advice);
     }

@@ -63,8 +63,9 @@ pub struct ObservedTransfer {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
+    /// 0: no process, but experiment and activity of a transfer of which fireflies told.
     pub pid: u32,
-    /// The name of the program, as the kernel gives it (at most 15 bytes).
+    /// The name of the program, as the kernel gives it (at most 15 bytes), or of the activity.
     pub name: String,
     /// The name of the process that started it, if that is no shell or service manager.
     pub parent: Option<String>,

@@ -1,0 +1,246 @@
+//! Fireflies: datagrams in which the hosts of scientific experiments tell which transfer a connection
+//! belongs to (SciTags).
+//!
+//! A datagram is JSON, with or without a header of syslog before it. It tells the start, the progress
+//! or the end of a flow, its experiment and activity, its bytes, and TCP_INFO if the sender adds it.
+//!
+//! Source: firefly.schema.json 1.0.0 of scitags.org; flowd-go 2.x, flowd 1.1. Units: bytes; the
+//! sender's clock. Error: none. Wrong when: the sender is not who it says; datagrams are not signed.
+
+use crate::json_results::read_count;
+use crate::sanitize_text;
+use crate::tcp_info_json::TcpInfoFields;
+use jiff::Timestamp;
+use longhaul_model::report::v1::observation::TcpReading;
+use serde_json::Value;
+use std::net::{IpAddr, SocketAddr};
+
+/// The maximum size of a datagram; those without all of TCP_INFO fit into 1500 bytes.
+pub const MAX_FIREFLY_BYTES: usize = 8192;
+/// Experiments and activities, from the registry of scitags.org.
+const REGISTRY: &str = include_str!("scitags.tsv");
+
+/// The state of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowState {
+    Start,
+    Ongoing,
+    End,
+}
+
+/// The addresses of a flow, with its protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowAddresses {
+    /// The host that sends the firefly, and whose TCP_INFO it carries.
+    pub source: SocketAddr,
+    pub destination: SocketAddr,
+    pub is_tcp: bool,
+}
+
+/// The experiment and the activity of a flow, by their numbers in the registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scitag {
+    pub experiment: u32,
+    pub activity: u32,
+}
+
+impl Scitag {
+    /// Returns the names in the registry, or else the numbers: `atlas/Staging`, `atlas/77`, `99/1`.
+    pub fn name(self) -> String {
+        let find = |activity: u32| {
+            REGISTRY.lines().find_map(|line| {
+                let mut fields = line.split('\t');
+                let numbers = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+                (numbers == (self.experiment, activity)).then(|| fields.next()).flatten()
+            })
+        };
+        let number = |number: u32| number.to_string();
+        let experiment = find(0).map_or_else(|| number(self.experiment), str::to_owned);
+        let activity = find(self.activity.max(1)).filter(|_| self.activity > 0);
+        format!("{experiment}/{}", activity.map_or_else(|| number(self.activity), str::to_owned))
+    }
+}
+
+/// The content of a datagram.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Firefly {
+    pub state: FlowState,
+    pub flow: FlowAddresses,
+    pub scitag: Scitag,
+    /// The program that moves the data, as it calls itself.
+    pub application: Option<String>,
+    pub started: Timestamp,
+    /// The end of the flow, or else the time of the datagram.
+    pub told: Option<Timestamp>,
+    pub sent_bytes: Option<u64>,
+    pub received_bytes: Option<u64>,
+    pub congestion_control: Option<String>,
+    pub tcp: Option<TcpReading>,
+}
+
+/// Parses a datagram, or returns the reason why it is no firefly.
+pub fn parse_firefly(datagram: &[u8]) -> Result<Firefly, &'static str> {
+    if datagram.len() > MAX_FIREFLY_BYTES {
+        return Err("too long");
+    }
+    let begin = datagram.iter().position(|byte| *byte == b'{').ok_or("no JSON")?;
+    let value: Value = serde_json::from_slice(&datagram[begin..]).map_err(|_| "not valid JSON")?;
+    let lifecycle = &value["flow-lifecycle"];
+    let state = match lifecycle["state"].as_str() {
+        Some("start") => FlowState::Start,
+        Some("ongoing") => FlowState::Ongoing,
+        Some("end") => FlowState::End,
+        _ => return Err("no state of a flow"),
+    };
+    let moment = |key: &str| lifecycle[key].as_str()?.parse::<Timestamp>().ok();
+    let context = &value["context"];
+    let identifier = |key: &str| u32::try_from(context[key].as_u64()?).ok();
+    let scitag = identifier("experiment-id").zip(identifier("activity-id"));
+    let (experiment, activity) = scitag.ok_or("no experiment and activity")?;
+    let (tcp, congestion_control) = read_enrichment(&value);
+    Ok(Firefly {
+        state,
+        flow: read_addresses(&value["flow-id"]).ok_or("no addresses")?,
+        scitag: Scitag { experiment, activity },
+        application: read_text(&context["application"]),
+        started: moment("start-time").ok_or("no start time")?,
+        told: moment("end-time").filter(|_| state == FlowState::End).or(moment("current-time")),
+        sent_bytes: read_count(&value["usage"]["sent"]),
+        received_bytes: read_count(&value["usage"]["received"]),
+        congestion_control,
+        tcp,
+    })
+}
+
+fn read_text(value: &Value) -> Option<String> {
+    value.as_str().map(sanitize_text).filter(|it| !it.is_empty())
+}
+
+fn read_addresses(flow: &Value) -> Option<FlowAddresses> {
+    let end = |address: &str, port: &str| {
+        let address: IpAddr = flow[address].as_str()?.parse().ok()?;
+        let port = u16::try_from(flow[port].as_u64()?).ok()?;
+        Some(SocketAddr::new(address.to_canonical(), port))
+    };
+    let is_tcp = match flow["protocol"].as_str()? {
+        "tcp" => true,
+        "udp" => false,
+        _ => return None,
+    };
+    let (source, destination) = (end("src-ip", "src-port")?, end("dst-ip", "dst-port")?);
+    Some(FlowAddresses { source, destination, is_tcp })
+}
+
+/// Reads TCP_INFO of the source from any of the places in which flowd and flowd-go put it.
+fn read_enrichment(value: &Value) -> (Option<TcpReading>, Option<String>) {
+    let sources = [&value["netlink"], &value["skOps"]];
+    let tcp = sources.iter().find_map(|source| {
+        let places = [&source["tcpInfo"], *source];
+        places.into_iter().find_map(|info| TcpInfoFields::of(info).read())
+    });
+    let congestion = sources.iter().find_map(|source| read_text(&source["cong"]["algorithm"]));
+    (tcp, congestion)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn firefly(state: &str, more: &Value) -> Value {
+        let mut value = json!({
+            "version": 1,
+            "flow-lifecycle": {"state": state, "start-time": "2026-11-22T10:00:00.5+00:00"},
+            "flow-id": {"afi": "ipv6", "src-ip": "2001:db8::1", "dst-ip": "2001:db8::2",
+                        "protocol": "tcp", "src-port": 40000, "dst-port": 1094},
+            "context": {"experiment-id": 2, "activity-id": 19, "application": "xrootd \u{1b}[2J"},
+        });
+        for (key, part) in more.as_object().expect("an object") {
+            match part.as_object().zip(value[key].as_object_mut()) {
+                Some((part, there)) => there.extend(part.clone()),
+                None => value[key] = part.clone(),
+            }
+        }
+        value
+    }
+
+    fn parse(value: &Value) -> Result<Firefly, &'static str> {
+        parse_firefly(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_datagram_with_a_header_of_syslog_tells_the_flow_and_its_tag() {
+        let end = json!({"flow-lifecycle": {"end-time": "2026-11-22T10:00:10.5Z"},
+                         "usage": {"sent": 1_000_000, "received": 10}});
+        let text = format!(
+            "<134>1 2026-11-22T10:00:11.808092+00:00 dtn flowd-go - firefly-json - {}",
+            firefly("end", &end)
+        );
+        let seen = parse_firefly(text.as_bytes()).expect("a firefly");
+        assert_eq!((seen.state, seen.sent_bytes), (FlowState::End, Some(1_000_000)));
+        assert_eq!(seen.flow.destination, "[2001:db8::2]:1094".parse().expect("an address"));
+        assert_eq!(seen.scitag.name(), "atlas/Staging");
+        assert_eq!(seen.application.as_deref(), Some("xrootd \u{fffd}[2J"));
+        let told = seen.told.expect("an end");
+        assert_eq!(told.duration_since(seen.started).as_secs(), 10);
+        assert_eq!(seen.tcp, None);
+    }
+
+    #[test]
+    fn numbers_that_the_registry_does_not_have_are_shown_as_numbers() {
+        let name = |experiment, activity| Scitag { experiment, activity }.name();
+        assert_eq!(name(2, 777), "atlas/777");
+        assert_eq!(name(4_000_000_000, 1), "4000000000/1");
+        assert_eq!(name(3, 0), "cms/0");
+        assert_eq!(name(3, 1), "cms/default");
+    }
+
+    #[test]
+    fn tcp_info_is_read_as_each_program_writes_it() {
+        let full = json!({"netlink": {"cong": {"algorithm": "bbr"}, "tcpInfo": {
+            "sndMss": 1448, "rtt": 80_100, "rttVar": 100, "sndCwnd": 10, "bytesAcked": 5_000_000,
+            "bytesRecv": 7, "busyTime": 9, "rwndLimited": 8, "sndWnd": 65_536, "bytesSent": 6}}});
+        let one = parse(&firefly("ongoing", &full)).expect("a firefly");
+        let tcp = one.tcp.expect("counters");
+        assert_eq!((tcp.rtt_us, tcp.cwnd_bytes), (80_100, 14_480));
+        assert_eq!((tcp.bytes_acked, tcp.bytes_received), (Some(5_000_000), Some(7)));
+        assert_eq!(tcp.receive_window_limited_us, Some(8));
+        assert_eq!(one.congestion_control.as_deref(), Some("bbr"));
+        let flat = json!({"netlink": {"state": "established", "snd_mss": 1448, "rtt": 80,
+            "min_rtt": 79_900, "bytes_acked": 5, "rwnd_limited": 3}});
+        let tcp = parse(&firefly("end", &flat)).expect("a firefly").tcp.expect("counters");
+        assert_eq!((tcp.rtt_us, tcp.rtt_min_us), (80_000, Some(79_900)));
+        assert_eq!(tcp.receive_window_limited_us, Some(3));
+        let lean = json!({"skOps": {"tcpInfo": {"sndMss": 1448, "rtt": 80_000, "bytesSent": 9}}});
+        let tcp = parse(&firefly("ongoing", &lean)).expect("a firefly").tcp.expect("counters");
+        assert_eq!((tcp.bytes_acked, tcp.bytes_sent), (None, Some(9)));
+    }
+
+    #[test]
+    fn what_is_no_firefly_is_refused_with_the_reason() {
+        let refused = |more: Value| parse(&firefly("start", &more)).expect_err("refused");
+        assert_eq!(refused(json!({"flow-lifecycle": {"state": "flying"}})), "no state of a flow");
+        assert_eq!(refused(json!({"flow-lifecycle": {"start-time": "now"}})), "no start time");
+        assert_eq!(refused(json!({"flow-id": {"src-port": 65_536}})), "no addresses");
+        assert_eq!(refused(json!({"flow-id": {"protocol": "sctp"}})), "no addresses");
+        assert_eq!(refused(json!({"context": {"activity-id": -1}})), "no experiment and activity");
+        assert_eq!(parse_firefly(b"<134>1 hello").expect_err("refused"), "no JSON");
+        assert_eq!(parse_firefly(b"{\"a\": ").expect_err("refused"), "not valid JSON");
+        assert_eq!(parse_firefly(&vec![b'{'; 8193]).expect_err("refused"), "too long");
+    }
+
+    proptest! {
+        #[test]
+        fn no_datagram_makes_the_parser_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            cut in 0..400_usize,
+        ) {
+            let _ = parse_firefly(&bytes);
+            let whole = firefly("end", &json!({})).to_string().into_bytes();
+            let mut part = whole[..cut.min(whole.len())].to_vec();
+            part.extend(&bytes);
+            let _ = parse_firefly(&part);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! TCP_INFO as JSON, as ndt-server and flowd write it.
+//!
+//! The names of the fields are those of the kernel; the programs differ in case and underscores.
+//!
+//! Source: `tcp/tcpinfo.go` of m-lab/tcp-info; `types/enrichment.go` and `enrichment_compat.go` of
+//! flowd-go; `netlink/pyroute_tcp.py` of flowd. Units: as in Linux, so that rates are bytes per second.
+//! Error: counters that the kernel does not have are zero in the JSON, and read as absent where no
+//! connection has zero. flowd's RTTs are rounded down to milliseconds.
+
+use crate::json_results::read_count;
+use longhaul_model::report::v1::observation::{TcpOptions, TcpReading};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// `TCP_INFINITE_SSTHRESH`, net/tcp.h.
+const SSTHRESH_INFINITE: u64 = 0x7fff_ffff;
+
+/// The fields of one reading, by their names in lower case without underscores.
+pub(crate) struct TcpInfoFields<'a>(BTreeMap<String, &'a Value>);
+
+impl TcpInfoFields<'_> {
+    pub(crate) fn of(info: &Value) -> TcpInfoFields<'_> {
+        let plain = |name: &String| name.replace('_', "").to_ascii_lowercase();
+        let fields = info.as_object().into_iter().flatten();
+        TcpInfoFields(fields.map(|(name, value)| (plain(name), value)).collect())
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.0.get(name).and_then(|value| read_count(value))
+    }
+
+    /// Returns a number above zero. A zero stands for a counter that the kernel does not have.
+    fn positive(&self, name: &str) -> Option<u64> {
+        self.number(name).filter(|it| *it > 0)
+    }
+
+    /// Returns a counter that came into the kernel together with another one.
+    fn beside(&self, other: &str, name: &str) -> Option<u64> {
+        self.positive(other).and_then(|_| self.number(name))
+    }
+
+    fn rate_bps(&self, name: &str) -> Option<u64> {
+        self.positive(name).map(|bytes| bytes.saturating_mul(8))
+    }
+
+    /// Returns the unit of round-trip times: flowd writes the state as a word, and milliseconds.
+    fn rtt_unit_us(&self) -> u64 {
+        if self.0.get("state").is_some_and(|it| it.is_string()) { 1000 } else { 1 }
+    }
+
+    /// Reads the counters; `None` without an RTT and a segment size.
+    pub(crate) fn read(&self) -> Option<TcpReading> {
+        let mss_bytes = self.positive("sndmss")?;
+        let segments = |name: &str| self.number(name).map(|count| count.saturating_mul(mss_bytes));
+        let time = |name: &str| self.positive(name).map(|it| it.saturating_mul(self.rtt_unit_us()));
+        let is_finite = self.number("sndssthresh").is_some_and(|it| it < SSTHRESH_INFINITE);
+        let reading = TcpReading {
+            rtt_us: time("rtt")?,
+            rttvar_us: time("rttvar").unwrap_or(0),
+            ca_state: self.number("castate").and_then(|it| it.try_into().ok()).unwrap_or(0),
+            mss_bytes,
+            cwnd_bytes: segments("sndcwnd").unwrap_or(0),
+            ssthresh_bytes: segments("sndssthresh").filter(|_| is_finite),
+            unacked_bytes: segments("unacked").unwrap_or(0),
+            lost_segments: self.number("lost").unwrap_or(0),
+            retransmitted_segments: self.number("totalretrans").unwrap_or(0),
+            reordering_segments: self.number("reordering").unwrap_or(3),
+            rtt_min_us: self.positive("minrtt").filter(|us| *us < u64::from(u32::MAX)),
+            receive_rtt_us: time("rcvrtt"),
+            ..TcpReading::default()
+        };
+        Some(self.add_counters(&reading))
+    }
+
+    fn add_counters(&self, reading: &TcpReading) -> TcpReading {
+        let flags = self.number("applimited").or_else(|| self.number("deliveryrateapplimited"));
+        TcpReading {
+            pacing_bps: self.rate_bps("pacingrate"),
+            delivery_bps: self.rate_bps("deliveryrate"),
+            app_limited: flags.map(|flags| flags & 1 != 0),
+            bytes_acked: self.number("bytesacked"),
+            bytes_received: self.number("bytesreceived").or_else(|| self.number("bytesrecv")),
+            segments_out: self.number("segsout"),
+            segments_in: self.number("segsin"),
+            data_segments_out: self.number("datasegsout"),
+            data_segments_in: self.number("datasegsin"),
+            unsent_bytes: self.number("notsentbytes"),
+            busy_us: self.number("busytime"),
+            receive_window_limited_us: self.number("rwndlimited"),
+            send_buffer_limited_us: self.number("sndbuflimited"),
+            bytes_sent: self.positive("bytessent"),
+            bytes_retransmitted: self.beside("bytessent", "bytesretrans"),
+            dsack_duplicates: self.beside("bytessent", "dsackdups"),
+            reordering_seen: self.beside("bytessent", "reordseen"),
+            out_of_order_segments: self.beside("sndwnd", "rcvooopack"),
+            peer_window_bytes: self.positive("sndwnd"),
+            ..*reading
+        }
+    }
+
+    /// Reads the negotiated options; the shifts of both windows share a byte, as in the kernel.
+    pub(crate) fn options(&self) -> Option<TcpOptions> {
+        let (options, shifts) = self.number("options").zip(self.number("wscale"))?;
+        let window_scaling = options & 4 != 0;
+        Some(TcpOptions {
+            timestamps: options & 1 != 0,
+            sack: options & 2 != 0,
+            window_scaling,
+            ecn: options & 8 != 0,
+            send_window_shift: window_scaling.then_some((shifts & 0x0f) as u8),
+            receive_window_shift: window_scaling.then_some((shifts >> 4 & 0x0f) as u8),
+        })
+    }
+}
