@@ -83,7 +83,9 @@ pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<Bench
     let columns = "path | RTT, ms | Mbit/s | best of the grid | Mbit/s | tuner's choice | \
          Mbit/s | of the best | probes | ended by | default, Mbit/s | ";
     let mut table = MarkdownTable::new("Tuning on queueing disciplines of Linux", columns);
-    judged.iter().for_each(|one| table.row(format_row(one)));
+    for one in &judged {
+        table.row(format_row(one));
+    }
     Ok(BenchOutcome::new(&[table], check_gates(&judged)))
 }
 
@@ -151,9 +153,8 @@ impl TuneSite<'_> {
     /// reports, which are kept under the name of the path and this part.
     fn run_commands(&self, part: &str, commands: &[String]) -> Result<Vec<Value>, String> {
         let mut script = self.path.network_script(self.longhaul);
-        for command in commands {
-            script += &format!("near {command}\n");
-        }
+        let lines: Vec<String> = commands.iter().map(|it| format!("near {it}\n")).collect();
+        script.push_str(&lines.concat());
         let name = format!("{}-{part}", format_file_name(&self.path.name));
         find_guest_output(&name, &script, self.keep, GUEST_LIMIT, |mut text| {
             let mut reports = Vec::new();
