@@ -63,7 +63,7 @@ impl Scitag {
 
 /// The content of a datagram.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Firefly {
+pub struct FireflyMessage {
     pub state: FlowState,
     pub flow: FlowAddresses,
     pub scitag: Scitag,
@@ -71,7 +71,7 @@ pub struct Firefly {
     pub application: Option<String>,
     pub started: Timestamp,
     /// The end of the flow, or else the time of the datagram.
-    pub told: Option<Timestamp>,
+    pub reported_at: Option<Timestamp>,
     pub sent_bytes: Option<u64>,
     pub received_bytes: Option<u64>,
     pub congestion_control: Option<String>,
@@ -79,7 +79,7 @@ pub struct Firefly {
 }
 
 /// Parses a datagram, or returns the reason why it is no firefly.
-pub fn parse_firefly(datagram: &[u8]) -> Result<Firefly, &'static str> {
+pub fn parse_firefly(datagram: &[u8]) -> Result<FireflyMessage, &'static str> {
     if datagram.len() > MAX_FIREFLY_BYTES {
         return Err("too long");
     }
@@ -98,13 +98,15 @@ pub fn parse_firefly(datagram: &[u8]) -> Result<Firefly, &'static str> {
     let scitag = identifier("experiment-id").zip(identifier("activity-id"));
     let (experiment, activity) = scitag.ok_or("no experiment and activity")?;
     let (tcp, congestion_control) = read_enrichment(&value);
-    Ok(Firefly {
+    Ok(FireflyMessage {
         state,
         flow: read_addresses(&value["flow-id"]).ok_or("no addresses")?,
         scitag: Scitag { experiment, activity },
         application: read_text(&context["application"]),
         started: moment("start-time").ok_or("no start time")?,
-        told: moment("end-time").filter(|_| state == FlowState::End).or(moment("current-time")),
+        reported_at: moment("end-time")
+            .filter(|_| state == FlowState::End)
+            .or(moment("current-time")),
         sent_bytes: read_count(&value["usage"]["sent"]),
         received_bytes: read_count(&value["usage"]["received"]),
         congestion_control,
@@ -165,7 +167,7 @@ mod tests {
         value
     }
 
-    fn parse(value: &Value) -> Result<Firefly, &'static str> {
+    fn parse(value: &Value) -> Result<FireflyMessage, &'static str> {
         parse_firefly(value.to_string().as_bytes())
     }
 
@@ -182,8 +184,8 @@ mod tests {
         assert_eq!(seen.flow.destination, "[2001:db8::2]:1094".parse().expect("an address"));
         assert_eq!(seen.scitag.name(), "atlas/Staging");
         assert_eq!(seen.application.as_deref(), Some("xrootd \u{fffd}[2J"));
-        let told = seen.told.expect("an end");
-        assert_eq!(told.duration_since(seen.started).as_secs(), 10);
+        let reported_at = seen.reported_at.expect("an end");
+        assert_eq!(reported_at.duration_since(seen.started).as_secs(), 10);
         assert_eq!(seen.tcp, None);
     }
 

@@ -1,4 +1,4 @@
-//! Turns flows of which fireflies told into a report of kind `flows`.
+//! Turns flows that fireflies reported into a report of kind `flows`.
 //!
 //! A transfer has the experiment and activity in place of the program, and the far host as its peer:
 //! the destination, or the source if the destination is this host. Its counters are those of the

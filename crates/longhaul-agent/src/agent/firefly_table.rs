@@ -1,8 +1,8 @@
-//! The flows of which fireflies tell: those in progress, and those that have ended and wait for the
+//! The flows that fireflies report: those in progress, and those that have ended and wait for the
 //! next report. Pure state; others send the datagrams, so that everything has a bound.
 
 use jiff::Timestamp;
-use longhaul_import::firefly::{Firefly, FlowAddresses, FlowState, Scitag};
+use longhaul_import::firefly::{FireflyMessage, FlowAddresses, FlowState, Scitag};
 use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries};
 use longhaul_model::report::v1::observation::TcpReading;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub const MAX_ENDED_FLOWS: usize = 1024;
 const MAX_SAMPLED_FLOWS: usize = 64;
 /// The maximum number of samples of a flow; at the next one, every other one is dropped.
 const MAX_SAMPLES: usize = 32;
-/// A flow that was not heard of for this time is forgotten.
+/// A flow that no firefly reported for this time is forgotten.
 const MAX_SILENCE_US: i64 = 3600 * 1_000_000;
 /// A flow that began before this time, or lasted longer, has a wrong clock.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 86_400);
@@ -28,7 +28,7 @@ pub struct FireflyCounts {
     pub taken: u64,
     /// Datagrams that were no fireflies, or came too fast.
     pub refused: u64,
-    /// Flows for which there was no room, that ended without a word, or that had no payload.
+    /// Flows for which there was no room, that ended without a firefly, or that had no payload.
     pub lost_flows: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct FireflyCounts {
 struct OpenFlow {
     scitag: Scitag,
     started: Timestamp,
-    heard_us: i64,
+    updated_us: i64,
     congestion_control: Option<String>,
     samples: Vec<FlowSample>,
 }
@@ -51,7 +51,7 @@ pub struct EndedFlow {
     pub series: FlowSeries,
 }
 
-/// All flows of which fireflies tell.
+/// All flows that fireflies report.
 #[derive(Default)]
 pub struct FireflyTable {
     open: HashMap<FlowAddresses, OpenFlow>,
@@ -61,7 +61,7 @@ pub struct FireflyTable {
 
 impl FireflyTable {
     /// Takes the content of a datagram that came at `now_us`.
-    pub fn add(&mut self, firefly: &Firefly, now_us: i64) {
+    pub fn add(&mut self, firefly: &FireflyMessage, now_us: i64) {
         self.counts.taken += 1;
         let has_room = self.open.len() < MAX_OPEN_FLOWS;
         let flow = match self.open.get_mut(&firefly.flow) {
@@ -80,7 +80,7 @@ impl FireflyTable {
                 return;
             }
         };
-        flow.hear(firefly, now_us);
+        flow.update(firefly, now_us);
         if firefly.state == FlowState::End
             && let Some(flow) = self.open.remove(&firefly.flow)
         {
@@ -88,7 +88,7 @@ impl FireflyTable {
         }
     }
 
-    fn end_flow(&mut self, flow: OpenFlow, firefly: &Firefly) {
+    fn end_flow(&mut self, flow: OpenFlow, firefly: &FireflyMessage) {
         let sampled = self.ended.iter().filter(|it| it.series.samples.len() > 2).count();
         let ended = flow.end(firefly, sampled < MAX_SAMPLED_FLOWS);
         match ended.filter(|_| self.ended.len() < MAX_ENDED_FLOWS) {
@@ -97,10 +97,10 @@ impl FireflyTable {
         }
     }
 
-    /// Forgets flows that nobody spoke of for an hour.
+    /// Forgets flows that no firefly reported for an hour.
     pub fn forget_silent_flows(&mut self, now_us: i64) {
         let before = self.open.len();
-        self.open.retain(|_, flow| now_us.saturating_sub(flow.heard_us) < MAX_SILENCE_US);
+        self.open.retain(|_, flow| now_us.saturating_sub(flow.updated_us) < MAX_SILENCE_US);
         self.counts.lost_flows += (before - self.open.len()) as u64;
     }
 
@@ -115,25 +115,25 @@ impl FireflyTable {
 }
 
 impl OpenFlow {
-    fn of(firefly: &Firefly, now_us: i64) -> OpenFlow {
+    fn of(firefly: &FireflyMessage, now_us: i64) -> OpenFlow {
         OpenFlow {
             scitag: firefly.scitag,
             started: firefly.started,
-            heard_us: now_us,
+            updated_us: now_us,
             congestion_control: None,
             samples: Vec::new(),
         }
     }
 
-    fn hear(&mut self, firefly: &Firefly, now_us: i64) {
-        self.heard_us = now_us;
+    fn update(&mut self, firefly: &FireflyMessage, now_us: i64) {
+        self.updated_us = now_us;
         if let Some(name) = &firefly.congestion_control {
             self.congestion_control = Some(name.clone());
         }
         let Some(tcp) = firefly.tcp.clone().filter(|it| it.bytes_acked.is_some()) else { return };
         // A firefly without a time of its own was sent just now.
-        let told = firefly.told.or_else(|| Timestamp::from_microsecond(now_us).ok());
-        let Some(at_us) = told.and_then(|told| self.offset_us(told)) else { return };
+        let sent_at = firefly.reported_at.or_else(|| Timestamp::from_microsecond(now_us).ok());
+        let Some(at_us) = sent_at.and_then(|sent_at| self.offset_us(sent_at)) else { return };
         if self.samples.last().is_some_and(|last| last.at_us >= at_us) {
             return;
         }
@@ -160,12 +160,12 @@ impl OpenFlow {
 
     /// Returns the ended flow: with its samples if there are enough, or else with its bytes at the
     /// start and at the end. `None` without payload or time.
-    fn end(self, firefly: &Firefly, keeps_samples: bool) -> Option<EndedFlow> {
-        let ended = firefly.told?;
+    fn end(self, firefly: &FireflyMessage, keeps_samples: bool) -> Option<EndedFlow> {
+        let ended = firefly.reported_at?;
         let duration_us = self.offset_us(ended).filter(|us| *us > 0)?;
         let last = self.samples.last().map(|sample| &sample.tcp);
-        let count = |told: Option<u64>, of: fn(&TcpReading) -> Option<u64>| {
-            told.or_else(|| last.and_then(of)).unwrap_or(0)
+        let count = |reported: Option<u64>, of: fn(&TcpReading) -> Option<u64>| {
+            reported.or_else(|| last.and_then(of)).unwrap_or(0)
         };
         let sent = count(firefly.sent_bytes, |tcp| tcp.bytes_acked);
         let received = count(firefly.received_bytes, |tcp| tcp.bytes_received);
@@ -212,8 +212,8 @@ pub mod tests {
     }
 
     /// A firefly of a flow from this port that began at second 0.
-    pub fn firefly(state: FlowState, port: u16, second: i64) -> Firefly {
-        Firefly {
+    pub fn firefly(state: FlowState, port: u16, second: i64) -> FireflyMessage {
+        FireflyMessage {
             state,
             flow: FlowAddresses {
                 source: format!("192.0.2.1:{port}").parse().expect("an address"),
@@ -223,7 +223,7 @@ pub mod tests {
             scitag: Scitag { experiment: 2, activity: 19 },
             application: None,
             started: moment(0),
-            told: Some(moment(second)),
+            reported_at: Some(moment(second)),
             sent_bytes: None,
             received_bytes: None,
             congestion_control: None,
@@ -231,12 +231,12 @@ pub mod tests {
         }
     }
 
-    pub fn with_bytes(firefly: Firefly, sent: u64) -> Firefly {
-        Firefly { sent_bytes: Some(sent), ..firefly }
+    pub fn with_bytes(firefly: FireflyMessage, sent: u64) -> FireflyMessage {
+        FireflyMessage { sent_bytes: Some(sent), ..firefly }
     }
 
     /// A firefly with the counters of a flow that the receive window limits: 1 MiB per 80 ms.
-    pub fn sampled(state: FlowState, port: u16, second: i64) -> Firefly {
+    pub fn sampled(state: FlowState, port: u16, second: i64) -> FireflyMessage {
         let time_us = second.unsigned_abs() * 1_000_000;
         let acked = (1 << 20) * time_us / 80_000;
         let tcp = TcpReading {
@@ -256,7 +256,7 @@ pub mod tests {
             peer_window_bytes: Some(1 << 20),
             ..TcpReading::default()
         };
-        Firefly { tcp: Some(tcp), ..firefly(state, port, second) }
+        FireflyMessage { tcp: Some(tcp), ..firefly(state, port, second) }
     }
 
     fn count(ended: &EndedFlow) -> (u64, Option<u64>) {
@@ -326,7 +326,7 @@ pub mod tests {
     fn silent_flows_and_flows_whose_ports_are_used_again_are_forgotten() {
         let mut table = FireflyTable::default();
         table.add(&firefly(FlowState::Start, 1, 0), 0);
-        let other = Firefly { started: moment(50), ..firefly(FlowState::Start, 1, 50) };
+        let other = FireflyMessage { started: moment(50), ..firefly(FlowState::Start, 1, 50) };
         table.add(&other, 50_000_000);
         assert_eq!((table.open.len(), table.counts.lost_flows), (1, 1));
         table.forget_silent_flows(50_000_000 + MAX_SILENCE_US - 1);
