@@ -25,8 +25,8 @@ fuzz() {
 
 max_length() {
     case $1 in
-    reports | conclusions) echo 32768 ;;
-    captures | imports) echo 16384 ;;
+    reports | conclusions | imports) echo 32768 ;;
+    captures) echo 16384 ;;
     *) echo 4096 ;;
     esac
 }
