@@ -66,7 +66,7 @@ every = "1 min"
 FILE
 chroot "$root" "$program" serve --token-file /tmp/try/token &
 serve=$!
-until curl --silent --output /dev/null telnet://127.0.0.1:5201 </dev/null; do sleep 0.2; done
+until ss --listening --numeric --tcp | grep -q ':5201 '; do sleep 0.2; done
 chroot "$root" "$program" test 127.0.0.1 --time 2s --no-save
 chroot "$root" "$program" watch /tmp/try/watch.toml &
 watch=$!
@@ -108,7 +108,7 @@ END
 	grep -qx 'services run' "$1/try.log"
 }
 runs() { # ROOT PROGRAM
-	timeout 180 unshare --mount --net --pid --fork --kill-child sh "$work/inside.sh" "$@"
+	timeout --kill-after=5 180 unshare --mount --net --pid --fork --kill-child sh "$work/inside.sh" "$@"
 }
 absent() { for path; do [ ! -e "$path" ] || { echo "$path is left"; return 1; }; done; }
 has_user() { grep -q '^longhaul:' "$1/etc/passwd"; }
