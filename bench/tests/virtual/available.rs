@@ -14,7 +14,6 @@ crate::virtual_tests!(
     paced_tcp_by_iperf3s_protocol_finds_what_other_traffic_leaves,
     a_policer_behind_a_link_three_times_as_fast_is_found,
     a_bucket_of_usual_size_does_not_hide_the_rate_behind_it,
-    late_clocks_of_a_host_with_one_core_leave_the_estimate_right,
 );
 
 /// The forward estimate on a shipped path that begins at a time of its events.
@@ -95,10 +94,6 @@ fn a_light_run_keeps_to_its_budget_and_invents_nothing_on_loopback() {
 
 fn a_bucket_of_usual_size_does_not_hide_the_rate_behind_it() {
     check_bed_of_seed_one("bucket, idle", 1);
-}
-
-fn late_clocks_of_a_host_with_one_core_leave_the_estimate_right() {
-    check_bed_of_seed_one("one-core host", 1);
 }
 
 /// A policer of 14.7 Mbit/s with a bucket of 53 kB, which was read as 48.5 Mbit/s.
