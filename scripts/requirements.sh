@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks what a step of the tests needs. As root with apt-get it installs what is missing; otherwise it
 # fails with the command that helps.
-# usage: requirements.sh programs | kernel | node | browser | database | python FOLDER PACKAGE
+# usage: requirements.sh programs | traffic | kernel | node | browser | database | python FOLDER PACKAGE
 set -eu
 fail() {
     echo "$*" >&2
@@ -37,10 +37,12 @@ node() {
         fail "here is node $(command node --version); the page's tools need Node.js 20.19 or newer with npm; get it from https://nodejs.org or your distribution (Debian 12 has an older one), or leave the page out: the program builds without it, with a text in its place"
 }
 case $1 in
-programs) # tshark parses captures independently; mgen sends the traffic of others; openssl creates
-    # keys; promtool checks metrics and rules
-    ensure iperf3=iperf3 nuttcp=nuttcp mgen=mgen ping=iputils-ping ip=iproute2 unshare=util-linux \
+programs) # tshark parses captures independently; openssl creates keys; promtool checks metrics and rules
+    ensure iperf3=iperf3 nuttcp=nuttcp ping=iputils-ping ip=iproute2 unshare=util-linux \
         python3=python3 tshark=tshark openssl=openssl promtool=prometheus
+    ;;
+traffic) # of others, for `cargo xtask bench available`
+    ensure iperf3=iperf3 mgen=mgen
     ;;
 kernel) # of tests in virtual time
     install flex bison bc libelf-dev xz-utils rsync

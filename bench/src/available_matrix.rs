@@ -86,7 +86,7 @@ pub fn run_all(
     seeds: u64,
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
-    program_runner::run_script("requirements.sh", &["programs"])?;
+    program_runner::run_script("requirements.sh", &["traffic"])?;
     let judge = |drawn: &DrawnCell<TestBed>| {
         let script = drawn.cell.script(&longhaul.display().to_string());
         let outcome = drawn.find_output(&script, keep, |text| judge_output(&drawn.cell, text));
