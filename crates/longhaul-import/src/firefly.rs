@@ -37,14 +37,14 @@ pub struct FlowAddresses {
     pub is_tcp: bool,
 }
 
-/// The experiment and the activity of a flow, by their numbers in the registry.
+/// The experiment and the activity of a flow (SciTag), by their numbers in the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Scitag {
+pub struct FlowTag {
     pub experiment: u32,
     pub activity: u32,
 }
 
-impl Scitag {
+impl FlowTag {
     /// Returns the names in the registry, or else the numbers: `atlas/Staging`, `atlas/77`, `99/1`.
     pub fn name(self) -> String {
         let find = |activity: u32| {
@@ -66,7 +66,7 @@ impl Scitag {
 pub struct FireflyMessage {
     pub state: FlowState,
     pub flow: FlowAddresses,
-    pub scitag: Scitag,
+    pub scitag: FlowTag,
     /// The program that moves the data, as it calls itself.
     pub application: Option<String>,
     pub started: Timestamp,
@@ -101,7 +101,7 @@ pub fn parse_firefly(datagram: &[u8]) -> Result<FireflyMessage, &'static str> {
     Ok(FireflyMessage {
         state,
         flow: read_addresses(&value["flow-id"]).ok_or("no addresses")?,
-        scitag: Scitag { experiment, activity },
+        scitag: FlowTag { experiment, activity },
         application: read_text(&context["application"]),
         started: moment("start-time").ok_or("no start time")?,
         reported_at: moment("end-time")
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn numbers_that_the_registry_does_not_have_are_shown_as_numbers() {
-        let name = |experiment, activity| Scitag { experiment, activity }.name();
+        let name = |experiment, activity| FlowTag { experiment, activity }.name();
         assert_eq!(name(2, 777), "atlas/777");
         assert_eq!(name(4_000_000_000, 1), "4000000000/1");
         assert_eq!(name(3, 0), "cms/0");

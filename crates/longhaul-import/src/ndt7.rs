@@ -172,12 +172,7 @@ impl Ndt7Subtest {
             return;
         }
         self.options = fields.options();
-        self.samples.push(FlowSample {
-            at_us,
-            unacknowledged_bytes: tcp.unacked_bytes.saturating_add(tcp.unsent_bytes.unwrap_or(0)),
-            tcp,
-            ..FlowSample::default()
-        });
+        self.samples.push(FlowSample::from_tcp_info(at_us, tcp));
     }
 
     fn into_result(mut self) -> ImportedResult {

@@ -8,12 +8,9 @@
 //! connection has zero. flowd's RTTs are rounded down to milliseconds.
 
 use crate::json_results::read_count;
-use longhaul_model::report::v1::observation::{TcpOptions, TcpReading};
+use longhaul_model::report::v1::observation::{SSTHRESH_INFINITE, TcpOptions, TcpReading};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// `TCP_INFINITE_SSTHRESH`, net/tcp.h.
-const SSTHRESH_INFINITE: u64 = 0x7fff_ffff;
 
 /// The fields of one reading, by their names in lower case without underscores.
 pub(crate) struct TcpInfoFields<'a>(BTreeMap<String, &'a Value>);
@@ -101,14 +98,6 @@ impl TcpInfoFields<'_> {
     /// Reads the negotiated options; the shifts of both windows share a byte, as in the kernel.
     pub(crate) fn options(&self) -> Option<TcpOptions> {
         let (options, shifts) = self.number("options").zip(self.number("wscale"))?;
-        let window_scaling = options & 4 != 0;
-        Some(TcpOptions {
-            timestamps: options & 1 != 0,
-            sack: options & 2 != 0,
-            window_scaling,
-            ecn: options & 8 != 0,
-            send_window_shift: window_scaling.then_some((shifts & 0x0f) as u8),
-            receive_window_shift: window_scaling.then_some((shifts >> 4 & 0x0f) as u8),
-        })
+        Some(TcpOptions::from_kernel((options & 0xff) as u8, (shifts & 0xff) as u8))
     }
 }

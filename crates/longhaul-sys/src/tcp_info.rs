@@ -11,7 +11,7 @@
 
 use crate::syscall::check_status;
 use libc::tcp_info;
-use longhaul_model::report::v1::observation::{TcpOptions, TcpReading};
+use longhaul_model::report::v1::observation::{SSTHRESH_INFINITE, TcpOptions, TcpReading};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
@@ -97,20 +97,10 @@ fn parse_pacing_rate(raw: &[u8], offset: usize) -> Option<u64> {
 fn parse_options(raw: &[u8]) -> Option<TcpOptions> {
     let options = *raw.get(offset_of!(tcp_info, tcpi_options))?;
     let shifts = *raw.get(offset_of!(tcp_info, tcpi_snd_rcv_wscale))?;
-    let window_scaling = options & 4 != 0;
-    Some(TcpOptions {
-        timestamps: options & 1 != 0,
-        sack: options & 2 != 0,
-        window_scaling,
-        ecn: options & 8 != 0,
-        send_window_shift: window_scaling.then_some(shifts & 0x0f),
-        receive_window_shift: window_scaling.then_some(shifts >> 4),
-    })
+    Some(TcpOptions::from_kernel(options, shifts))
 }
 
 fn parse_core(raw: &[u8]) -> Option<TcpReading> {
-    /// `TCP_INFINITE_SSTHRESH`, net/tcp.h.
-    const SSTHRESH_INFINITE: u64 = 0x7fff_ffff;
     let mss_bytes = u32_at(raw, offset_of!(tcp_info, tcpi_snd_mss))?;
     let ssthresh = u32_at(raw, offset_of!(tcp_info, tcpi_snd_ssthresh));
     Some(TcpReading {

@@ -7,7 +7,7 @@
 use super::firefly_table::EndedFlow;
 use jiff::Timestamp;
 use longhaul_analysis::flow_analysis::conclude_flows;
-use longhaul_import::firefly::Scitag;
+use longhaul_import::firefly::FlowTag;
 use longhaul_model::report::v1::flows::flow_grouping::{FlowSeries, group_flows};
 use longhaul_model::report::v1::flows::{
     FlowsObservation, FlowsPlan, ObservedTransfer, ProcessIdentity,
@@ -62,7 +62,7 @@ fn group_tagged_flows(
     started: Timestamp,
     flows: Vec<EndedFlow>,
 ) -> Vec<ObservedTransfer> {
-    let mut tagged: BTreeMap<Scitag, Vec<FlowSeries>> = BTreeMap::new();
+    let mut tagged: BTreeMap<FlowTag, Vec<FlowSeries>> = BTreeMap::new();
     for EndedFlow { scitag, started: began, mut series, .. } in flows {
         let shift_us = count_micros(started, began);
         for sample in &mut series.samples {
@@ -110,7 +110,7 @@ fn forget_bare_counts(end: &mut StreamEnd) {
 }
 
 /// Names the tag of a transfer, and the end that is not this host.
-fn name_ends(mut transfer: ObservedTransfer, scitag: Scitag, own: &[IpAddr]) -> ObservedTransfer {
+fn name_ends(mut transfer: ObservedTransfer, scitag: FlowTag, own: &[IpAddr]) -> ObservedTransfer {
     for stream in &mut transfer.run.streams {
         forget_bare_counts(&mut stream.sender);
         forget_bare_counts(&mut stream.receiver);
@@ -146,7 +146,7 @@ mod tests {
         }
         table.add(&firefly(FlowState::End, 1, 21), 0);
         let mut other = with_bytes(firefly(FlowState::End, 2, 10), 10_000_000);
-        other.scitag = Scitag { experiment: 3, activity: 4 };
+        other.scitag = FlowTag { experiment: 3, activity: 4 };
         table.add(&other, 0);
         let own = [own.parse().expect("an address")];
         let host = ReportingHost { name: "dtn", addresses: &own };

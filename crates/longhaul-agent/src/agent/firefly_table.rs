@@ -2,7 +2,7 @@
 //! next report. Pure state; others send the datagrams, so that everything has a bound.
 
 use jiff::Timestamp;
-use longhaul_import::firefly::{FireflyMessage, FlowAddresses, FlowState, Scitag};
+use longhaul_import::firefly::{FireflyMessage, FlowAddresses, FlowState, FlowTag};
 use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries};
 use longhaul_model::report::v1::observation::TcpReading;
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub struct FireflyCounts {
 
 /// A flow in progress.
 struct OpenFlow {
-    scitag: Scitag,
+    scitag: FlowTag,
     started: Timestamp,
     updated_us: i64,
     congestion_control: Option<String>,
@@ -44,7 +44,7 @@ struct OpenFlow {
 /// A flow that has ended.
 #[derive(Debug, Clone)]
 pub struct EndedFlow {
-    pub scitag: Scitag,
+    pub scitag: FlowTag,
     pub started: Timestamp,
     pub ended: Timestamp,
     /// Its samples; their times count from `started`.
@@ -144,12 +144,7 @@ impl OpenFlow {
                 keeps
             });
         }
-        self.samples.push(FlowSample {
-            at_us,
-            unacknowledged_bytes: tcp.unacked_bytes.saturating_add(tcp.unsent_bytes.unwrap_or(0)),
-            tcp,
-            ..FlowSample::default()
-        });
+        self.samples.push(FlowSample::from_tcp_info(at_us, tcp));
     }
 
     /// Returns a time as an offset from the start, if it is a possible one.
@@ -200,7 +195,7 @@ fn count_sample(at_us: u64, sent: u64, received: u64) -> FlowSample {
         bytes_received: Some(received),
         ..TcpReading::default()
     };
-    FlowSample { at_us, tcp, ..FlowSample::default() }
+    FlowSample::from_tcp_info(at_us, tcp)
 }
 
 #[cfg(test)]
@@ -220,7 +215,7 @@ pub mod tests {
                 destination: "198.51.100.7:1094".parse().expect("an address"),
                 is_tcp: true,
             },
-            scitag: Scitag { experiment: 2, activity: 19 },
+            scitag: FlowTag { experiment: 2, activity: 19 },
             application: None,
             started: moment(0),
             reported_at: Some(moment(second)),

@@ -101,6 +101,9 @@ pub struct SocketBuffer {
     pub stored_bytes: u64,
 }
 
+/// `TCP_INFINITE_SSTHRESH`, net/tcp.h: the slow start threshold before the first loss, in segments.
+pub const SSTHRESH_INFINITE: u64 = 0x7fff_ffff;
+
 /// TCP options in force on the connection (TCPI_OPT_*).
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +115,21 @@ pub struct TcpOptions {
     /// Window shift of this end's advertisements, and of the peer's.
     pub send_window_shift: Option<u8>,
     pub receive_window_shift: Option<u8>,
+}
+
+impl TcpOptions {
+    /// Reads `tcpi_options` and the byte of `tcpi_snd_wscale` and `tcpi_rcv_wscale`.
+    pub fn from_kernel(options: u8, shifts: u8) -> TcpOptions {
+        let window_scaling = options & 4 != 0;
+        TcpOptions {
+            timestamps: options & 1 != 0,
+            sack: options & 2 != 0,
+            window_scaling,
+            ecn: options & 8 != 0,
+            send_window_shift: window_scaling.then_some(shifts & 0x0f),
+            receive_window_shift: window_scaling.then_some(shifts >> 4),
+        }
+    }
 }
 
 /// Datagram accounting at the receiver of a UDP stream.

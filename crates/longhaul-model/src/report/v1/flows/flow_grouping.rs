@@ -45,6 +45,18 @@ pub struct FlowSample {
     pub tcp: TcpReading,
 }
 
+impl FlowSample {
+    /// Returns a sample of which TCP_INFO is all that is known.
+    pub fn from_tcp_info(at_us: u64, tcp: TcpReading) -> FlowSample {
+        FlowSample {
+            at_us,
+            unacknowledged_bytes: tcp.unacked_bytes.saturating_add(tcp.unsent_bytes.unwrap_or(0)),
+            tcp,
+            ..FlowSample::default()
+        }
+    }
+}
+
 /// The memory of a socket, with the kernel's overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowMemory {
