@@ -337,6 +337,8 @@ const ENOUGH_PROBES: usize = 8;
 const MAX_SAMPLES: usize = 2;
 /// The choice is tested again while another setting may be better by more than this.
 const DOUBT_RATIO: f64 = 0.05;
+/// More streams whose rate is below this share of the choice's cast doubt on both.
+const SLOWER_RATIO: f64 = 0.9;
 /// Ratios of stream numbers between which other numbers are tried.
 const MIN_GAP_RATIO: u32 = 3;
 const MIN_JUMP_RATIO: u32 = 4;
@@ -351,6 +353,7 @@ pub fn refine_choice(view: &SearchView) -> Option<NextSetting> {
         .or_else(|| try_named_control(view, choice))
         .or_else(|| repeat_doubtful(view, choice))
         .or_else(|| try_fewer_streams(view, choice))
+        .or_else(|| confirm_choice(view, choice))
 }
 
 /// A long step up gained nothing: the maximum may be in between.
@@ -412,6 +415,28 @@ fn repeat_doubtful(view: &SearchView, choice: &SettingAggregate) -> Option<NextS
             format_difference(rival.setting, choice.setting),
             convert_rate(choice.goodput_bps()),
             convert_rate(rival.goodput_bps()),
+        ),
+    })
+}
+
+/// More streams were clearly slower than the choice: whether the end of slow start loses a packet may
+/// have decided both. Repeats the choice.
+fn confirm_choice(view: &SearchView, choice: &SettingAggregate) -> Option<NextSetting> {
+    let is_slower = |other: &&SettingAggregate| {
+        other.setting.streams > choice.setting.streams
+            && other.setting.congestion_control == choice.setting.congestion_control
+            && other.goodput_bps() < SLOWER_RATIO * choice.goodput_bps()
+    };
+    let slower = view.tallies.iter().find(is_slower)?;
+    let probes = view.trials.iter().filter(|trial| trial.setting == *choice.setting);
+    (probes.count() < MAX_SAMPLES).then(|| NextSetting {
+        setting: choice.setting.clone(),
+        why: format!(
+            "{} were slower: {} after {}; repeating {}",
+            count_of(u64::from(slower.setting.streams), "stream"),
+            convert_rate(slower.goodput_bps()),
+            convert_rate(choice.goodput_bps()),
+            format_difference(choice.setting, slower.setting),
         ),
     })
 }

@@ -58,6 +58,7 @@ pub fn find_step_up(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
     let special = match from.limiter() {
         Limiter::ReceiveWindow | Limiter::SendBuffer => try_wider_window(view, from),
         Limiter::Loss => try_bbr(view, from),
+        Limiter::Unknown if has_loss(from) => try_bbr(view, from),
         Limiter::Policer | Limiter::Shaper => try_pacing(view, from),
         _ => None,
     };
@@ -169,6 +170,11 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
 }
 
 /// Tries BBR once, if the sender uses another congestion control and permits anyone to choose BBR.
+/// Returns true if the latest probe lost segments: its window may still have been growing back.
+fn has_loss(from: &SettingAggregate) -> bool {
+    from.latest().loss_ratio.is_some_and(|ratio| ratio > 0.0)
+}
+
 fn try_bbr(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
     let permitted = view.trials.iter().any(|t| t.permitted.iter().any(|name| name == BBR));
     let tried = view.trials.iter().any(|t| t.congestion_control.as_deref() == Some(BBR));
@@ -181,7 +187,7 @@ fn try_bbr(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
         .map_or_else(|| String::from("loss"), |ratio| format!("loss of {:.3} %", 100.0 * ratio));
     Some(NextSetting {
         why: format!(
-            "{loss} limits the rate to {}; BBR does not slow down for single losses",
+            "{} with {loss}; BBR does not slow down for single losses",
             convert_rate(from.goodput_bps())
         ),
         setting: TransferSetting {

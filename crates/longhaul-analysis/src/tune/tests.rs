@@ -161,6 +161,46 @@ fn a_ramp_is_given_more_time_once() {
     assert!(next.setting.streams > 1);
 }
 
+/// A managed queue drops one packet of one stream's slow start, except in the first such run.
+fn probe_managed_queue(setting: TransferSetting, runs_before: usize) -> ProbeTrial {
+    let is_bbr = setting.congestion_control.is_some();
+    let is_lucky = is_bbr || setting.window_bytes.is_none() || runs_before == 0;
+    let mbps = match (setting.window_bytes, setting.streams) {
+        (None, streams) => 7 * u64::from(streams).min(12),
+        (Some(_), streams) if is_lucky => 84 + u64::from(streams) / 8,
+        (Some(_), streams) => 32 + 9 * u64::from(streams.min(4)),
+    };
+    ProbeTrial {
+        goodput_bps: Some(mbps * 1_000_000),
+        limiter: match setting.window_bytes {
+            None => Limiter::ReceiveWindow,
+            Some(_) if is_lucky => Limiter::PathCapacity,
+            Some(_) => Limiter::Unknown,
+        },
+        idle_rtt: Some(Duration::from_millis(80)),
+        loss_ratio: Some(if is_lucky { 0.0 } else { 3e-5 }),
+        permitted: vec!["cubic".to_owned(), "bbr".to_owned()],
+        ..Model::geneva().probe(setting)
+    }
+}
+
+#[test]
+fn a_rate_that_was_lucky_once_is_probed_again_and_bbr_is_tried() {
+    let runs = std::cell::Cell::new(0);
+    let search = SettingSearch::new(&plan(), SearchStart::default());
+    let (search, ..) = drive(search, |setting| {
+        let before = runs.get();
+        let is_single = setting.window_bytes.is_some() && setting.streams == 1;
+        runs.set(before + usize::from(is_single));
+        probe_managed_queue(setting, before)
+    });
+    let choice = choose(&search).unwrap();
+    assert_eq!(choice.congestion_control.as_deref(), Some("bbr"));
+    let lucky = &search.trials()[1].setting;
+    let repeats = search.trials().iter().filter(|trial| trial.setting == *lucky);
+    assert_eq!(repeats.count(), 2);
+}
+
 #[test]
 fn a_path_that_fails_ends_the_search() {
     let (search, probes, stop) =
