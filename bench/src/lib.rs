@@ -4,9 +4,10 @@
 //! - [`interop_matrix`]: interoperability with other programs over iperf3's protocol
 //! - [`verdict_matrix`]: the fault matrix, and the correctness of the verdicts
 //! - [`available_matrix`]: capacity and available bandwidth against the kernel's counters
+//! - [`path_matrix`]: narrow links, routes and delays under load
 //! - [`explain_matrix`]: what is said of the transfers of other programs
 //! - [`tune_bench`]: the guided search against whole grids
-//! - [`guest_cells`]: what these four share
+//! - [`guest_cells`]: what these five share
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
 //! - [`bench_lab`], [`narrow_path`]: commands on emulated paths
@@ -24,6 +25,7 @@ mod guest_cells;
 pub mod interop_matrix;
 mod markdown_table;
 mod narrow_path;
+pub mod path_matrix;
 pub mod scratch_folder;
 mod testbed;
 mod throughput_bench;
@@ -49,10 +51,10 @@ pub struct BenchArguments {
     /// Run only tables or cases whose name contains this text
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
-    /// Draw the cells of verdicts, explain or available from so many seeds
+    /// Draw the cells of verdicts, explain, available or paths from so many seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seeds: u64,
-    /// Keep the reports of verdicts, explain, available and tune in this folder, and judge kept ones again
+    /// Keep the reports of verdicts, explain, available, paths and tune in this folder, and judge kept ones again
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }
@@ -99,6 +101,7 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Available => {
             available_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?
         }
+        BenchName::Paths => path_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,
         BenchName::Accuracy => accuracy_bench::run_all(),

@@ -77,6 +77,7 @@ pub enum BenchName {
     Verdicts,
     Explain,
     Available,
+    Paths,
     Tune,
     Copy,
     Accuracy,

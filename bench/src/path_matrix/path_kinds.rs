@@ -1,0 +1,170 @@
+//! The kinds of paths: each draws a network, and a command that looks at it.
+
+use super::{PathCell, PathTruth};
+use crate::guest_cells::CellKind;
+use crate::verdict_matrix::matrix_cell::DrawnPath;
+use longhaul_model::splitmix::SplitMix64;
+
+pub const KINDS: [CellKind<PathCell>; 11] = [
+    ("narrow link between routers", 8, draw_router_link),
+    ("narrow last link", 6, draw_last_link),
+    ("narrow link of this host", 4, draw_own_link),
+    ("narrow link, managed queue", 6, draw_managed_link),
+    ("load in the other direction", 4, draw_return_path),
+    ("policer under load", 4, draw_policer),
+    ("no queue under load", 4, draw_small_window),
+    ("route and path MTU", 8, draw_route),
+    ("delay under load", 8, draw_loaded_queue),
+    ("delay under load, managed queue", 8, draw_loaded_managed_queue),
+    ("delay under load, reverse", 4, draw_loaded_reverse),
+];
+
+const LINK_OPTIONS: &str = "--load=6s --no-reverse --no-mtu";
+const LOAD_OPTIONS: &str = "-t 10s --idle 2s -C cubic";
+/// The managed queues, and what distinguishes them.
+const MANAGED_QUEUES: [&str; 4] = ["fq_codel", "codel", "pie", "sfq perturb 10"];
+
+/// Draws a path whose hosts' own links are much faster, so that one link is narrow.
+fn draw_path(random: &mut SplitMix64) -> DrawnPath {
+    let mut path = DrawnPath::draw_within(random, [5e6, 200e6], [4.0, 150.0]);
+    path.is_reverse = false;
+    path.first_bps = path.rate_bps * 10;
+    path
+}
+
+/// Draws a narrow link between the routers with a queue that the load can fill.
+fn draw_fifo(random: &mut SplitMix64, path: &DrawnPath) -> (String, String) {
+    let products = random.between(0.5, 3.0);
+    let queue = path.queue_bytes(products).max(30 * path.mtu);
+    let discipline = random.below(3);
+    let link = match discipline {
+        0 => path.link_with_queue(queue),
+        1 => path.netem_rate(queue),
+        _ => path.htb(queue),
+    };
+    let word = ["tbf", "netem", "htb"][discipline];
+    (link, format!("{word}, queue {:.0} ms", queue as f64 * 8e3 / path.rate_bps as f64))
+}
+
+fn draw_managed(random: &mut SplitMix64, path: &DrawnPath) -> (String, String) {
+    let kind = random.below(MANAGED_QUEUES.len() + 1);
+    match MANAGED_QUEUES.get(kind) {
+        Some(discipline) => (path.managed(discipline), (*discipline).to_owned()),
+        None => {
+            (format!("narrow cake bandwidth {}bit besteffort", path.rate_bps), "cake".to_owned())
+        }
+    }
+}
+
+fn create_link_cell(
+    path: DrawnPath,
+    (setup, note): (String, String),
+    truth: PathTruth,
+) -> PathCell {
+    PathCell { path, note, setup, options: LINK_OPTIONS.to_owned(), truth }
+}
+
+fn draw_router_link(random: &mut SplitMix64) -> PathCell {
+    let path = draw_path(random);
+    let link = draw_fifo(random, &path);
+    create_link_cell(path, link, PathTruth::NarrowLink { before_ttl: 2, is_managed: false })
+}
+
+fn draw_last_link(random: &mut SplitMix64) -> PathCell {
+    let path = draw_path(random);
+    let products = random.between(0.5, 2.0);
+    // Packets on their way count as well.
+    let packets = path.queue_bytes(products + 0.5) / path.mtu + 30;
+    let half_ms = path.rtt_ms / 2.0;
+    let rate = path.rate_bps;
+    let setup = format!(
+        "ip netns exec core tc qdisc replace dev far root handle 1: \
+         netem delay {half_ms:.3}ms rate {rate}bit limit {packets}"
+    );
+    let note = format!("netem, {packets} packets");
+    create_link_cell(
+        path,
+        (setup, note),
+        PathTruth::NarrowLink { before_ttl: 3, is_managed: false },
+    )
+}
+
+/// The first link is the narrow one: its queue is in this host.
+fn draw_own_link(random: &mut SplitMix64) -> PathCell {
+    let mut path = draw_path(random);
+    path.first_bps = path.rate_bps;
+    let link = (String::new(), "tbf of this host".to_owned());
+    create_link_cell(path, link, PathTruth::OtherPlace("own_host"))
+}
+
+fn draw_managed_link(random: &mut SplitMix64) -> PathCell {
+    let path = draw_path(random);
+    let link = draw_managed(random, &path);
+    create_link_cell(path, link, PathTruth::NarrowLink { before_ttl: 2, is_managed: true })
+}
+
+fn draw_return_path(random: &mut SplitMix64) -> PathCell {
+    let path = draw_path(random);
+    let (link, note) = draw_fifo(random, &path);
+    let setup = link
+        .replace("narrow ", "narrow_back ")
+        .replace("edge tc", "core tc")
+        .replace("dev core", "dev edge");
+    let cell = create_link_cell(path, (setup, note), PathTruth::OtherPlace("return_path"));
+    PathCell { options: format!("{LINK_OPTIONS} -R"), ..cell }
+}
+
+fn draw_policer(random: &mut SplitMix64) -> PathCell {
+    let path = draw_path(random);
+    let burst = path.queue_bytes(random.between(0.5, 2.0)).max(20 * path.mtu);
+    let link = (format!("police leave {}bit {burst}", path.rate_bps), format!("bucket {burst} B"));
+    create_link_cell(path, link, PathTruth::OtherPlace("none"))
+}
+
+fn draw_small_window(random: &mut SplitMix64) -> PathCell {
+    let path = draw_path(random);
+    // Four streams with this much together fill 40 % of the path.
+    let bytes = (path.bdp_bytes() * 0.1) as u64 * 2;
+    let sysctl = format!("ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 {bytes} {bytes}'");
+    let (link, _) = draw_fifo(random, &path);
+    let note = "windows of 0.4 BDP".to_owned();
+    create_link_cell(path, (format!("{link}\n{sysctl}"), note), PathTruth::OtherPlace("none"))
+}
+
+fn draw_route(random: &mut SplitMix64) -> PathCell {
+    let mut path = draw_path(random);
+    path.mtu = [1500, 9000][random.below(2)];
+    let mtu = 1280 + random.below(path.mtu as usize - 1280) as u32;
+    let setup = format!(
+        "ip -n core link set far mtu {mtu}\nip -n far link set core mtu {mtu}\n{}",
+        path.plain_link()
+    );
+    PathCell {
+        note: format!("last link with an MTU of {mtu}"),
+        setup,
+        options: "-c 5 --no-reverse".to_owned(),
+        truth: PathTruth::Route { mtu },
+        path,
+    }
+}
+
+fn create_load_cell(path: DrawnPath, (setup, note): (String, String)) -> PathCell {
+    PathCell { path, note, setup, options: LOAD_OPTIONS.to_owned(), truth: PathTruth::LoadedDelay }
+}
+
+fn draw_loaded_queue(random: &mut SplitMix64) -> PathCell {
+    let path = draw_path(random);
+    let link = draw_fifo(random, &path);
+    create_load_cell(path, link)
+}
+
+fn draw_loaded_managed_queue(random: &mut SplitMix64) -> PathCell {
+    let path = draw_path(random);
+    let link = draw_managed(random, &path);
+    create_load_cell(path, link)
+}
+
+fn draw_loaded_reverse(random: &mut SplitMix64) -> PathCell {
+    let cell = draw_return_path(random);
+    PathCell { options: format!("{LOAD_OPTIONS} -R"), truth: PathTruth::LoadedDelay, ..cell }
+}
