@@ -18,7 +18,7 @@ use crate::verdict_matrix::matrix_cell::{DrawnPath, NETWORK};
 use longhaul_analysis::load::conclude_load;
 use longhaul_analysis::path::conclude_path;
 use longhaul_analysis::stats::median;
-use longhaul_model::report::v1::path::PathAnalysis;
+use longhaul_model::report::v1::path::{NarrowLink, PathAnalysis};
 use longhaul_model::report::v1::{LoadReport, PathReport};
 use path_kinds::KINDS;
 use std::path::Path;
@@ -36,10 +36,11 @@ const HOPS: usize = 3;
 /// The facts of a path that a command must find.
 #[derive(Debug, Clone, Copy)]
 enum PathTruth {
-    /// The queue grows at the link before this hop; a managed queue may not be seen at all.
+    /// The queue grows at the link before this hop. A managed queue may be too short to see, or lose so
+    /// many probes that only a span of hops is found.
     NarrowLink { before_ttl: u8, is_managed: bool },
-    /// The queue grows in this place, which is not a link between hops.
-    OtherPlace(&'static str),
+    /// The queue grows in one of these places, which is not a link between hops.
+    OtherPlace(&'static [&'static str]),
     /// All hops answer after the delays of the network, and packets of this size pass.
     Route { mtu: u32 },
     /// The delay under load is that of `ping`.
@@ -168,24 +169,28 @@ fn judge_output(cell: &PathCell, text: &str) -> Result<PathVerdict, String> {
     }
     let (report, _) = parse_report::<PathReport>(text)?;
     let analysis = conclude_path(&report.plan, &report.observation, &[], None).analysis;
-    match cell.truth {
-        PathTruth::Route { mtu } => judge_route(cell, mtu, &report, &analysis),
-        truth => judge_narrow_link(truth, &analysis),
+    if let PathTruth::Route { mtu } = cell.truth {
+        return judge_route(cell, mtu, &report, &analysis);
     }
+    Ok(analysis.narrow_link.as_ref().map_or_else(
+        || PathVerdict { text: format!("{:?}", report.observation.missing), is_right: false },
+        |link| judge_narrow_link(cell.truth, link),
+    ))
 }
 
-fn judge_narrow_link(truth: PathTruth, analysis: &PathAnalysis) -> Result<PathVerdict, String> {
-    let link = analysis.narrow_link.as_ref().ok_or("no verdict on the narrow link")?;
+fn judge_narrow_link(truth: PathTruth, link: &NarrowLink) -> PathVerdict {
     let is_right = match truth {
         PathTruth::NarrowLink { before_ttl, is_managed } => {
+            let is_in_span = link.after_ttl.is_some_and(|after| after < before_ttl)
+                && link.before_ttl.is_some_and(|before| before_ttl <= before);
             (link.verdict == "link" && link.before_ttl == Some(before_ttl))
-                || (is_managed && link.verdict == "none")
+                || (is_managed && (link.verdict == "none" || is_in_span))
         }
-        PathTruth::OtherPlace(word) => link.verdict == word,
+        PathTruth::OtherPlace(words) => words.contains(&link.verdict.as_str()),
         PathTruth::Route { .. } | PathTruth::LoadedDelay => false,
     };
     let place = link.before_ttl.map_or_else(String::new, |ttl| format!(" before {ttl}"));
-    Ok(PathVerdict { text: format!("{}{place}", link.verdict), is_right })
+    PathVerdict { text: format!("{}{place}", link.verdict), is_right }
 }
 
 fn judge_route(

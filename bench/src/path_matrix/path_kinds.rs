@@ -10,7 +10,7 @@ pub const KINDS: [CellKind<PathCell>; 11] = [
     ("narrow last link", 6, draw_last_link),
     ("narrow link of this host", 4, draw_own_link),
     ("narrow link, managed queue", 6, draw_managed_link),
-    ("load in the other direction", 4, draw_return_path),
+    ("narrow link, reverse load", 4, draw_reverse_link),
     ("policer under load", 4, draw_policer),
     ("no queue under load", 4, draw_small_window),
     ("route and path MTU", 8, draw_route),
@@ -89,12 +89,13 @@ fn draw_last_link(random: &mut SplitMix64) -> PathCell {
     )
 }
 
-/// The first link is the narrow one: its queue is in this host.
+/// The first link is the narrow one: its queue is in this host, whose kernel lets each stream queue two
+/// packets, which may be too little to see.
 fn draw_own_link(random: &mut SplitMix64) -> PathCell {
     let mut path = draw_path(random);
     path.first_bps = path.rate_bps;
     let link = (String::new(), "tbf of this host".to_owned());
-    create_link_cell(path, link, PathTruth::OtherPlace("own_host"))
+    create_link_cell(path, link, PathTruth::OtherPlace(&["own_host", "none"]))
 }
 
 fn draw_managed_link(random: &mut SplitMix64) -> PathCell {
@@ -103,14 +104,15 @@ fn draw_managed_link(random: &mut SplitMix64) -> PathCell {
     create_link_cell(path, link, PathTruth::NarrowLink { before_ttl: 2, is_managed: true })
 }
 
-fn draw_return_path(random: &mut SplitMix64) -> PathCell {
+fn draw_reverse_link(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let (link, note) = draw_fifo(random, &path);
     let setup = link
         .replace("narrow ", "narrow_back ")
         .replace("edge tc", "core tc")
         .replace("dev core", "dev edge");
-    let cell = create_link_cell(path, (setup, note), PathTruth::OtherPlace("return_path"));
+    let truth = PathTruth::NarrowLink { before_ttl: 2, is_managed: false };
+    let cell = create_link_cell(path, (setup, note), truth);
     PathCell { options: format!("{LINK_OPTIONS} -R"), ..cell }
 }
 
@@ -118,17 +120,19 @@ fn draw_policer(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let burst = path.queue_bytes(random.between(0.5, 2.0)).max(20 * path.mtu);
     let link = (format!("police leave {}bit {burst}", path.rate_bps), format!("bucket {burst} B"));
-    create_link_cell(path, link, PathTruth::OtherPlace("none"))
+    create_link_cell(path, link, PathTruth::OtherPlace(&["none"]))
 }
 
+/// A single stream with a window of a third of the path, because the bursts of several may collide.
 fn draw_small_window(random: &mut SplitMix64) -> PathCell {
-    let path = draw_path(random);
-    // Four streams with this much together fill 40 % of the path.
-    let bytes = (path.bdp_bytes() * 0.1) as u64 * 2;
+    let mut path = DrawnPath::draw_within(random, [20e6, 200e6], [40.0, 150.0]);
+    (path.is_reverse, path.first_bps) = (false, path.rate_bps * 2);
+    let bytes = (path.bdp_bytes() * 0.6) as u64;
     let sysctl = format!("ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 {bytes} {bytes}'");
     let (link, _) = draw_fifo(random, &path);
-    let note = "windows of 0.4 BDP".to_owned();
-    create_link_cell(path, (format!("{link}\n{sysctl}"), note), PathTruth::OtherPlace("none"))
+    let setup = (format!("{link}\n{sysctl}"), "a window of a third of the BDP".to_owned());
+    let cell = create_link_cell(path, setup, PathTruth::OtherPlace(&["none"]));
+    PathCell { options: format!("{LINK_OPTIONS} -P 1"), ..cell }
 }
 
 fn draw_route(random: &mut SplitMix64) -> PathCell {
@@ -165,6 +169,6 @@ fn draw_loaded_managed_queue(random: &mut SplitMix64) -> PathCell {
 }
 
 fn draw_loaded_reverse(random: &mut SplitMix64) -> PathCell {
-    let cell = draw_return_path(random);
+    let cell = draw_reverse_link(random);
     PathCell { options: format!("{LOAD_OPTIONS} -R"), truth: PathTruth::LoadedDelay, ..cell }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 crate::virtual_tests!(
     round_trips_rise_by_what_the_queue_holds,
     a_sender_that_yields_leaves_the_competitor_nine_tenths,
+    delays_under_load_are_those_of_ping,
 );
 
 /// Writes a path with one narrow link between two wide ones.
@@ -62,4 +63,9 @@ fn a_sender_that_yields_leaves_the_competitor_nine_tenths() {
     let kept = it["competitor_kept_yielding_ratio"].as_f64();
     assert!(kept >= Some(0.90), "{:#}", report["analysis"]);
     assert_eq!((&it["plain_step"], &it["yielding_step"]), (&1.into(), &2.into()), "{it:#}");
+}
+
+fn delays_under_load_are_those_of_ping() {
+    crate::path::check_path_cell("delay under load", 3);
+    crate::path::check_path_cell("delay under load, managed queue", 4);
 }

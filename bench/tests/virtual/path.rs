@@ -2,6 +2,7 @@
 //! routes whose routers are silent, labelled, side by side, or lie. Needs root.
 
 use crate::lab_report::{explain, lab_report};
+use longhaul_bench::path_matrix::check_cell;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ crate::virtual_tests!(
     answers_that_lie_are_thrown_away_and_the_rest_of_the_route_stands,
     options_that_a_middlebox_takes_away_are_named,
     the_two_families_of_a_name_have_routes_of_their_own,
+    a_queue_is_found_on_the_last_link_and_none_beside_a_policer,
+    the_hop_that_refuses_large_packets_leaves_the_path_its_mtu,
 );
 
 /// Returns the report of `longhaul path` on a shipped path that is changed by `sets`.
@@ -131,4 +134,19 @@ fn the_two_families_of_a_name_have_routes_of_their_own() {
     }
     let [v4, v6] = [0, 1].map(|index| &reports[index]["run"]["responder"]["address"]);
     assert_ne!(v4, v6);
+}
+
+/// Cells of seed 1 of the bench of paths.
+fn a_queue_is_found_on_the_last_link_and_none_beside_a_policer() {
+    check_path_cell("narrow last link", 2);
+    check_path_cell("policer under load", 0);
+}
+
+fn the_hop_that_refuses_large_packets_leaves_the_path_its_mtu() {
+    check_path_cell("route and path MTU", 0);
+}
+
+pub fn check_path_cell(kind: &str, number: usize) {
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
+    check_cell(&longhaul, kind, 1, number).expect("the path is judged rightly");
 }

@@ -74,8 +74,12 @@ pub struct RunVerdict {
 /// pacing that keeps its requested rate, are certain all the same.
 pub fn find_limiter(run: &RunView) -> RunVerdict {
     let told = find_told_limiter(run);
+    let plan = run.plan;
+    let is_rate_requested = matches!(plan.transport, RunTransport::Udp { .. })
+        || plan.write_rate_bps.or(plan.read_rate_bps).is_some();
     match told.limiter {
-        Limiter::CpuSender | Limiter::CpuReceiver | Limiter::Application | Limiter::Pacing => told,
+        Limiter::CpuSender | Limiter::CpuReceiver | Limiter::Pacing => told,
+        Limiter::Application if is_rate_requested => told,
         _ if run.busy_ratio > MAX_BUSY_RATIO => {
             RunVerdict { limiter: Limiter::Unknown, confidence_ratio: 0.0, second: None, ..told }
         }

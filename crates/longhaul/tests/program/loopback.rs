@@ -283,3 +283,48 @@ fn the_usual_signals_end_the_far_end_cleanly() {
         assert_eq!(far.ended(), Some(0), "{signal:?}");
     }
 }
+
+/// Loops that keep the first core busy; ended with the test.
+struct BusyCore(Vec<Child>);
+
+impl BusyCore {
+    const CORE: &str = "0";
+
+    fn start() -> BusyCore {
+        let spin = |_| {
+            let mut taskset = std::process::Command::new("taskset");
+            let loops = taskset.args(["-c", BusyCore::CORE, "sh", "-c", "while :; do :; done"]);
+            loops.spawn().expect("taskset of util-linux")
+        };
+        BusyCore((0..3).map(spin).collect())
+    }
+}
+
+impl Drop for BusyCore {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_run_on_a_busy_core_says_so_and_accuses_nobody_with_confidence() {
+    let far = FarEnd::start(&[]);
+    let _busy = BusyCore::start();
+    let longhaul = env!("CARGO_BIN_EXE_longhaul");
+    let mut command = Command::new("taskset");
+    command.args(["-c", BusyCore::CORE, "nice", "-n", "19", longhaul, "test", "127.0.0.1", "-p"]);
+    command.args([&far.port, "-t", "3s", "--no-save", "--json"]);
+    command.env("LONGHAUL_TOKEN", far.token.as_deref().expect("a token"));
+    let output = command.assert().success().get_output().stdout.clone();
+    let report: Value = serde_json::from_slice(&output).expect("a report");
+    let caveats = report["caveats"].as_array().expect("caveats").iter();
+    let codes: Vec<&str> = caveats.filter_map(|caveat| caveat["code"].as_str()).collect();
+    assert!(codes.contains(&"busy_machine") || codes.contains(&"busy_host"), "{report:#}");
+    let findings = report["findings"].as_array().expect("findings").iter();
+    let causes: Vec<&Value> = findings.map(|finding| &finding["cause"]).collect();
+    let accusing = ["policer", "shaper", "random_loss", "healthy"];
+    assert!(!causes.iter().any(|cause| accusing.iter().any(|it| *cause == it)), "{causes:?}");
+}

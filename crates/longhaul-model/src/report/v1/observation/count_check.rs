@@ -5,7 +5,7 @@
 //! cannot find: a receiver that reports its bytes too late, because a proxy on the path may hold
 //! them back.
 
-use super::{ObservedStream, ThroughputObservation};
+use super::{ObservedStream, StreamSample, ThroughputObservation};
 use crate::units::Bytes;
 use std::fmt;
 
@@ -89,7 +89,7 @@ fn check_stream(stream: &ObservedStream, slack_us: u64) -> Result<(), CountContr
         (before_us, before) = (before_us.max(at_us), before.max(received));
         let until_us = at_us.saturating_add(slack_us);
         while sent_samples.next_if(|sample| sample.at_us < until_us).is_some() {}
-        let known = sent_samples.peek().map_or(sender.bytes, |sample| sample.bytes);
+        let known = sent_samples.peek().map_or(sender.bytes, |sample| count_written_bytes(sample));
         if received > known.saturating_mul(copies) {
             return Err(CountContradiction::BeforeSent {
                 stream: *index,
@@ -102,10 +102,19 @@ fn check_stream(stream: &ObservedStream, slack_us: u64) -> Result<(), CountContr
     Ok(())
 }
 
+/// Returns the bytes that the sender had written. The program counts a call when it returns, which on
+/// a busy host may be seconds after its bytes were sent; the kernel counts them at once.
+fn count_written_bytes(sample: &StreamSample) -> u64 {
+    let acknowledged = sample.tcp.as_ref().and_then(|tcp| tcp.bytes_acked);
+    let in_kernel =
+        acknowledged.zip(sample.queue_bytes).map(|(acked, queue)| acked.saturating_add(queue));
+    sample.bytes.max(in_kernel.unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::v1::observation::{StreamEnd, StreamSample, UdpCounts};
+    use crate::report::v1::observation::{StreamEnd, StreamSample, TcpReading, UdpCounts};
 
     /// A stream of 10 s in which both ends count 100 bytes/ms; the receiver is `delay_ms` behind.
     fn stream(delay_ms: u64) -> ObservedStream {
@@ -164,6 +173,19 @@ mod tests {
             sample.bytes = 1_000_000;
         }
         assert!(check_stream(&burst, SLACK_US).is_err());
+    }
+
+    #[test]
+    fn bytes_of_a_call_that_returns_late_count_as_written() {
+        let mut late = stream(0);
+        for sample in &mut late.sender.samples[..60] {
+            let tcp = TcpReading { bytes_acked: Some(sample.bytes), ..TcpReading::default() };
+            sample.tcp = Some(tcp);
+            (sample.queue_bytes, sample.bytes) = (Some(0), 0);
+        }
+        assert_eq!(check_stream(&late, SLACK_US), Ok(()));
+        late.sender.samples[40].tcp = None;
+        assert!(check_stream(&late, SLACK_US).is_err());
     }
 
     #[test]
