@@ -14,6 +14,9 @@ use std::net::{IpAddr, SocketAddr};
 /// The number of payload bytes that are compared between packets.
 const COMPARED_BYTES: usize = 64;
 
+/// The maximum number of VLAN tags, and of MPLS labels, of a frame.
+const MAX_TAGS: usize = 8;
+
 /// The layout of an IP packet.
 #[derive(Debug, Clone, Copy)]
 struct IpLayout {
@@ -99,23 +102,37 @@ fn find_ip_packet(link_type: u16, bytes: &[u8]) -> Option<&[u8]> {
         // The several link types of raw IP.
         12 | 14 | 101 | 228 | 229 => Some(bytes),
         0 | 108 => bytes.get(4..),
-        1 => find_ethernet_payload(bytes),
-        113 => is_ip(u16_at(bytes, 14)?).then(|| bytes.get(16..))?,
+        1 => find_tagged_payload(bytes, 12),
+        9 | 50 => find_ppp_payload(bytes),
+        104 => find_tagged_payload(bytes, 2),
+        113 => find_tagged_payload(bytes, 14),
         276 => is_ip(u16_at(bytes, 0)?).then(|| bytes.get(20..))?,
         _ => None,
     }
 }
 
-fn find_ethernet_payload(bytes: &[u8]) -> Option<&[u8]> {
-    let mut at = 12;
-    // Nested VLAN tags.
-    for _ in 0..2 {
-        if !matches!(u16_at(bytes, at)?, 0x8100 | 0x88a8) {
-            break;
+/// Finds the IP packet behind an EtherType, VLAN tags, MPLS labels and PPPoE.
+fn find_tagged_payload(bytes: &[u8], mut type_at: usize) -> Option<&[u8]> {
+    for _ in 0..=MAX_TAGS {
+        let payload = bytes.get(type_at + 2..)?;
+        match u16_at(bytes, type_at)? {
+            0x8100 | 0x88a8 => type_at += 4,
+            0x8847 | 0x8848 => {
+                let is_last = |label: &[u8; 4]| label[2] & 1 == 1;
+                let labels = payload.as_chunks::<4>().0.iter().take(MAX_TAGS).position(is_last)?;
+                return payload.get(4 * (labels + 1)..);
+            }
+            0x8864 => return find_ppp_payload(payload.get(6..)?),
+            kind => return is_ip(kind).then_some(payload),
         }
-        at += 4;
     }
-    is_ip(u16_at(bytes, at)?).then(|| bytes.get(at + 2..))?
+    None
+}
+
+/// Finds the IP packet in a frame of PPP, with or without HDLC framing.
+fn find_ppp_payload(bytes: &[u8]) -> Option<&[u8]> {
+    let bytes = bytes.strip_prefix(&[0xff, 0x03]).unwrap_or(bytes);
+    matches!(u16_at(bytes, 0)?, 0x0021 | 0x0057).then(|| bytes.get(2..))?
 }
 
 fn is_ip(kind: u16) -> bool {

@@ -58,11 +58,18 @@ fn the_options_of_a_handshake_are_read_over_every_link() {
     {
         let ip = packet(address(from), address(to), false, &SYN_OPTIONS, b"");
         let kind: [u8; 2] = if from.starts_with('[') { [0x86, 0xdd] } else { [8, 0] };
+        let ppp = [0, if kind == [8, 0] { 0x21 } else { 0x57 }];
         let framed = |head: &[u8], tail: &[u8]| [head, &kind, tail, &ip].concat();
         let over = [
             (LINK_RAW, ip.clone()),
             (1, framed(&[0; 12], &[])),
             (1, framed(&[&[0; 12][..], &[0x81, 0, 0, 5]].concat(), &[])),
+            (1, framed(&[&[0; 12][..], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]].concat(), &[])),
+            (1, [&[0; 12][..], &[0x88, 0x47, 0, 1, 0x20, 64, 0, 1, 0x21, 64], &ip].concat()),
+            (1, [&[0; 12][..], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 40], &ppp, &ip].concat()),
+            (9, [&ppp[..], &ip].concat()),
+            (50, [&[0xff, 3][..], &ppp, &ip].concat()),
+            (104, framed(&[0x0f, 0], &[])),
             (113, framed(&[0; 14], &[])),
             (276, framed(&[], &[0; 18])),
             (0, [&[2, 0, 0, 0], &ip[..]].concat()),
