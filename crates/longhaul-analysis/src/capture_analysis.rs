@@ -288,26 +288,36 @@ struct SequenceCoverage {
 const START: u64 = 1 << 40;
 
 impl SequenceCoverage {
-    /// Returns the extended position of a sequence number; the first one is at `START`.
-    pub fn position(&mut self, sequence: u32) -> u64 {
-        let origin = *self.origin.get_or_insert(sequence);
-        if self.highest == 0 {
-            self.highest = START;
+    /// Maps the first sequence number to `START`; the bytes before it are a hole.
+    pub fn begin(&mut self, sequence: u32, at_ns: u64, stamp: Option<u32>) {
+        if self.origin.is_none() {
+            (self.origin, self.highest) = (Some(sequence), START);
+            self.open_hole(SequenceHole { from: 0, to: START, at_ns, stamp });
         }
+    }
+
+    /// Returns whether the first sequence number is known and differs from this one.
+    pub fn begins_elsewhere(&self, sequence: u32) -> bool {
+        self.origin.is_some_and(|origin| origin != sequence)
+    }
+
+    /// Returns the extended position of a sequence number.
+    fn position(&self, sequence: u32) -> u64 {
+        let origin = self.origin.unwrap_or(sequence);
         let of_highest = origin.wrapping_add(self.highest.wrapping_sub(START) as u32);
         let step = sequence.wrapping_sub(of_highest).cast_signed();
         self.highest.saturating_add_signed(i64::from(step))
     }
 
     /// Returns the position of an acknowledged number; `None` before the first packet.
-    pub fn known_position(&mut self, sequence: u32) -> Option<u64> {
+    pub fn known_position(&self, sequence: u32) -> Option<u64> {
         self.origin?;
         Some(self.position(sequence))
     }
 
     /// Returns the end of the highest byte seen.
     pub fn highest(&self) -> Option<u64> {
-        self.origin.map(|_| self.highest.max(START))
+        self.origin.map(|_| self.highest)
     }
 
     /// Adds a packet with `length` bytes of sequence space.
@@ -318,6 +328,7 @@ impl SequenceCoverage {
         at_ns: u64,
         stamp: Option<u32>,
     ) -> SegmentCoverage {
+        self.begin(sequence, at_ns, stamp);
         let from = self.position(sequence);
         let to = from + length;
         let mut brought = SegmentCoverage {
@@ -369,10 +380,10 @@ impl SequenceCoverage {
         self.holes.back().is_some_and(|hole| hole.to > place)
     }
 
-    /// Returns the number of bytes below `position` that were never seen.
+    /// Returns the number of bytes below `place` that were never seen, from the first packet on.
     pub fn unseen_below(&self, place: u64) -> u64 {
         let inside = |hole: &SequenceHole| hole.to.min(place).saturating_sub(hole.from);
-        let holes: u64 = self.holes.iter().map(inside).sum();
+        let holes: u64 = self.holes.iter().filter(|hole| hole.to > START).map(inside).sum();
         let beyond = self.highest().map_or(0, |highest| place.saturating_sub(highest));
         holes + beyond
     }
@@ -430,8 +441,10 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use tracked_direction::TrackedFlow;
 
-/// The maximum number of flows analysed at once. Beyond it, small flows that ended are left out.
+/// The maximum number of flows analysed at once. Beyond it, the older small flows are finished.
 pub const MAX_CAPTURE_FLOWS: usize = 512;
+/// The maximum number of flows finished early. Beyond it, small flows are left out.
+const MAX_ENDED_FLOWS: usize = 4096;
 /// A flow of less payload is small.
 const SMALL_FLOW_BYTES: u64 = 16 * 1024;
 /// The bytes of the timestamps in each header.
@@ -449,6 +462,7 @@ fn flow_key(one: SocketAddr, other: SocketAddr, udp: bool) -> CaptureFlowKey {
 pub struct CaptureAnalyser {
     places: HashMap<CaptureFlowKey, usize>,
     flows: Vec<TrackedFlow>,
+    ended: Vec<CapturedFlow>,
     first_ns: Option<u64>,
     left_out: u64,
     payloads: PayloadHeads,
@@ -473,7 +487,8 @@ impl CaptureAnalyser {
         let first_ns = *self.first_ns.get_or_insert(packet.at_ns);
         let udp = packet.transport == PacketTransport::Udp;
         let key = flow_key(packet.from, packet.to, udp);
-        let place = match self.places.get(&key).copied() {
+        let known = self.places.get(&key).copied();
+        let place = match known.filter(|place| !self.flows[*place].is_followed_by(packet)) {
             Some(place) => place,
             None if self.has_room() => {
                 self.flows.push(TrackedFlow::new(packet, first_ns));
@@ -507,7 +522,7 @@ impl CaptureAnalyser {
         found.collect()
     }
 
-    /// Makes room for a flow, if there is none, by leaving out the older half of the small flows.
+    /// Makes room for a flow, if there is none, by finishing the older half of the small flows.
     fn has_room(&mut self) -> bool {
         if self.flows.len() < MAX_CAPTURE_FLOWS {
             return true;
@@ -517,10 +532,14 @@ impl CaptureAnalyser {
             self.flows.iter().filter(|flow| is_small(flow)).map(|flow| flow.extent().1).collect();
         times.sort_unstable();
         let Some(until) = times.get(times.len() / 2) else { return false };
-        let is_left_out = |flow: &TrackedFlow| is_small(flow) && flow.extent().1 <= *until;
-        let packets = self.flows.iter().filter(|flow| is_left_out(flow)).map(TrackedFlow::packets);
-        self.left_out += packets.sum::<u64>();
-        self.flows.retain(|flow| !is_left_out(flow));
+        let has_ended = |flow: &mut TrackedFlow| is_small(flow) && flow.extent().1 <= *until;
+        for flow in self.flows.extract_if(.., has_ended) {
+            if self.ended.len() < MAX_ENDED_FLOWS {
+                self.ended.push(flow.finish(None).0);
+            } else {
+                self.left_out += flow.packets();
+            }
+        }
         self.places = self.flows.iter().map(TrackedFlow::key).zip(0..).collect();
         true
     }
@@ -531,7 +550,9 @@ impl CaptureAnalyser {
             let policer = policers.get(&flow.data_path()).copied();
             flow.finish(policer)
         });
-        let (flows, series): (Vec<_>, Vec<_>) = finished.unzip();
+        let (mut flows, series): (Vec<_>, Vec<_>) = finished.unzip();
+        flows.append(&mut self.ended);
+        flows.sort_by_key(|flow| flow.started_us);
         CaptureFlows {
             flows,
             left_out_packets: self.left_out,

@@ -1,6 +1,6 @@
 //! Connections played packet by packet, with what is known of them.
 
-use super::{CaptureAnalyser, CaptureFlows, MAX_CAPTURE_FLOWS};
+use super::{CaptureAnalyser, CaptureFlows, MAX_CAPTURE_FLOWS, MAX_ENDED_FLOWS};
 use longhaul_model::decoded_packet::{
     DecodedPacket, PacketTransport, PayloadHead, TcpFlags, TcpHeader, TcpHeaderOptions,
 };
@@ -317,19 +317,68 @@ fn payload_that_repeats_is_told_from_payload_that_differs() {
 }
 
 #[test]
+fn a_refusal_and_a_second_answer_do_not_move_the_bytes() {
+    // A refused SYN is answered with the sequence number zero; a device may answer twice.
+    for flags in [TcpFlags::RST | TcpFlags::ACK, TcpFlags::SYN | TcpFlags::ACK] {
+        let mut play = Play::new(false);
+        let options = TcpHeaderOptions::default();
+        let at = if flags == TcpFlags::SYN | TcpFlags::ACK { 2 } else { 1 };
+        play.put(50, false, flags, (500_000_000, 1, 0), options);
+        let foreign = play.packets.pop().expect("a packet");
+        play.packets.insert(at, foreign);
+        for number in 0..3 {
+            play.put(200, false, TcpFlags::ACK, (1 + number * MSS, 1, MSS), options);
+        }
+        let way = play.found().reverse.tcp.expect("TCP");
+        let misplaced = way.retransmitted_packets + way.reordered_packets + way.unseen_bytes;
+        assert_eq!((way.unique_bytes, misplaced), (3000, 0));
+    }
+}
+
+#[test]
+fn ports_that_are_used_again_make_another_flow() {
+    let mut play = Play::new(false);
+    play.sends(200, 0);
+    let options = TcpHeaderOptions::default();
+    play.put(300, true, TcpFlags::FIN | TcpFlags::ACK, (1 + MSS, 1, 0), options);
+    play.put(400, true, TcpFlags::SYN, (900_000_000, 0, 0), options);
+    play.put(600, true, TcpFlags::ACK, (900_000_001, 1, MSS), options);
+    let found = found(&play.packets);
+    let bytes = found.flows.iter().map(|flow| (tcp(flow).unique_bytes, flow.started_us));
+    assert_eq!(bytes.collect::<Vec<_>>(), [(1000, 0), (1000, 400_000)]);
+    assert!(found.flows.iter().all(|flow| tcp(flow).retransmitted_packets == 0));
+}
+
+#[test]
+fn without_a_handshake_three_milliseconds_tell_a_retransmit() {
+    // The packets of 1 and 3 were missing at first; that of 1 lies before the first of the capture.
+    for (filled_at, expected) in [(203, (0, 2)), (205, (2, 0))] {
+        let mut play = Play::new(false);
+        play.packets.clear();
+        for (at_ms, number) in [(201, 2), (201, 4), (filled_at, 3), (filled_at, 1)] {
+            play.sends(at_ms, number);
+        }
+        let way = tcp(&play.found());
+        assert_eq!((way.retransmitted_packets, way.reordered_packets), expected);
+        assert_eq!((way.unique_bytes, way.unseen_bytes), (4000, 0));
+    }
+}
+
+#[test]
 fn flows_are_bounded_and_the_rest_is_counted() {
     let mut play = Play::new(false);
     (0..20).for_each(|number| play.sends(100, number));
     let packet = play.packets[0].clone();
-    let ports = 0..MAX_CAPTURE_FLOWS as u16 + 100;
+    let most = MAX_CAPTURE_FLOWS + MAX_ENDED_FLOWS;
+    let ports = 0..most as u16 + 1000;
     let others = ports.map(|port| DecodedPacket { from: address(9, port), ..packet.clone() });
     play.packets.extend(others);
     let found = found(&play.packets);
-    assert!(found.flows.len() <= MAX_CAPTURE_FLOWS);
+    assert!((MAX_ENDED_FLOWS..=most).contains(&found.flows.len()) && found.left_out_packets > 0);
     let counted: u64 = found.flows.iter().map(|it| it.forward.packets + it.reverse.packets).sum();
     assert_eq!(counted + found.left_out_packets, play.packets.len() as u64);
-    let oldest = found.flows.first().expect("flows");
-    assert_eq!(oldest.forward.payload_bytes, 20 * u64::from(MSS), "a large flow stays");
+    let largest = found.flows.iter().map(|flow| flow.forward.payload_bytes).max();
+    assert_eq!(largest, Some(20 * u64::from(MSS)), "a large flow stays");
 }
 
 prop_compose! {

@@ -2,10 +2,11 @@
 //!
 //! A byte that is in the capture twice was retransmitted. A byte that fills a hole was
 //! retransmitted if its packet's timestamp is later than that of the packet that revealed the hole
-//! or, if they are equal, if it came at least half an RTT later; otherwise it was reordered.
+//! or, if they are equal, if it came at least half an RTT later; otherwise it was reordered. The
+//! bytes before the first packet of the capture are such a hole.
 //!
 //! Source: RFC 3522 (its use of timestamps), 9293. Units: bytes, packets, us.
-//! Error: without usable timestamps, half an RTT decides.
+//! Error: without usable timestamps, half an RTT decides; without a handshake, 3 ms as in Wireshark.
 //! Wrong when: the capture itself lost packets that were retransmitted later.
 //!
 //! # Flows
@@ -69,6 +70,8 @@ struct DirectionTuning;
 impl DirectionTuning {
     /// The silence before a retransmit by timeout, besides a round trip (200 ms in Linux).
     const MIN_TIMEOUT_NS: u64 = 190_000_000;
+    /// A packet that fills a hole so soon was reordered, if the RTT is unknown.
+    const MAX_REORDERING_NS: u64 = 3_000_000;
     /// A segment that was repeated so often is blocked.
     const MIN_REPEATS: u32 = 3;
     /// Routes whose lengths differ by more hops hardly carry one connection.
@@ -143,9 +146,14 @@ impl TrackedDirection {
         // SYN and FIN occupy one sequence number each.
         let extra = u64::from(flags.has(TcpFlags::SYN)) + u64::from(flags.has(TcpFlags::FIN));
         let length = u64::from(packet.payload_bytes) + extra;
-        if length == 0 {
+        if length == 0 && !flags.has(TcpFlags::RST) {
             // A bare acknowledgement shows the position of the direction before its first byte.
-            self.covered.position(segment.sequence);
+            self.covered.begin(segment.sequence, packet.at_ns, stamp);
+        }
+        // A SYN that does not begin the direction is foreign, or its answer was drawn anew.
+        let is_foreign =
+            flags.has(TcpFlags::SYN) && self.covered.begins_elsewhere(segment.sequence);
+        if length == 0 || is_foreign {
             return false;
         }
         let brought = self.covered.add_segment(segment.sequence, length, packet.at_ns, stamp);
@@ -165,7 +173,8 @@ impl TrackedDirection {
         self.tcp.timeouts += u64::from(is_timeout);
         self.tcp.timeout_us += if is_timeout { silence_ns / 1000 } else { 0 };
         self.blocked.add_sent(brought.to, packet.payload_bytes, is_timeout);
-        self.out_of_order += u64::from(self.covered.has_hole_above(self.acknowledged.unwrap_or(0)));
+        let acknowledged = self.acknowledged.unwrap_or(START).max(START);
+        self.out_of_order += u64::from(self.covered.has_hole_above(acknowledged));
         self.tcp.most_in_flight_bytes = self.tcp.most_in_flight_bytes.max(self.in_flight());
         brought.again == 0
     }
@@ -251,7 +260,8 @@ impl TrackedDirection {
                 (Some(own), Some(then)) if own != then => is_later_timestamp(own, then),
                 _ => {
                     let waited = packet.at_ns.saturating_sub(hole.at_ns);
-                    round_trip_ns.is_none_or(|round_trip| waited > round_trip / 2)
+                    let half_trip_ns = round_trip_ns.map(|round_trip| round_trip / 2);
+                    waited > half_trip_ns.unwrap_or(DirectionTuning::MAX_REORDERING_NS)
                 }
             };
             if later {
@@ -387,6 +397,17 @@ impl TrackedFlow {
             opener_end: EndSampler::new(began_us),
             listener_end: EndSampler::new(began_us),
         }
+    }
+
+    /// Returns whether this packet opens another connection with the same ports, after this one ended.
+    pub fn is_followed_by(&self, packet: &DecodedPacket) -> bool {
+        let PacketTransport::Tcp(segment) = &packet.transport else { return false };
+        let own = if packet.from == self.opener { &self.forward } else { &self.reverse };
+        let ends = [&self.forward.tcp, &self.reverse.tcp];
+        segment.flags.has(TcpFlags::SYN)
+            && !segment.flags.has(TcpFlags::ACK)
+            && ends.iter().any(|way| way.fin || way.rst)
+            && own.covered.begins_elsewhere(segment.sequence)
     }
 
     /// Adds a packet; returns whether its payload is new.
