@@ -16,7 +16,7 @@ use crate::{ImportFormat, ImportedResult, sanitize_text};
 use longhaul_model::report::v1::flows::FlowsPlan;
 use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries, group_flows};
 use longhaul_model::report::v1::imported::ImportedTransfer;
-use longhaul_model::report::v1::observation::{HostFacts, TcpOptions};
+use longhaul_model::report::v1::observation::{HostFacts, TcpOptions, TcpReading};
 use serde_json::Value;
 use std::net::SocketAddr;
 
@@ -91,6 +91,13 @@ fn parse_archival_result(value: &Value) -> Vec<ImportedResult> {
     found
 }
 
+/// Removes the count of the receiver's measurement messages, which are no requests: nothing waits for
+/// them, although they are about a round trip apart on long paths.
+fn remove_progress_messages(tcp: &mut TcpReading, client_sends: bool) {
+    let count = if client_sends { &mut tcp.data_segments_out } else { &mut tcp.data_segments_in };
+    *count = None;
+}
+
 /// The measurements of one direction.
 struct Ndt7Subtest {
     client_sends: bool,
@@ -161,7 +168,7 @@ impl Ndt7Subtest {
 
     fn add_tcp_info(&mut self, info: &Value) {
         let fields = TcpInfoFields::of(info);
-        let Some((at_us, tcp)) = read_count(&info["ElapsedTime"]).zip(fields.read()) else {
+        let Some((at_us, mut tcp)) = read_count(&info["ElapsedTime"]).zip(fields.read()) else {
             return;
         };
         if self.samples.last().is_some_and(|last| last.at_us >= at_us) {
@@ -172,6 +179,7 @@ impl Ndt7Subtest {
             return;
         }
         self.options = fields.options();
+        remove_progress_messages(&mut tcp, self.client_sends);
         self.samples.push(FlowSample::from_tcp_info(at_us, tcp));
     }
 
@@ -189,7 +197,7 @@ impl Ndt7Subtest {
         if self.client_sends {
             std::mem::swap(&mut seen.sender, &mut seen.receiver);
         }
-        for name in ["BW", "MinRTT", "PacingGain", "CwndGain"] {
+        for name in ["BW", "MaxBandwidth", "MinRTT", "PacingGain", "CwndGain"] {
             store_printed_value(&mut one, &format!("BBRInfo {name}"), &self.bbr[name]);
         }
         one.add_missing("counters of the client's kernel");

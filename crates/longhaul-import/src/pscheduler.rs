@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use longhaul_model::report::v1::imported::{
     ImportedHop, ImportedInterval, ImportedPings, ImportedStream, ImportedTransfer,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::IpAddr;
 
 /// The maximum number of paths of one result that are merged.
@@ -20,6 +20,8 @@ const MAX_MERGED_PATHS: usize = 64;
 /// Returns the result in a JSON value, `None` if it is not a pScheduler result, or the reason why
 /// it cannot be read.
 pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedResult>, String> {
+    let joined = join_task_and_run(value);
+    let value = joined.as_ref().unwrap_or(value);
     let places = [&value["result"], &value["result-merged"], value];
     let Some(result) = places.into_iter().find(|it| it["succeeded"].is_boolean()) else {
         return Ok(None);
@@ -56,6 +58,20 @@ pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedRe
         one.import_caveats.push(format!("pScheduler reports that the run failed, {why}"));
     }
     Ok(Some(one))
+}
+
+/// Joins the task and the run of the document that an archiver's transform receives.
+fn join_task_and_run(value: &Value) -> Option<Value> {
+    let (task, run) = (&value["task"], &value["run"]);
+    task["test"].is_object().then(|| {
+        json!({
+            "test": task["test"],
+            "tool": {"name": task["tool"]},
+            "participants": run["participants"],
+            "run": run,
+            "result": run["result-merged"],
+        })
+    })
 }
 
 /// Returns the type of the test, from its own entry or from what the result contains.

@@ -247,6 +247,7 @@ proptest! {
             "ping-linux.txt", "traceroute-linux.txt", "mtr.txt", "ntttcp-5.39.xml",
             "ntttcp-linux-1.4.xml", "pscheduler-throughput.json", "pscheduler-rtt.json",
             "pscheduler-trace.json", "ndt7-download.json", "flent-tcp_bidirectional.json",
+            "mlab/ndt7-upload-2020.json", "perfsonar/trace-two-paths.json",
         ]),
         cut in 0.0..1.0_f64,
         byte in any::<u8>(),

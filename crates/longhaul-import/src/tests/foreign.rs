@@ -1,7 +1,7 @@
 //! Tests of NTttcp's XML and pScheduler's results.
 
 use super::{fixture, only};
-use crate::{ImportFormat, parse_output};
+use crate::{ImportFormat, ImportedResult, parse_output};
 
 #[test]
 fn the_megabyte_of_each_ntttcp_is_known_by_its_rate() {
@@ -128,6 +128,63 @@ fn round_trips_and_routes_of_pscheduler() {
     assert_eq!(hops[3].rtts_us, [172_100]);
     assert_eq!(one.observation.far_address.as_deref(), Some("192.0.2.7"));
     assert_eq!(one.observation.protocol, None, "its packets are not told");
+}
+
+/// Returns a result of perfSONAR's tests, in the document that a transform of its archivers receives.
+fn archived(kind: &str, tool: &str, name: &str) -> ImportedResult {
+    let result: serde_json::Value = serde_json::from_str(&fixture(name)).expect("JSON");
+    let document = serde_json::json!({
+        "task": {
+            "test": {"type": kind, "spec": {"source": "10.0.0.1", "dest": "10.0.0.2"}},
+            "tool": tool,
+        },
+        "run": {"start-time": "2017-06-20T15:06:46Z", "participants": ["10.0.0.1"],
+                "result-merged": result},
+    });
+    parse_output(&document.to_string(), None).expect(name).remove(0)
+}
+
+#[test]
+fn results_of_perfsonar_have_the_figures_that_its_own_tests_expect() {
+    let tcp = archived("throughput", "iperf3", "perfsonar/throughput-tcp.json");
+    assert_eq!(tcp.import_caveats, [""; 0]);
+    assert_eq!(tcp.started.expect("a time").to_string(), "2017-06-20T15:06:46Z");
+    let (seen, sender) = (&tcp.observation, tcp.observation.sender.expect("a sender"));
+    assert_eq!((seen.near.as_deref(), seen.far.as_deref()), (Some("10.0.0.1"), Some("10.0.0.2")));
+    assert_eq!((sender.printed_bps, sender.bytes), (Some(7_309_196_000), Some(18_273_067_604)));
+    assert_eq!((sender.duration_us, sender.retransmitted_packets), (Some(20_000_086), Some(33)));
+    let streams = seen.streams.iter().filter_map(|it| it.sender);
+    let streams: Vec<_> =
+        streams.map(|it| (it.printed_bps, it.retransmitted_packets, it.rtt_mean_us)).collect();
+    let expected = [
+        (Some(3_687_368_000), Some(15), Some(78_525)),
+        (Some(3_621_827_000), Some(18), Some(78_412)),
+    ];
+    assert_eq!(streams, expected);
+    assert_eq!(seen.intervals[1].cwnd_bytes, Some(15_283_184));
+    let udp = archived("throughput", "iperf3", "perfsonar/throughput-udp.json").observation;
+    let sender = udp.sender.expect("a sender");
+    assert_eq!((udp.protocol.as_deref(), sender.bytes), (Some("udp"), Some(61_943_992)));
+    assert_eq!((sender.datagrams, sender.lost_datagrams), (Some(42_779), Some(0)));
+    assert_eq!(sender.jitter_us, Some(18));
+    let rtt = archived("rtt", "ping", "perfsonar/rtt-ping.json").observation;
+    let pings = rtt.pings.as_ref().expect("pings");
+    assert_eq!(pings.rtts_us, [53_800, 53_800, 53_900, 53_900, 53_800]);
+    assert_eq!((pings.rtt_min_us, pings.rtt_max_us), (Some(53_848), Some(53_934)));
+    assert_eq!((rtt.protocol.as_deref(), pings.received_packets), (Some("icmp"), Some(5)));
+}
+
+#[test]
+fn routes_of_perfsonar_keep_silent_hops_and_both_paths() {
+    let hops = archived("trace", "tracepath", "perfsonar/trace-tracepath.json").observation.hops;
+    assert_eq!((hops.len(), hops[6].unanswered_packets), (9, Some(1)));
+    assert_eq!((&hops[6].addresses[..], &hops[7].rtts_us[..]), (&[][..], &[67_718][..]));
+    assert_eq!(hops[8].host.as_deref(), Some("newy-pt1.es.net"));
+    let hops = only("perfsonar/trace-two-paths.json").observation.hops;
+    assert_eq!((hops.len(), &hops[1].addresses[..]), (3, &["163.253.1.243".to_owned()][..]));
+    assert_eq!(hops[1].rtts_us, [38_200; 2]);
+    let named = hops[1].host.as_deref().expect("the second path names it");
+    assert!(named.ends_with("core1.kans.net.internet2.edu"), "{named}");
 }
 
 #[test]

@@ -40,6 +40,28 @@ fn a_download_of_ndt7_is_a_transfer_seen_at_its_server() {
 }
 
 #[test]
+fn results_of_mlab_servers_have_the_counts_of_their_kernels() {
+    let down = only("mlab/ndt7-download-2022.json").observation;
+    let sender = down.sender.expect("the server's kernel counts");
+    assert_eq!((sender.bytes, sender.duration_us), (Some(95_049_504), Some(9_919_546)));
+    assert_eq!((sender.retransmitted_packets, sender.rtt_min_us), (Some(1455), Some(2959)));
+    assert_eq!((down.far.as_deref(), down.receiver), (Some("2001:4c08:2003:3f::203"), None));
+    let samples = &down.transfers[0].run.streams[0].sender.samples;
+    assert_eq!(samples.len(), 3);
+    let tcp = samples[2].tcp.as_ref().expect("TCP_INFO");
+    assert_eq!((tcp.peer_window_bytes, tcp.pacing_bps), (Some(8_564_992), Some(276_880_120)));
+    assert_eq!((tcp.data_segments_out, tcp.data_segments_in), (Some(67_328), None));
+    let up = only("mlab/ndt7-upload-2020.json").observation;
+    let receiver = up.receiver.expect("the server's kernel counts");
+    assert_eq!((receiver.bytes, receiver.duration_us), (Some(3_356_080), Some(10_000_111)));
+    assert_eq!((up.forward, up.tool_version.as_deref()), (Some(true), Some("v0.14.2")));
+    assert!(up.printed.iter().any(|it| it.name == "BBRInfo MaxBandwidth" && it.text == "58084"));
+    let stream = &up.transfers[0].run.streams[0].receiver.samples;
+    let tcp = stream.last().and_then(|it| it.tcp.as_ref()).expect("TCP_INFO");
+    assert_eq!((tcp.data_segments_in, tcp.data_segments_out), (Some(2296), None));
+}
+
+#[test]
 fn lines_of_the_client_of_ndt7_are_a_run_for_each_direction() {
     let addresses = json!({"Client": "[2001:db8::1]:4001", "Server": "[2001:db8::2]:443"});
     let tcp = |us: u64| {
