@@ -8,6 +8,7 @@
 //! - [`explain_matrix`]: what is said of the transfers of other programs
 //! - [`tune_bench`]: the guided search against whole grids
 //! - [`guest_cells`]: what these five share
+//! - [`foreign_captures`]: counts in captures of other projects, against tcptrace
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
 //! - [`bench_lab`], [`narrow_path`]: commands on emulated paths
@@ -21,6 +22,7 @@ pub mod available_matrix;
 pub mod bench_lab;
 pub mod copy_bench;
 pub mod explain_matrix;
+mod foreign_captures;
 mod guest_cells;
 pub mod interop_matrix;
 mod markdown_table;
@@ -54,7 +56,8 @@ pub struct BenchArguments {
     /// Draw the cells of verdicts, explain, available or paths from so many seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seeds: u64,
-    /// Keep the reports of verdicts, explain, available, paths and tune in this folder, and judge kept ones again
+    /// Keep the reports of verdicts, explain, available, paths and tune in this folder, and judge kept
+    /// ones again; for captures, the captures
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }
@@ -102,6 +105,7 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
             available_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?
         }
         BenchName::Paths => path_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
+        BenchName::Captures => foreign_captures::run_all(&longhaul()?, only, keep)?,
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,
         BenchName::Accuracy => accuracy_bench::run_all(),

@@ -76,6 +76,7 @@ pub enum BenchName {
     Matrix,
     Verdicts,
     Explain,
+    Captures,
     Available,
     Paths,
     Tune,

@@ -303,3 +303,30 @@ fn damaged_files_are_read_up_to_the_damage_and_garbage_is_refused() {
         }
     }
 }
+
+/// Captures of tcpdump's tests, with the counts of tcptrace (fixtures/captures).
+#[test]
+fn foreign_captures_are_counted_as_tcptrace_counts_them() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/captures"));
+    let table = fs::read_to_string(folder.join("tcptrace.tsv")).expect("the table");
+    let mut rows = table.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let names = rows.next().expect("names")[3..].to_vec();
+    let (mut readings, mut compared) = (HashMap::new(), 0);
+    for row in rows {
+        let [file, from, to, expected @ ..] = &row[..] else { panic!("{row:?}") };
+        let reading = readings.entry(file.to_string()).or_insert_with(|| shown(&folder.join(file)));
+        let flows = reading["flows"].as_array().expect("flows").iter();
+        let ways = flows.flat_map(|flow| {
+            let (opener, listener) = (&flow["opener"], &flow["listener"]);
+            [(opener, listener, &flow["forward"]), (listener, opener, &flow["reverse"])]
+        });
+        let mut ways = ways.filter(|way| way.0 == from && way.1 == to);
+        let (_, _, way) = ways.next().unwrap_or_else(|| panic!("{file} lacks {from} to {to}"));
+        assert!(ways.next().is_none(), "{file}: {from} to {to} is there twice");
+        let found =
+            names.iter().map(|name| way.get(name).unwrap_or(&way["tcp"][*name]).to_string());
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{file}: {from} to {to}, {names:?}");
+        compared += 1;
+    }
+    assert_eq!((readings.len(), compared), (11, 45));
+}
