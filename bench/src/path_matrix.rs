@@ -35,7 +35,7 @@ const HOPS: usize = 3;
 
 /// The facts of a path that a command must find.
 #[derive(Debug, Clone, Copy)]
-enum PathTruth {
+enum PathCellTruth {
     /// The queue grows at the link before this hop. A managed queue may be too short to see, or lose so
     /// many probes that only a span of hops is found.
     NarrowLink { before_ttl: u8, is_managed: bool },
@@ -55,7 +55,7 @@ struct PathCell {
     /// Commands that make the narrow link, and all that is special.
     setup: String,
     options: String,
-    truth: PathTruth,
+    truth: PathCellTruth,
 }
 
 impl PathCell {
@@ -73,7 +73,7 @@ impl PathCell {
     /// Returns the script that prints the report, and then the RTTs of `ping` under load.
     fn script(&self, longhaul: &str) -> String {
         let (command, ping) = match self.truth {
-            PathTruth::LoadedDelay => ("load", PING),
+            PathCellTruth::LoadedDelay => ("load", PING),
             _ => ("path", ""),
         };
         format!(
@@ -164,12 +164,12 @@ fn tabulate_kinds(judged: &[JudgedPath]) -> (MarkdownTable, Vec<String>) {
 
 /// Draws the conclusions of the present analysis from the output of a cell, and compares them.
 fn judge_output(cell: &PathCell, text: &str) -> Result<PathVerdict, String> {
-    if matches!(cell.truth, PathTruth::LoadedDelay) {
+    if matches!(cell.truth, PathCellTruth::LoadedDelay) {
         return judge_load(text);
     }
     let (report, _) = parse_report::<PathReport>(text)?;
     let analysis = conclude_path(&report.plan, &report.observation, &[], None).analysis;
-    if let PathTruth::Route { mtu } = cell.truth {
+    if let PathCellTruth::Route { mtu } = cell.truth {
         return judge_route(cell, mtu, &report, &analysis);
     }
     Ok(analysis.narrow_link.as_ref().map_or_else(
@@ -178,16 +178,16 @@ fn judge_output(cell: &PathCell, text: &str) -> Result<PathVerdict, String> {
     ))
 }
 
-fn judge_narrow_link(truth: PathTruth, link: &NarrowLink) -> PathVerdict {
+fn judge_narrow_link(truth: PathCellTruth, link: &NarrowLink) -> PathVerdict {
     let is_right = match truth {
-        PathTruth::NarrowLink { before_ttl, is_managed } => {
+        PathCellTruth::NarrowLink { before_ttl, is_managed } => {
             let is_in_span = link.after_ttl.is_some_and(|after| after < before_ttl)
                 && link.before_ttl.is_some_and(|before| before_ttl <= before);
             (link.verdict == "link" && link.before_ttl == Some(before_ttl))
                 || (is_managed && (link.verdict == "none" || is_in_span))
         }
-        PathTruth::OtherPlace(words) => words.contains(&link.verdict.as_str()),
-        PathTruth::Route { .. } | PathTruth::LoadedDelay => false,
+        PathCellTruth::OtherPlace(words) => words.contains(&link.verdict.as_str()),
+        PathCellTruth::Route { .. } | PathCellTruth::LoadedDelay => false,
     };
     let place = link.before_ttl.map_or_else(String::new, |ttl| format!(" before {ttl}"));
     PathVerdict { text: format!("{}{place}", link.verdict), is_right }

@@ -1,6 +1,6 @@
 //! The kinds of paths: each draws a network, and a command that looks at it.
 
-use super::{PathCell, PathTruth};
+use super::{PathCell, PathCellTruth};
 use crate::guest_cells::CellKind;
 use crate::verdict_matrix::matrix_cell::DrawnPath;
 use longhaul_model::splitmix::SplitMix64;
@@ -59,7 +59,7 @@ fn draw_managed(random: &mut SplitMix64, path: &DrawnPath) -> (String, String) {
 fn create_link_cell(
     path: DrawnPath,
     (setup, note): (String, String),
-    truth: PathTruth,
+    truth: PathCellTruth,
 ) -> PathCell {
     PathCell { path, note, setup, options: LINK_OPTIONS.to_owned(), truth }
 }
@@ -67,7 +67,7 @@ fn create_link_cell(
 fn draw_router_link(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let link = draw_fifo(random, &path);
-    create_link_cell(path, link, PathTruth::NarrowLink { before_ttl: 2, is_managed: false })
+    create_link_cell(path, link, PathCellTruth::NarrowLink { before_ttl: 2, is_managed: false })
 }
 
 fn draw_last_link(random: &mut SplitMix64) -> PathCell {
@@ -85,7 +85,7 @@ fn draw_last_link(random: &mut SplitMix64) -> PathCell {
     create_link_cell(
         path,
         (setup, note),
-        PathTruth::NarrowLink { before_ttl: 3, is_managed: false },
+        PathCellTruth::NarrowLink { before_ttl: 3, is_managed: false },
     )
 }
 
@@ -95,13 +95,13 @@ fn draw_own_link(random: &mut SplitMix64) -> PathCell {
     let mut path = draw_path(random);
     path.first_bps = path.rate_bps;
     let link = (String::new(), "tbf of this host".to_owned());
-    create_link_cell(path, link, PathTruth::OtherPlace(&["own_host", "none"]))
+    create_link_cell(path, link, PathCellTruth::OtherPlace(&["own_host", "none"]))
 }
 
 fn draw_managed_link(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let link = draw_managed(random, &path);
-    create_link_cell(path, link, PathTruth::NarrowLink { before_ttl: 2, is_managed: true })
+    create_link_cell(path, link, PathCellTruth::NarrowLink { before_ttl: 2, is_managed: true })
 }
 
 fn draw_reverse_link(random: &mut SplitMix64) -> PathCell {
@@ -111,7 +111,7 @@ fn draw_reverse_link(random: &mut SplitMix64) -> PathCell {
         .replace("narrow ", "narrow_back ")
         .replace("edge tc", "core tc")
         .replace("dev core", "dev edge");
-    let truth = PathTruth::NarrowLink { before_ttl: 2, is_managed: false };
+    let truth = PathCellTruth::NarrowLink { before_ttl: 2, is_managed: false };
     let cell = create_link_cell(path, (setup, note), truth);
     PathCell { options: format!("{LINK_OPTIONS} -R"), ..cell }
 }
@@ -120,7 +120,7 @@ fn draw_policer(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let burst = path.queue_bytes(random.between(0.5, 2.0)).max(20 * path.mtu);
     let link = (format!("police leave {}bit {burst}", path.rate_bps), format!("bucket {burst} B"));
-    create_link_cell(path, link, PathTruth::OtherPlace(&["none"]))
+    create_link_cell(path, link, PathCellTruth::OtherPlace(&["none"]))
 }
 
 /// A single stream with a window of a third of the path, because the bursts of several may collide.
@@ -131,7 +131,7 @@ fn draw_small_window(random: &mut SplitMix64) -> PathCell {
     let sysctl = format!("ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 {bytes} {bytes}'");
     let (link, _) = draw_fifo(random, &path);
     let setup = (format!("{link}\n{sysctl}"), "a window of a third of the BDP".to_owned());
-    let cell = create_link_cell(path, setup, PathTruth::OtherPlace(&["none"]));
+    let cell = create_link_cell(path, setup, PathCellTruth::OtherPlace(&["none"]));
     PathCell { options: format!("{LINK_OPTIONS} -P 1"), ..cell }
 }
 
@@ -147,13 +147,19 @@ fn draw_route(random: &mut SplitMix64) -> PathCell {
         note: format!("last link with an MTU of {mtu}"),
         setup,
         options: "-c 5 --no-reverse".to_owned(),
-        truth: PathTruth::Route { mtu },
+        truth: PathCellTruth::Route { mtu },
         path,
     }
 }
 
 fn create_load_cell(path: DrawnPath, (setup, note): (String, String)) -> PathCell {
-    PathCell { path, note, setup, options: LOAD_OPTIONS.to_owned(), truth: PathTruth::LoadedDelay }
+    PathCell {
+        path,
+        note,
+        setup,
+        options: LOAD_OPTIONS.to_owned(),
+        truth: PathCellTruth::LoadedDelay,
+    }
 }
 
 fn draw_loaded_queue(random: &mut SplitMix64) -> PathCell {
@@ -170,5 +176,5 @@ fn draw_loaded_managed_queue(random: &mut SplitMix64) -> PathCell {
 
 fn draw_loaded_reverse(random: &mut SplitMix64) -> PathCell {
     let cell = draw_reverse_link(random);
-    PathCell { options: format!("{LOAD_OPTIONS} -R"), truth: PathTruth::LoadedDelay, ..cell }
+    PathCell { options: format!("{LOAD_OPTIONS} -R"), truth: PathCellTruth::LoadedDelay, ..cell }
 }
