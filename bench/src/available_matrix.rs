@@ -74,6 +74,7 @@ impl JudgedBed {
         self.outcome.as_ref().map_or(true, |outcome| {
             outcome.available_error().is_none_or(|error| error > LISTED_ERROR)
                 || outcome.is_covered() == Some(false)
+                || outcome.capacity_error().is_some_and(|error| error > LISTED_ERROR)
         })
     }
 }

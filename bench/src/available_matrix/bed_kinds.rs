@@ -5,7 +5,7 @@ use crate::guest_cells::CellKind;
 use crate::verdict_matrix::matrix_cell::{DrawnPath, log_between};
 use longhaul_model::splitmix::SplitMix64;
 
-pub const KINDS: [CellKind<TestBed>; 23] = [
+pub const KINDS: [CellKind<TestBed>; 24] = [
     ("idle", 5, draw_idle),
     ("Poisson on tbf", 5, draw_poisson_on_tbf),
     ("Poisson on htb", 4, draw_poisson_on_htb),
@@ -29,6 +29,7 @@ pub const KINDS: [CellKind<TestBed>; 23] = [
     (LIGHT_KIND, 24, draw_light),
     ("overload", 2, draw_overload),
     ("clock steps", 2, draw_clock_steps),
+    ("idle one-core host", 3, draw_idle_one_core_host),
 ];
 
 /// The kind that is measured with few packets.
@@ -331,21 +332,44 @@ fn late_hop(late_us: f64) -> String {
 }
 
 /// Draws a host that needs some time for each packet, and takes packets late.
+/// The lateness of a host with one core: a time for each packet, and one that varies.
+struct LateClock {
+    note: String,
+    command: String,
+}
+
+impl LateClock {
+    fn draw(random: &mut SplitMix64, path: &DrawnPath) -> LateClock {
+        let packet_us = (path.mtu as f64 * 8e6 / path.rate_bps as f64) * random.between(0.2, 0.7);
+        let late_us = log_between(random, 10.0, 200.0);
+        // One byte takes a nanosecond.
+        let overhead = (packet_us * 1e3) as u64;
+        let late = late_us * 1.5;
+        LateClock {
+            note: format!("{packet_us:.0} µs a packet, late by {late_us:.0} µs"),
+            command: format!(
+                "second_hop netem limit 100000 delay {late:.0}us {late_us:.0}us \
+                 distribution paretonormal rate 8gbit {overhead}\n\
+                 ip netns exec core tc qdisc add dev far parent 1: pfifo limit 100000"
+            ),
+        }
+    }
+}
+
 fn draw_one_core_host(random: &mut SplitMix64) -> TestBed {
     let path = draw_path_within(random, [10e6, 150e6]);
     let narrow = draw_link(random, &path);
-    let packet_us = (path.mtu as f64 * 8e6 / path.rate_bps as f64) * random.between(0.2, 0.7);
-    let late_us = log_between(random, 10.0, 200.0);
-    // One byte takes a nanosecond.
-    let overhead = (packet_us * 1e3) as u64;
+    let late = LateClock::draw(random, &path);
     let bed = build_poisson(random, path, narrow, [0.0, 0.8]);
-    let note = format!("{}, {packet_us:.0} µs a packet, late by {late_us:.0} µs", bed.note());
-    let late = late_us * 1.5;
-    bed.titled(note).before(format!(
-        "second_hop netem limit 100000 delay {late:.0}us {late_us:.0}us distribution paretonormal \
-         rate 8gbit {overhead}\n\
-         ip netns exec core tc qdisc add dev far parent 1: pfifo limit 100000"
-    ))
+    let note = format!("{}, {}", bed.note(), late.note);
+    bed.titled(note).before(late.command)
+}
+
+fn draw_idle_one_core_host(random: &mut SplitMix64) -> TestBed {
+    let path = draw_path_within(random, [10e6, 150e6]);
+    let narrow = draw_link(random, &path);
+    let late = LateClock::draw(random, &path);
+    TestBed::new(path, narrow).titled(late.note).before(late.command)
 }
 
 fn draw_light(random: &mut SplitMix64) -> TestBed {

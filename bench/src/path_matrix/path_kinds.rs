@@ -117,7 +117,9 @@ fn draw_reverse_link(random: &mut SplitMix64) -> PathCell {
 }
 
 fn draw_policer(random: &mut SplitMix64) -> PathCell {
-    let path = draw_path(random);
+    let mut path = draw_path(random);
+    // Policers drop packets of more than 2 kB, unless they are told otherwise.
+    path.mtu = 1500;
     let burst = path.queue_bytes(random.between(0.5, 2.0)).max(20 * path.mtu);
     let link = (format!("police leave {}bit {burst}", path.rate_bps), format!("bucket {burst} B"));
     create_link_cell(path, link, PathCellTruth::OtherPlace(&["none"]))

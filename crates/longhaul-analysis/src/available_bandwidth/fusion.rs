@@ -121,6 +121,9 @@ fn check_fair_queue(fusion: FusedEstimate, evidence: &TrainEvidence, swept: bool
         return fusion;
     };
     let stretch_bps = dispersion.capacity_bps;
+    if !are_pairs_on_time(evidence, pair_bps, stretch_bps, seen.noise_s) {
+        return fusion;
+    }
     let by_sweep = fusion
         .by_sweep
         .filter(|sweep| swept && sweep.value > FusionTuning::FAIR_TRAIN_RATIO * stretch_bps);
@@ -146,6 +149,18 @@ fn check_fair_queue(fusion: FusedEstimate, evidence: &TrainEvidence, swept: bool
     let (accord, model) = (MethodAgreement::FairQueue, FusionTuning::SPARSE_BURST_ERROR);
     let available = widen_interval(level, capacity, accord, model, None, None);
     FusedEstimate { capacity, available: Some(available), accord, queue_weight: 0.0, ..fusion }
+}
+
+/// Returns false if late timestamps may make packets look closer together than the link passes them: a
+/// host that was late takes them one after the other in its own time.
+fn are_pairs_on_time(
+    evidence: &TrainEvidence,
+    pair_bps: f64,
+    stretch_bps: f64,
+    noise_s: f64,
+) -> bool {
+    let bits = evidence.readings.iter().map(|reading| reading.bits).fold(0.0, f64::max);
+    bits / stretch_bps - bits / pair_bps > noise_s
 }
 
 /// Estimates from small probes only, of which a token bucket passes some at once.
