@@ -60,6 +60,7 @@ fn a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one() {
 
 fn a_path_that_changes_in_mid_run_is_named_with_its_change() {
     check_cells(&[("datagrams arrive", 1), ("traffic leaves", 1), ("capacity rises", 1)]);
+    check_cells_of_seed(5, &[("capacity rises", 4)]);
 }
 
 fn an_outage_is_named_and_nothing_is_called_healthy() {

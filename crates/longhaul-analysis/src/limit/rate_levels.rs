@@ -35,6 +35,9 @@ impl LevelTuning {
     const STILL_RATIO: f64 = 0.25;
     /// The minimum number of segments in a slot: fewer make its rate a matter of chance.
     const SLOT_SEGMENTS: f64 = 25.0;
+    /// The maximum scatter of a level that a full path keeps, and its minimum number of round trips.
+    const CONSTANT_RATIO: f64 = 0.02;
+    const CONSTANT_TRIPS: u64 = 40;
     /// The ramp ends when the rate first reaches this share of the median that follows.
     const RAMP_RATIO: f64 = 0.8;
 }
@@ -129,9 +132,17 @@ fn are_levels_apart(before: &[f64], after: &[f64]) -> bool {
 }
 
 /// Returns true if the path was full at the lower of two levels: then its free rate differs, because it
-/// carried the higher one.
+/// carried the higher one. BBR and short queues leave no queue in the RTTs, but before a rise nothing
+/// but a full path keeps the rate so constant for so long.
 pub fn is_path_full_at_lower(run: &RunView, one: &RateLevel, other: &RateLevel) -> bool {
     let low = if one.bps < other.bps { one } else { other };
+    let trips = (low.to_us - low.from_us) / run.idle_rtt_us.unwrap_or(u64::MAX).max(1);
+    if one.bps < other.bps
+        && low.scatter_ratio < LevelTuning::CONSTANT_RATIO
+        && trips >= LevelTuning::CONSTANT_TRIPS
+    {
+        return true;
+    }
     let within = |at_us: u64| (low.from_us..=low.to_us).contains(&at_us);
     let intervals = run.streams.iter().flatten().filter(|interval| within(interval.to_us));
     run.measure_queued_ratio(intervals) >= QUEUED_RATIO
