@@ -13,7 +13,9 @@ mod rival_methods;
 mod test_bed;
 
 use crate::BenchOutcome;
-use crate::guest_cells::{DrawnCell, draw_cell, judge_cells, parse_report, run_here};
+use crate::guest_cells::{
+    self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
+};
 use crate::markdown_table::{MarkdownTable, format_number};
 use bed_kinds::{KINDS, LIGHT_KIND};
 use longhaul_analysis::available_bandwidth::conclude_available;
@@ -34,7 +36,7 @@ const LISTED_ERROR: f64 = 0.1;
 
 /// The estimate on a bed, and the truth.
 #[derive(Debug, Clone)]
-struct BedOutcome {
+pub struct BedOutcome {
     estimate: AvailableEstimate,
     /// Absent if the bed has no single capacity.
     capacity_bps: Option<f64>,
@@ -62,23 +64,6 @@ impl BedOutcome {
     }
 }
 
-#[derive(Debug, Clone)]
-struct JudgedBed {
-    drawn: DrawnCell<TestBed>,
-    outcome: Result<BedOutcome, String>,
-}
-
-impl JudgedBed {
-    /// Returns whether there is no answer, or one that is far from the truth.
-    fn is_wrong(&self) -> bool {
-        self.outcome.as_ref().map_or(true, |outcome| {
-            outcome.available_error().is_none_or(|error| error > LISTED_ERROR)
-                || outcome.is_covered() == Some(false)
-                || outcome.capacity_error().is_some_and(|error| error > LISTED_ERROR)
-        })
-    }
-}
-
 /// Runs the beds of these seeds whose kind contains `only`. With `keep`, reports are written to that
 /// folder, and a bed whose report is there is concluded again instead of run.
 pub fn run_all(
@@ -88,87 +73,98 @@ pub fn run_all(
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
     program_runner::run_script("requirements.sh", &["traffic"])?;
-    let judge = |drawn: &DrawnCell<TestBed>| {
-        let script = drawn.cell.script(&longhaul.display().to_string());
-        let outcome = drawn.find_output(&script, keep, |text| judge_output(&drawn.cell, text));
-        JudgedBed { drawn: drawn.clone(), outcome }
-    };
-    let judged = judge_cells(&KINDS, only, seeds, keep, judge, format_row)?;
-    let tables = [tabulate_kinds(&judged), tabulate_rivals(&judged), tabulate_wrong(&judged)];
+    let judged = judge_cells::<TestBed>(longhaul, only, seeds, keep)?;
+    let columns = "bed | path | capacity, said / true | available, said / true | error, % of capacity | verdict | reason";
+    let wrong = tabulate_wrong("Beds that were wrong or not answered", columns, &judged);
+    let tables = [tabulate_kinds(&judged), tabulate_rivals(&judged), wrong];
     Ok(BenchOutcome::new(&tables, check_gates(&judged)))
 }
 
 /// Runs one bed on this host, which is a guest, and returns its row of the table if it is wrong.
 pub fn check_bed(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
-    let drawn = draw_cell(&KINDS, kind, seed, number)?;
-    let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
-    let judged = JudgedBed { outcome: judge_output(&drawn.cell, &text), drawn };
-    if judged.is_wrong() { Err(format_row(&judged).join(" | ")) } else { Ok(()) }
-}
-
-/// Draws the conclusions of the present analysis from the output of a bed, and compares them.
-fn judge_output(bed: &TestBed, text: &str) -> Result<BedOutcome, String> {
-    let (report, rest) = parse_report::<AvailableReport>(text)?;
-    let counters = parse_counters(rest);
-    let conclusion = conclude_available(&report.plan, &report.observation);
-    let estimate = conclusion.analysis.forward.ok_or("no estimate")?;
-    let probing = report.observation.forward.ok_or("no probes")?;
-    let available_bps = bed.available_bps(&counters).ok_or("no counters of the probes")?;
-    let one_rate = matches!(bed.truth, RateTruth::Link(_));
-    let rivals = [
-        rival_methods::estimate_by_abwe(&probing),
-        estimate
-            .capacity_bps
-            .and_then(|bps| rival_methods::estimate_by_spruce(&probing, bps as f64)),
-        rival_methods::estimate_by_pathload(&probing),
-    ];
-    Ok(BedOutcome {
-        estimate,
-        capacity_bps: one_rate.then(|| bed.capacity_bps()),
-        available_bps,
-        link_bps: bed.capacity_bps(),
-        reasons: conclusion.caveats.into_iter().map(|caveat| caveat.text).collect(),
-        rivals,
-    })
+    guest_cells::check_cell::<TestBed>(longhaul, kind, seed, number)
 }
 
 fn format_mbps(bps: Option<f64>) -> String {
     format_number(bps.map(|bps| bps / 1e6), 1)
 }
 
-fn format_row(judged: &JudgedBed) -> Vec<String> {
-    let drawn = &judged.drawn;
-    let mut row = vec![drawn.name(), drawn.cell.title()];
-    match &judged.outcome {
-        Err(why) => row.push(format!("no report: {why}")),
-        Ok(outcome) => {
-            let estimate = &outcome.estimate;
-            let as_bps = |bps: Option<u64>| format_mbps(bps.map(|bps| bps as f64));
-            let [low, high] = estimate.available_interval_bps.unwrap_or_default();
-            row.extend([
-                format!(
-                    "{} / {}",
-                    as_bps(estimate.capacity_bps),
-                    format_mbps(outcome.capacity_bps)
-                ),
-                format!(
-                    "{} [{}, {}] / {}",
-                    as_bps(estimate.available_bps),
-                    as_bps(Some(low)),
-                    as_bps(Some(high)),
-                    format_mbps(Some(outcome.available_bps))
-                ),
-                format_number(outcome.available_error().map(|error| 100.0 * error), 1),
-                format!("{} {}", estimate.verdict.word(), estimate.flags.join(", ")),
-                if estimate.available_bps.is_some() {
-                    String::new()
-                } else {
-                    outcome.reasons.first().cloned().unwrap_or_default()
-                },
-            ]);
-        }
+impl GuestCell for TestBed {
+    type Verdict = BedOutcome;
+    const KINDS: &'static [CellKind<TestBed>] = &KINDS;
+
+    fn script(&self, longhaul: &str) -> String {
+        self.measure_script(longhaul)
     }
-    row
+
+    fn judge(&self, text: &str) -> Result<BedOutcome, String> {
+        let (report, rest) = parse_report::<AvailableReport>(text)?;
+        let counters = parse_counters(rest);
+        let conclusion = conclude_available(&report.plan, &report.observation);
+        let estimate = conclusion.analysis.forward.ok_or("no estimate")?;
+        let probing = report.observation.forward.ok_or("no probes")?;
+        let available_bps = self.available_bps(&counters).ok_or("no counters of the probes")?;
+        let one_rate = matches!(self.truth, RateTruth::Link(_));
+        let rivals = [
+            rival_methods::estimate_by_abwe(&probing),
+            estimate
+                .capacity_bps
+                .and_then(|bps| rival_methods::estimate_by_spruce(&probing, bps as f64)),
+            rival_methods::estimate_by_pathload(&probing),
+        ];
+        Ok(BedOutcome {
+            estimate,
+            capacity_bps: one_rate.then(|| self.capacity_bps()),
+            available_bps,
+            link_bps: self.capacity_bps(),
+            reasons: conclusion.caveats.into_iter().map(|caveat| caveat.text).collect(),
+            rivals,
+        })
+    }
+
+    fn format_row(judged: &JudgedCell<TestBed>) -> Vec<String> {
+        let drawn = &judged.drawn;
+        let mut row = vec![drawn.name(), drawn.cell.title()];
+        match &judged.verdict {
+            Err(why) => row.push(format!("no report: {why}")),
+            Ok(outcome) => {
+                let estimate = &outcome.estimate;
+                let as_bps = |bps: Option<u64>| format_mbps(bps.map(|bps| bps as f64));
+                let [low, high] = estimate.available_interval_bps.unwrap_or_default();
+                row.extend([
+                    format!(
+                        "{} / {}",
+                        as_bps(estimate.capacity_bps),
+                        format_mbps(outcome.capacity_bps)
+                    ),
+                    format!(
+                        "{} [{}, {}] / {}",
+                        as_bps(estimate.available_bps),
+                        as_bps(Some(low)),
+                        as_bps(Some(high)),
+                        format_mbps(Some(outcome.available_bps))
+                    ),
+                    format_number(outcome.available_error().map(|error| 100.0 * error), 1),
+                    format!("{} {}", estimate.verdict.word(), estimate.flags.join(", ")),
+                    if estimate.available_bps.is_some() {
+                        String::new()
+                    } else {
+                        outcome.reasons.first().cloned().unwrap_or_default()
+                    },
+                ]);
+            }
+        }
+        row
+    }
+
+    /// Wrong is a bed without an answer, or with one that is far from the truth.
+    fn is_wrong(judged: &JudgedCell<TestBed>) -> bool {
+        judged.verdict.as_ref().map_or(true, |outcome| {
+            outcome.available_error().is_none_or(|error| error > LISTED_ERROR)
+                || outcome.is_covered() == Some(false)
+                || outcome.capacity_error().is_some_and(|error| error > LISTED_ERROR)
+        })
+    }
 }
 
 /// The figures of the beds of one kind.
@@ -181,8 +177,8 @@ struct BedSummary {
 }
 
 impl BedSummary {
-    fn of(judged: &[&JudgedBed]) -> BedSummary {
-        let outcomes = || judged.iter().filter_map(|bed| bed.outcome.as_ref().ok());
+    fn of(judged: &[&JudgedCell<TestBed>]) -> BedSummary {
+        let outcomes = || judged.iter().filter_map(|bed| bed.verdict.as_ref().ok());
         let errors = sort_finite(outcomes().filter_map(BedOutcome::available_error));
         let covered: Vec<bool> = outcomes().filter_map(BedOutcome::is_covered).collect();
         let holding = covered.iter().filter(|is_covered| **is_covered).count();
@@ -215,21 +211,15 @@ impl BedSummary {
     }
 }
 
-fn list_of_kind<'j>(judged: &'j [JudgedBed], kind: &str) -> Vec<&'j JudgedBed> {
-    judged.iter().filter(|bed| bed.drawn.kind == kind).collect()
-}
-
-fn tabulate_kinds(judged: &[JudgedBed]) -> MarkdownTable {
+fn tabulate_kinds(judged: &[JudgedCell<TestBed>]) -> MarkdownTable {
     let columns = "kind | beds | answered | capacity, median / 90 % error, % | available, median / 90 % error, % of capacity | interval holds, %";
     let mut table = MarkdownTable::new("Available bandwidth by kind", columns);
-    for (kind, _, _) in KINDS {
-        let beds = list_of_kind(judged, kind);
-        if !beds.is_empty() {
-            table.row(BedSummary::of(&beds).row(kind));
-        }
+    for (kind, beds) in group_by_kind(judged) {
+        table.row(BedSummary::of(&beds).row(kind));
     }
-    let full: Vec<&JudgedBed> = judged.iter().filter(|bed| bed.drawn.kind != LIGHT_KIND).collect();
-    let all: Vec<&JudgedBed> = judged.iter().collect();
+    let full: Vec<&JudgedCell<TestBed>> =
+        judged.iter().filter(|bed| bed.drawn.kind != LIGHT_KIND).collect();
+    let all: Vec<&JudgedCell<TestBed>> = judged.iter().collect();
     for (name, beds) in [("**all but light**", full), ("**all**", all)] {
         table.row(BedSummary::of(&beds).row(name));
     }
@@ -237,11 +227,11 @@ fn tabulate_kinds(judged: &[JudgedBed]) -> MarkdownTable {
 }
 
 /// Tabulates the methods of other authors on the same trains, beside the estimate.
-fn tabulate_rivals(judged: &[JudgedBed]) -> MarkdownTable {
+fn tabulate_rivals(judged: &[JudgedCell<TestBed>]) -> MarkdownTable {
     let columns = "method | answered | median error, % of capacity | 90 % error";
     let mut table = MarkdownTable::new("Other methods on the same trains", columns);
     let outcomes: Vec<&BedOutcome> =
-        judged.iter().filter_map(|bed| bed.outcome.as_ref().ok()).collect();
+        judged.iter().filter_map(|bed| bed.verdict.as_ref().ok()).collect();
     let mut add = |name: &str, errors: Vec<f64>| {
         let errors = sort_finite(errors);
         let at = |part| format_number(quantile(&errors, part).map(|error| 100.0 * error), 1);
@@ -257,16 +247,10 @@ fn tabulate_rivals(judged: &[JudgedBed]) -> MarkdownTable {
     table
 }
 
-fn tabulate_wrong(judged: &[JudgedBed]) -> MarkdownTable {
-    let columns = "bed | path | capacity, said / true | available, said / true | error, % of capacity | verdict | reason";
-    let mut table = MarkdownTable::new("Beds that were wrong or not answered", columns);
-    judged.iter().filter(|bed| bed.is_wrong()).for_each(|bed| table.row(format_row(bed)));
-    table
-}
-
-fn check_gates(judged: &[JudgedBed]) -> Vec<String> {
-    let is_light = |bed: &&JudgedBed| bed.drawn.kind == LIGHT_KIND;
-    let (light, full): (Vec<&JudgedBed>, Vec<&JudgedBed>) = judged.iter().partition(is_light);
+fn check_gates(judged: &[JudgedCell<TestBed>]) -> Vec<String> {
+    let is_light = |bed: &&JudgedCell<TestBed>| bed.drawn.kind == LIGHT_KIND;
+    let (light, full): (Vec<&JudgedCell<TestBed>>, Vec<&JudgedCell<TestBed>>) =
+        judged.iter().partition(is_light);
     let (light, full) = (BedSummary::of(&light), BedSummary::of(&full));
     let all = BedSummary::of(&judged.iter().collect::<Vec<_>>());
     let mut missed = Vec::new();

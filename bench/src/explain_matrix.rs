@@ -7,7 +7,9 @@
 //! had data.
 
 use crate::BenchOutcome;
-use crate::guest_cells::{CellKind, DrawnCell, draw_cell, judge_cells, parse_report, run_here};
+use crate::guest_cells::{
+    self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
+};
 use crate::markdown_table::MarkdownTable;
 use crate::verdict_matrix::cell_kinds;
 use crate::verdict_matrix::matrix_cell::{CellTruth, DrawnPath, MatrixCell, NETWORK};
@@ -113,8 +115,10 @@ fn draw_requests(random: &mut SplitMix64, least_outstanding: u64) -> ExplainCell
     }
 }
 
-impl ExplainCell {
-    /// Returns the script that prints the reports of all views.
+impl GuestCell for ExplainCell {
+    type Verdict = Vec<EndVerdict>;
+    const KINDS: &'static [CellKind<ExplainCell>] = &KINDS;
+
     fn script(&self, longhaul: &str) -> String {
         let path = &self.network.path;
         let settle_s = 3.0 + 30.0 * path.rtt_ms / 1e3;
@@ -169,6 +173,44 @@ impl ExplainCell {
         );
         script
     }
+
+    fn judge(&self, mut text: &str) -> Result<Vec<EndVerdict>, String> {
+        let mut verdicts = Vec::new();
+        for _ in VIEWS {
+            let (report, rest) = parse_report::<FlowsReport>(text)?;
+            verdicts.push(conclude_end(&report));
+            text = rest;
+        }
+        Ok(verdicts)
+    }
+
+    fn format_row(judged: &JudgedCell<ExplainCell>) -> Vec<String> {
+        let drawn = &judged.drawn;
+        let said = |end: &EndVerdict| {
+            format!("{} {:.2} ({})", end.limited_by, end.confidence_ratio, end.causes.join(", "))
+        };
+        let errors = judged.request_errors();
+        let errors = errors.iter().map(|error| format!("{:.0} %", error * 100.0));
+        let mut row = vec![
+            drawn.name(),
+            format!("{} {}", drawn.cell.network.title(), drawn.cell.options),
+            drawn.cell.network.truth.limiters.join(", "),
+        ];
+        for view in 0..VIEWS.len() {
+            row.push(match &judged.verdict {
+                Ok(_) if judged.is_right(view) => "right".to_owned(),
+                Ok(verdicts) => said(&verdicts[view]),
+                Err(why) => format!("no answer: {why}"),
+            });
+        }
+        row.push(errors.collect::<Vec<_>>().join(", "));
+        row
+    }
+
+    fn is_wrong(judged: &JudgedCell<ExplainCell>) -> bool {
+        let is_exact = judged.request_errors().iter().all(|error| *error <= REQUEST_ERROR_MAX);
+        !(is_exact && (0..VIEWS.len()).all(|view| judged.is_right(view)))
+    }
 }
 
 /// The verdict at one end.
@@ -180,34 +222,24 @@ struct EndVerdict {
     round_trip_bytes: Option<u64>,
 }
 
-#[derive(Debug)]
-struct ExplainedCell {
-    drawn: DrawnCell<ExplainCell>,
-    /// In the order of the views.
-    verdicts: Result<Vec<EndVerdict>, String>,
-}
-
-impl ExplainedCell {
+/// The verdicts are in the order of the views.
+impl JudgedCell<ExplainCell> {
     fn is_right(&self, view: usize) -> bool {
         let cell = &self.drawn.cell;
         let right = [cell.network.truth.limiters, cell.receiver_limiters][view % 2];
-        let of_view = self.verdicts.as_ref().map(|it| it[view].limited_by.as_str());
+        let of_view = self.verdict.as_ref().map(|it| it[view].limited_by.as_str());
         of_view.is_ok_and(|word| right.contains(&word))
-    }
-
-    fn is_right_everywhere(&self) -> bool {
-        (0..VIEWS.len()).all(|view| self.is_right(view))
     }
 
     fn is_application_blamed(&self) -> bool {
         let is_true = self.drawn.cell.network.truth.limiters.contains(&"application");
         let blames = |it: &EndVerdict| it.limited_by == "application";
-        !is_true && self.verdicts.as_ref().is_ok_and(|ends| ends.iter().any(blames))
+        !is_true && self.verdict.as_ref().is_ok_and(|ends| ends.iter().any(blames))
     }
 
     /// Returns the relative error of the bytes per round trip at each end that found requests.
     fn request_errors(&self) -> Vec<f64> {
-        let (Some(truth), Ok(ends)) = (self.drawn.cell.request_bytes, &self.verdicts) else {
+        let (Some(truth), Ok(ends)) = (self.drawn.cell.request_bytes, &self.verdict) else {
             return Vec::new();
         };
         let found = ends.iter().map(|end| end.round_trip_bytes.unwrap_or(0) as f64);
@@ -222,36 +254,16 @@ pub fn run_all(
     seeds: u64,
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
-    let judge = |drawn: &DrawnCell<ExplainCell>| {
-        let script = drawn.cell.script(&longhaul.display().to_string());
-        let verdicts = drawn.find_output(&script, keep, read_verdicts);
-        ExplainedCell { drawn: drawn.clone(), verdicts }
-    };
-    let judged = judge_cells(&KINDS, only, seeds, keep, judge, format_row)?;
-    Ok(BenchOutcome::new(&[tabulate_kinds(&judged), tabulate_wrong(&judged)], check_gates(&judged)))
+    let judged = judge_cells::<ExplainCell>(longhaul, only, seeds, keep)?;
+    let views = VIEWS.map(|(name, _)| name).join(" | ");
+    let columns = format!("cell | path | truth | {views} | request error");
+    let wrong = tabulate_wrong("Wrongly explained transfers", &columns, &judged);
+    Ok(BenchOutcome::new(&[tabulate_kinds(&judged), wrong], check_gates(&judged)))
 }
 
 /// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
 pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
-    let drawn = draw_cell(&KINDS, kind, seed, number)?;
-    let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
-    let judged = ExplainedCell { verdicts: Ok(read_verdicts(&text)?), drawn };
-    let is_exact = judged.request_errors().iter().all(|error| *error <= REQUEST_ERROR_MAX);
-    if judged.is_right_everywhere() && is_exact {
-        Ok(())
-    } else {
-        Err(format_row(&judged).join(" | "))
-    }
-}
-
-fn read_verdicts(mut text: &str) -> Result<Vec<EndVerdict>, String> {
-    let mut verdicts = Vec::new();
-    for _ in VIEWS {
-        let (report, rest) = parse_report::<FlowsReport>(text)?;
-        verdicts.push(conclude_end(&report));
-        text = rest;
-    }
-    Ok(verdicts)
+    guest_cells::check_cell::<ExplainCell>(longhaul, kind, seed, number)
 }
 
 fn conclude_end(report: &FlowsReport) -> EndVerdict {
@@ -267,48 +279,21 @@ fn conclude_end(report: &FlowsReport) -> EndVerdict {
     }
 }
 
-fn format_row(judged: &ExplainedCell) -> Vec<String> {
-    let drawn = &judged.drawn;
-    let said = |end: &EndVerdict| {
-        format!("{} {:.2} ({})", end.limited_by, end.confidence_ratio, end.causes.join(", "))
-    };
-    let errors = judged.request_errors();
-    let errors = errors.iter().map(|error| format!("{:.0} %", error * 100.0));
-    let mut row = vec![
-        drawn.name(),
-        format!("{} {}", drawn.cell.network.title(), drawn.cell.options),
-        drawn.cell.network.truth.limiters.join(", "),
-    ];
-    for view in 0..VIEWS.len() {
-        row.push(match &judged.verdicts {
-            Ok(_) if judged.is_right(view) => "right".to_owned(),
-            Ok(verdicts) => said(&verdicts[view]),
-            Err(why) => format!("no answer: {why}"),
-        });
-    }
-    row.push(errors.collect::<Vec<_>>().join(", "));
-    row
-}
-
-fn share(judged: &[&ExplainedCell], is_right: impl Fn(&ExplainedCell) -> bool) -> f64 {
+fn share(
+    judged: &[&JudgedCell<ExplainCell>],
+    is_right: impl Fn(&JudgedCell<ExplainCell>) -> bool,
+) -> f64 {
     let right = judged.iter().filter(|it| is_right(it)).count();
     right as f64 / judged.len().max(1) as f64
 }
 
-fn tabulate_kinds(judged: &[ExplainedCell]) -> MarkdownTable {
+fn tabulate_kinds(judged: &[JudgedCell<ExplainCell>]) -> MarkdownTable {
     let mut table = MarkdownTable::new(
         "Explained transfers by kind",
         "kind | cells | right at the sender, % | at the receiver, % | in the sender's capture, % | \
          in the receiver's capture, % | application blamed falsely | bytes per round trip within 10 %",
     );
-    let all: Vec<&ExplainedCell> = judged.iter().collect();
-    let kinds = KINDS.iter().map(|(kind, _, _)| *kind);
-    for kind in kinds.chain(["**all**"]) {
-        let is_of_kind = |it: &&ExplainedCell| it.drawn.kind == kind || kind == "**all**";
-        let cells: Vec<&ExplainedCell> = all.iter().copied().filter(is_of_kind).collect();
-        if cells.is_empty() {
-            continue;
-        }
+    for (kind, cells) in group_by_kind(judged).chain([("**all**", judged.iter().collect())]) {
         let errors: Vec<f64> = cells.iter().flat_map(|it| it.request_errors()).collect();
         let exact = errors.iter().filter(|error| **error <= REQUEST_ERROR_MAX).count();
         let mut row = vec![kind.to_owned(), cells.len().to_string()];
@@ -324,17 +309,8 @@ fn tabulate_kinds(judged: &[ExplainedCell]) -> MarkdownTable {
     table
 }
 
-fn tabulate_wrong(judged: &[ExplainedCell]) -> MarkdownTable {
-    let views = VIEWS.map(|(name, _)| name).join(" | ");
-    let columns = format!("cell | path | truth | {views} | request error");
-    let mut table = MarkdownTable::new("Wrongly explained transfers", &columns);
-    let wrong = judged.iter().filter(|it| !it.is_right_everywhere());
-    wrong.for_each(|it| table.row(format_row(it)));
-    table
-}
-
-fn check_gates(judged: &[ExplainedCell]) -> Vec<String> {
-    let all: Vec<&ExplainedCell> = judged.iter().collect();
+fn check_gates(judged: &[JudgedCell<ExplainCell>]) -> Vec<String> {
+    let all: Vec<&JudgedCell<ExplainCell>> = judged.iter().collect();
     let mut missed = Vec::new();
     for (view, (name, least)) in VIEWS.iter().enumerate() {
         let right = share(&all, |it| it.is_right(view));

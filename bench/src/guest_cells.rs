@@ -2,6 +2,7 @@
 //!
 //! With a folder for kept reports, a cell whose report is there is read instead of run.
 
+use crate::markdown_table::MarkdownTable;
 use longhaul_model::splitmix::{SplitMix64, mix_bits};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -19,6 +20,31 @@ pub const PARALLEL_GUESTS: usize = 2;
 /// A kind, the number of its cells for each seed, and the function that draws one.
 pub type CellKind<T> = (&'static str, usize, fn(&mut SplitMix64) -> T);
 
+/// A cell whose script runs in a guest and whose output is judged. Its type is that of a matrix.
+pub trait GuestCell: Clone + Send + Sync + 'static {
+    type Verdict: Send;
+    const KINDS: &'static [CellKind<Self>];
+
+    /// Returns the script that prints the reports and all else that is judged.
+    fn script(&self, longhaul: &str) -> String;
+
+    /// Draws the conclusions of the present analysis from the output of the script.
+    fn judge(&self, output: &str) -> Result<Self::Verdict, String>;
+
+    /// Returns the row of a judged cell.
+    fn format_row(judged: &JudgedCell<Self>) -> Vec<String>;
+
+    /// Returns whether a judged cell is listed as wrong.
+    fn is_wrong(judged: &JudgedCell<Self>) -> bool;
+}
+
+/// A cell and the verdict on it, or the reason why there is none.
+#[derive(Debug, Clone)]
+pub struct JudgedCell<C: GuestCell> {
+    pub drawn: DrawnCell<C>,
+    pub verdict: Result<C::Verdict, String>,
+}
+
 /// A cell of one kind and seed.
 #[derive(Debug, Clone)]
 pub struct DrawnCell<T> {
@@ -31,16 +57,6 @@ pub struct DrawnCell<T> {
 impl<T> DrawnCell<T> {
     pub fn name(&self) -> String {
         format!("{}-{}-{}", format_file_name(self.kind), self.seed, self.number)
-    }
-
-    /// Finds the output of this cell's script.
-    pub fn find_output<R>(
-        &self,
-        script: &str,
-        keep: Option<&Path>,
-        parse: impl Fn(&str) -> Result<R, String>,
-    ) -> Result<R, String> {
-        find_guest_output(&self.name(), script, keep, CELL_LIMIT, parse)
     }
 }
 
@@ -83,32 +99,31 @@ fn shorten(output: &str) -> String {
     output.chars().take(300).collect::<String>().replace('\n', " ")
 }
 
-/// Runs a cell's script on this host, which is a guest, and returns its output.
-pub fn run_here(script: &str) -> Result<String, String> {
-    let mut shell = Command::new("sh");
-    let output = capture_output(shell.arg("-c").arg(script), CELL_LIMIT)?;
-    let report = output.stdout.find('{').map(|at| output.stdout[at..].to_owned());
-    report.ok_or_else(|| format!("no report: {}", output.stderr))
-}
-
-/// Draws one cell.
-pub fn draw_cell<T>(
-    kinds: &[CellKind<T>],
+/// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
+pub fn check_cell<C: GuestCell>(
+    longhaul: &Path,
     kind: &str,
     seed: u64,
     number: usize,
-) -> Result<DrawnCell<T>, String> {
+) -> Result<(), String> {
     let is_wanted =
-        |cell: &DrawnCell<T>| (cell.kind, cell.seed, cell.number) == (kind, seed, number);
-    let drawn = draw_cells(kinds, kind, seed).into_iter().find(is_wanted);
-    drawn.ok_or_else(|| format!("there is no cell {number} of \"{kind}\""))
+        |cell: &DrawnCell<C>| (cell.kind, cell.seed, cell.number) == (kind, seed, number);
+    let drawn = draw_cells::<C>(kind, seed).into_iter().find(is_wanted);
+    let drawn = drawn.ok_or_else(|| format!("there is no cell {number} of \"{kind}\""))?;
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(drawn.cell.script(&longhaul.display().to_string()));
+    let output = capture_output(&mut shell, CELL_LIMIT)?;
+    let text = output.stdout.find('{').map(|at| &output.stdout[at..]);
+    let text = text.ok_or_else(|| format!("no report: {}", output.stderr))?;
+    let judged = JudgedCell { verdict: Ok(drawn.cell.judge(text)?), drawn };
+    if C::is_wrong(&judged) { Err(C::format_row(&judged).join(" | ")) } else { Ok(()) }
 }
 
 /// Draws the cells of these seeds whose kind contains `only`.
-pub fn draw_cells<T>(kinds: &[CellKind<T>], only: &str, seeds: u64) -> Vec<DrawnCell<T>> {
+fn draw_cells<C: GuestCell>(only: &str, seeds: u64) -> Vec<DrawnCell<C>> {
     let mut cells = Vec::new();
     for seed in 1..=seeds {
-        for (index, (kind, count, draw)) in kinds.iter().enumerate() {
+        for (index, (kind, count, draw)) in C::KINDS.iter().enumerate() {
             let mut random = SplitMix64::new(mix_bits(seed << 16 | index as u64));
             let drawn = (0..*count).map(|number| (number, draw(&mut random)));
             cells.extend(drawn.map(|(number, cell)| DrawnCell { kind, seed, number, cell }));
@@ -119,22 +134,45 @@ pub fn draw_cells<T>(kinds: &[CellKind<T>], only: &str, seeds: u64) -> Vec<Drawn
 }
 
 /// Draws the cells of these seeds whose kind contains `only`, judges them in parallel, and prints a row
-/// for each as it is done. Makes the folder for kept reports, if one is given.
-pub fn judge_cells<T: Sync, J: Send>(
-    kinds: &[CellKind<T>],
+/// for each as it is done. With `keep`, reports are written to that folder, and a cell whose report is
+/// there is judged again instead of run.
+pub fn judge_cells<C: GuestCell>(
+    longhaul: &Path,
     only: &str,
     seeds: u64,
     keep: Option<&Path>,
-    judge: impl Fn(&DrawnCell<T>) -> J + Sync,
-    format_row: impl Fn(&J) -> Vec<String> + Sync,
-) -> Result<Vec<J>, String> {
+) -> Result<Vec<JudgedCell<C>>, String> {
     make_kept_folder(keep)?;
-    let cells = draw_cells(kinds, only, seeds);
-    Ok(run_in_parallel(&cells, PARALLEL_GUESTS, |drawn| {
-        let judged = judge(drawn);
-        eprintln!("| {} |", format_row(&judged).join(" | "));
+    let cells = draw_cells::<C>(only, seeds);
+    Ok(run_in_parallel(&cells, PARALLEL_GUESTS, |drawn: &DrawnCell<C>| {
+        let script = drawn.cell.script(&longhaul.display().to_string());
+        let judge = |text: &str| drawn.cell.judge(text);
+        let verdict = find_guest_output(&drawn.name(), &script, keep, CELL_LIMIT, judge);
+        let judged = JudgedCell { drawn: drawn.clone(), verdict };
+        eprintln!("| {} |", C::format_row(&judged).join(" | "));
         judged
     }))
+}
+
+/// Returns each kind with its judged cells, without the kinds that have none.
+pub fn group_by_kind<C: GuestCell>(
+    judged: &[JudgedCell<C>],
+) -> impl Iterator<Item = (&'static str, Vec<&JudgedCell<C>>)> {
+    C::KINDS.iter().filter_map(|(kind, ..)| {
+        let cells: Vec<_> = judged.iter().filter(|it| it.drawn.kind == *kind).collect();
+        (!cells.is_empty()).then_some((*kind, cells))
+    })
+}
+
+/// Tabulates the cells that are wrong.
+pub fn tabulate_wrong<C: GuestCell>(
+    title: &str,
+    columns: &str,
+    judged: &[JudgedCell<C>],
+) -> MarkdownTable {
+    let mut table = MarkdownTable::new(title, columns);
+    judged.iter().filter(|it| C::is_wrong(it)).for_each(|it| table.row(C::format_row(it)));
+    table
 }
 
 /// Parses the report at the start of this text; returns it with the text behind it.

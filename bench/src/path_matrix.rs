@@ -12,7 +12,9 @@
 mod path_kinds;
 
 use crate::BenchOutcome;
-use crate::guest_cells::{DrawnCell, draw_cell, judge_cells, parse_report, run_here};
+use crate::guest_cells::{
+    self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
+};
 use crate::markdown_table::MarkdownTable;
 use crate::verdict_matrix::matrix_cell::{DrawnPath, NETWORK};
 use longhaul_analysis::load::conclude_load;
@@ -69,6 +71,21 @@ impl PathCell {
             self.note
         )
     }
+}
+
+/// Two idle seconds and the ramp pass before `ping` starts.
+const PING: &str = "(sleep 6; ip netns exec near ping -n -i 0.05 -w 8 $ADDRESS >/run/ping) &\n";
+
+/// The conclusion about a cell in words, and whether it is right.
+#[derive(Debug, Clone)]
+struct PathVerdict {
+    text: String,
+    is_right: bool,
+}
+
+impl GuestCell for PathCell {
+    type Verdict = PathVerdict;
+    const KINDS: &'static [CellKind<PathCell>] = &KINDS;
 
     /// Returns the script that prints the report, and then the RTTs of `ping` under load.
     fn script(&self, longhaul: &str) -> String {
@@ -85,33 +102,31 @@ impl PathCell {
             self.options,
         )
     }
-}
 
-/// Two idle seconds and the ramp pass before `ping` starts.
-const PING: &str = "(sleep 6; ip netns exec near ping -n -i 0.05 -w 8 $ADDRESS >/run/ping) &\n";
-
-/// The conclusion about a cell in words, and whether it is right.
-#[derive(Debug, Clone)]
-struct PathVerdict {
-    text: String,
-    is_right: bool,
-}
-
-#[derive(Debug, Clone)]
-struct JudgedPath {
-    drawn: DrawnCell<PathCell>,
-    verdict: Result<PathVerdict, String>,
-}
-
-impl JudgedPath {
-    fn is_right(&self) -> bool {
-        self.verdict.as_ref().is_ok_and(|verdict| verdict.is_right)
+    fn judge(&self, text: &str) -> Result<PathVerdict, String> {
+        if matches!(self.truth, PathCellTruth::LoadedDelay) {
+            return judge_load(text);
+        }
+        let (report, _) = parse_report::<PathReport>(text)?;
+        let analysis = conclude_path(&report.plan, &report.observation, &[], None).analysis;
+        if let PathCellTruth::Route { mtu } = self.truth {
+            return judge_route(self, mtu, &report, &analysis);
+        }
+        Ok(analysis.narrow_link.as_ref().map_or_else(
+            || PathVerdict { text: format!("{:?}", report.observation.missing), is_right: false },
+            |link| judge_narrow_link(self.truth, link),
+        ))
     }
 
-    fn row(&self) -> Vec<String> {
-        let text = self.verdict.as_ref().map_or_else(Clone::clone, |verdict| verdict.text.clone());
-        let right = if self.is_right() { "right" } else { "**wrong**" };
-        vec![self.drawn.name(), self.drawn.cell.title(), text, right.to_owned()]
+    fn format_row(judged: &JudgedCell<PathCell>) -> Vec<String> {
+        let text =
+            judged.verdict.as_ref().map_or_else(Clone::clone, |verdict| verdict.text.clone());
+        let right = if PathCell::is_wrong(judged) { "**wrong**" } else { "right" };
+        vec![judged.drawn.name(), judged.drawn.cell.title(), text, right.to_owned()]
+    }
+
+    fn is_wrong(judged: &JudgedCell<PathCell>) -> bool {
+        !judged.verdict.as_ref().is_ok_and(|verdict| verdict.is_right)
     }
 }
 
@@ -123,59 +138,28 @@ pub fn run_all(
     seeds: u64,
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
-    let judge = |drawn: &DrawnCell<PathCell>| {
-        let script = drawn.cell.script(&longhaul.display().to_string());
-        let verdict = drawn.find_output(&script, keep, |text| judge_output(&drawn.cell, text));
-        JudgedPath { drawn: drawn.clone(), verdict }
-    };
-    let judged = judge_cells(&KINDS, only, seeds, keep, judge, JudgedPath::row)?;
-    let mut wrong = MarkdownTable::new("Paths judged wrongly", "cell | path | said | ");
-    for cell in judged.iter().filter(|cell| !cell.is_right()) {
-        wrong.row(cell.row());
-    }
+    let judged = judge_cells::<PathCell>(longhaul, only, seeds, keep)?;
+    let wrong = tabulate_wrong("Paths judged wrongly", "cell | path | said | ", &judged);
     let (kinds, missed) = tabulate_kinds(&judged);
     Ok(BenchOutcome::new(&[kinds, wrong], missed))
 }
 
 /// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
 pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
-    let drawn = draw_cell(&KINDS, kind, seed, number)?;
-    let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
-    let judged = JudgedPath { verdict: judge_output(&drawn.cell, &text), drawn };
-    if judged.is_right() { Ok(()) } else { Err(judged.row().join(" | ")) }
+    guest_cells::check_cell::<PathCell>(longhaul, kind, seed, number)
 }
 
-fn tabulate_kinds(judged: &[JudgedPath]) -> (MarkdownTable, Vec<String>) {
+fn tabulate_kinds(judged: &[JudgedCell<PathCell>]) -> (MarkdownTable, Vec<String>) {
     let mut table = MarkdownTable::new("Paths by kind", "kind | cells | right");
     let mut missed = Vec::new();
-    for (kind, ..) in KINDS {
-        let cells: Vec<&JudgedPath> = judged.iter().filter(|it| it.drawn.kind == kind).collect();
-        if cells.is_empty() {
-            continue;
-        }
-        let right = cells.iter().filter(|cell| cell.is_right()).count();
+    for (kind, cells) in group_by_kind(judged) {
+        let right = cells.iter().filter(|cell| !PathCell::is_wrong(cell)).count();
         table.row(vec![kind.to_owned(), cells.len().to_string(), right.to_string()]);
         if (right as f64) < KIND_RIGHT_RATIO_MIN * cells.len() as f64 {
             missed.push(format!("{kind}: {right} of {} cells are right", cells.len()));
         }
     }
     (table, missed)
-}
-
-/// Draws the conclusions of the present analysis from the output of a cell, and compares them.
-fn judge_output(cell: &PathCell, text: &str) -> Result<PathVerdict, String> {
-    if matches!(cell.truth, PathCellTruth::LoadedDelay) {
-        return judge_load(text);
-    }
-    let (report, _) = parse_report::<PathReport>(text)?;
-    let analysis = conclude_path(&report.plan, &report.observation, &[], None).analysis;
-    if let PathCellTruth::Route { mtu } = cell.truth {
-        return judge_route(cell, mtu, &report, &analysis);
-    }
-    Ok(analysis.narrow_link.as_ref().map_or_else(
-        || PathVerdict { text: format!("{:?}", report.observation.missing), is_right: false },
-        |link| judge_narrow_link(cell.truth, link),
-    ))
 }
 
 fn judge_narrow_link(truth: PathCellTruth, link: &NarrowLink) -> PathVerdict {

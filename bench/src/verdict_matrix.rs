@@ -13,7 +13,9 @@ pub(crate) mod cell_kinds;
 pub(crate) mod matrix_cell;
 
 use crate::BenchOutcome;
-use crate::guest_cells::{DrawnCell, draw_cell, judge_cells, parse_report, run_here};
+use crate::guest_cells::{
+    self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
+};
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use cell_kinds::KINDS;
 use longhaul_analysis::limit::policer_fit::PolicerFit;
@@ -37,7 +39,7 @@ const KIND_RIGHT_RATIO_MIN: f64 = 0.9;
 
 /// The verdict and the findings of the report of a cell.
 #[derive(Debug, Clone)]
-struct CellVerdict {
+pub struct CellVerdict {
     limited_by: String,
     confidence_ratio: f64,
     findings: Vec<ReportFinding>,
@@ -47,13 +49,7 @@ struct CellVerdict {
     policer: Option<PolicerFit>,
 }
 
-#[derive(Debug, Clone)]
-struct JudgedCell {
-    drawn: DrawnCell<MatrixCell>,
-    verdict: Result<CellVerdict, String>,
-}
-
-impl JudgedCell {
+impl JudgedCell<MatrixCell> {
     fn is_right(&self) -> bool {
         self.verdict.as_ref().is_ok_and(|verdict| {
             let truth = self.drawn.cell.truth;
@@ -94,98 +90,103 @@ pub fn run_all(
     seeds: u64,
     keep: Option<&Path>,
 ) -> Result<BenchOutcome, String> {
-    let judge = |drawn: &DrawnCell<MatrixCell>| {
-        let script = drawn.cell.script(&longhaul.display().to_string());
-        JudgedCell { drawn: drawn.clone(), verdict: drawn.find_output(&script, keep, read_verdict) }
-    };
-    let judged = judge_cells(&KINDS, only, seeds, keep, judge, format_row)?;
+    let judged = judge_cells::<MatrixCell>(longhaul, only, seeds, keep)?;
     let policers = list_policer_errors(&judged);
     let tables = [
         tabulate_kinds(&judged),
         tabulate_policers(&policers),
         tabulate_reliability(&judged),
-        tabulate_wrong(&judged),
+        tabulate_wrong(
+            "Wrong cells",
+            "cell | path | truth | reported | Mbit/s |  | false accusations",
+            &judged,
+        ),
     ];
     let missed = [check_gates(&judged), check_policer_gates(&policers)].concat();
     Ok(BenchOutcome::new(&tables, missed))
 }
 
-/// Runs one cell on this host, which is a guest. Returns its row of the table, and the errors of its
-/// policer, if it is wrong.
+/// Runs one cell on this host, which is a guest, and returns its row of the table if it is wrong.
 pub fn check_cell(longhaul: &Path, kind: &str, seed: u64, number: usize) -> Result<(), String> {
-    let drawn = draw_cell(&KINDS, kind, seed, number)?;
-    let text = run_here(&drawn.cell.script(&longhaul.display().to_string()))?;
-    let judged = JudgedCell { verdict: Ok(read_verdict(&text)?), drawn };
-    let policer_faults = check_policer_gates(&list_policer_errors(std::slice::from_ref(&judged)));
-    let is_accused = !judged.false_accusations().is_empty();
-    if judged.is_right() && !is_accused && policer_faults.is_empty() {
-        Ok(())
-    } else {
-        Err([vec![format_row(&judged).join(" | ")], policer_faults].concat().join("; "))
+    guest_cells::check_cell::<MatrixCell>(longhaul, kind, seed, number)
+}
+
+impl GuestCell for MatrixCell {
+    type Verdict = CellVerdict;
+    const KINDS: &'static [CellKind<MatrixCell>] = &KINDS;
+
+    fn script(&self, longhaul: &str) -> String {
+        self.test_script(longhaul)
+    }
+
+    fn judge(&self, text: &str) -> Result<CellVerdict, String> {
+        let (report, _) = parse_report::<ThroughputReport>(text)?;
+        let conclusion = conclude_throughput(&report.plan, &report.observation);
+        let policer = read_run(&report.plan, &report.observation, None).policer;
+        let analysis = conclusion.analysis;
+        let json = serde_json::json!({ "analysis": &analysis });
+        Ok(CellVerdict {
+            limited_by: json["analysis"]["limited_by"].as_str().unwrap_or_default().to_owned(),
+            confidence_ratio: analysis.confidence_ratio,
+            findings: conclusion.findings,
+            goodput_bps: analysis.goodput_bps.or(analysis.mean_goodput_bps).map(|bps| bps as f64),
+            reverse_limited_by: json["analysis"]["reverse"]["limited_by"]
+                .as_str()
+                .map(str::to_owned),
+            policer,
+        })
+    }
+
+    fn format_row(judged: &JudgedCell<MatrixCell>) -> Vec<String> {
+        let drawn = &judged.drawn;
+        let truth = drawn.cell.truth;
+        let (said, goodput) = match &judged.verdict {
+            Ok(verdict) => {
+                let causes = verdict.findings.iter().map(|found| found.cause.as_str());
+                let causes: Vec<&str> = causes.collect();
+                let reverse = verdict.reverse_limited_by.iter();
+                let said = format!(
+                    "{} {:.2} ({})",
+                    [&verdict.limited_by]
+                        .into_iter()
+                        .chain(reverse)
+                        .map(String::as_str)
+                        .collect::<Vec<_>>()
+                        .join(" / "),
+                    verdict.confidence_ratio,
+                    causes.join(", ")
+                );
+                (said, verdict.goodput_bps.map(|bps| bps / 1e6))
+            }
+            Err(why) => (format!("no answer: {why}"), None),
+        };
+        vec![
+            drawn.name(),
+            drawn.cell.title(),
+            [truth.limiters, truth.findings].concat().join(", "),
+            said,
+            format_number(goodput, 2),
+            if judged.is_right() { "right" } else { "**wrong**" }.to_owned(),
+            judged.false_accusations().join(", "),
+        ]
+    }
+
+    /// Wrong are also false accusations, and a policer whose rate or bucket is off.
+    fn is_wrong(judged: &JudgedCell<MatrixCell>) -> bool {
+        let policer = list_policer_errors(std::slice::from_ref(judged));
+        !judged.is_right()
+            || !judged.false_accusations().is_empty()
+            || !check_policer_gates(&policer).is_empty()
     }
 }
 
-/// Draws the conclusions of the present analysis from the observation of a report.
-fn read_verdict(text: &str) -> Result<CellVerdict, String> {
-    let (report, _) = parse_report::<ThroughputReport>(text)?;
-    let conclusion = conclude_throughput(&report.plan, &report.observation);
-    let policer = read_run(&report.plan, &report.observation, None).policer;
-    let analysis = conclusion.analysis;
-    let json = serde_json::json!({ "analysis": &analysis });
-    Ok(CellVerdict {
-        limited_by: json["analysis"]["limited_by"].as_str().unwrap_or_default().to_owned(),
-        confidence_ratio: analysis.confidence_ratio,
-        findings: conclusion.findings,
-        goodput_bps: analysis.goodput_bps.or(analysis.mean_goodput_bps).map(|bps| bps as f64),
-        reverse_limited_by: json["analysis"]["reverse"]["limited_by"].as_str().map(str::to_owned),
-        policer,
-    })
-}
-
-fn format_row(judged: &JudgedCell) -> Vec<String> {
-    let drawn = &judged.drawn;
-    let truth = drawn.cell.truth;
-    let (said, goodput) = match &judged.verdict {
-        Ok(verdict) => {
-            let causes = verdict.findings.iter().map(|found| found.cause.as_str());
-            let causes: Vec<&str> = causes.collect();
-            let reverse = verdict.reverse_limited_by.iter();
-            let said = format!(
-                "{} {:.2} ({})",
-                [&verdict.limited_by]
-                    .into_iter()
-                    .chain(reverse)
-                    .map(String::as_str)
-                    .collect::<Vec<_>>()
-                    .join(" / "),
-                verdict.confidence_ratio,
-                causes.join(", ")
-            );
-            (said, verdict.goodput_bps.map(|bps| bps / 1e6))
-        }
-        Err(why) => (format!("no answer: {why}"), None),
-    };
-    vec![
-        drawn.name(),
-        drawn.cell.title(),
-        [truth.limiters, truth.findings].concat().join(", "),
-        said,
-        format_number(goodput, 2),
-        if judged.is_right() { "right" } else { "**wrong**" }.to_owned(),
-        judged.false_accusations().join(", "),
-    ]
-}
-
-fn tabulate_kinds(judged: &[JudgedCell]) -> MarkdownTable {
+fn tabulate_kinds(judged: &[JudgedCell<MatrixCell>]) -> MarkdownTable {
     let mut table = MarkdownTable::new(
         "Verdicts by kind",
         "kind | cells | right | right, % | false accusations | median confidence",
     );
-    for (kind, _, _) in KINDS {
-        let cells: Vec<&JudgedCell> = judged.iter().filter(|it| it.drawn.kind == kind).collect();
-        if !cells.is_empty() {
-            table.row(summarize_cells(kind, &cells));
-        }
+    for (kind, cells) in group_by_kind(judged) {
+        table.row(summarize_cells(kind, &cells));
     }
     if !judged.is_empty() {
         table.row(summarize_cells("**all**", &judged.iter().collect::<Vec<_>>()));
@@ -193,7 +194,7 @@ fn tabulate_kinds(judged: &[JudgedCell]) -> MarkdownTable {
     table
 }
 
-fn summarize_cells(kind: &str, cells: &[&JudgedCell]) -> Vec<String> {
+fn summarize_cells(kind: &str, cells: &[&JudgedCell<MatrixCell>]) -> Vec<String> {
     let right = cells.iter().filter(|it| it.is_right()).count();
     let accused = cells.iter().filter(|it| !it.false_accusations().is_empty()).count();
     let confidences: Vec<f64> =
@@ -218,7 +219,7 @@ struct PolicerErrors {
 
 /// Compares the policers that were found in policed cells with the truth. The policer counts Ethernet
 /// frames, and the analysis payload.
-fn list_policer_errors(judged: &[JudgedCell]) -> Vec<PolicerErrors> {
+fn list_policer_errors(judged: &[JudgedCell<MatrixCell>]) -> Vec<PolicerErrors> {
     let errors = judged.iter().filter_map(|it| {
         let cell = &it.drawn.cell;
         let bucket = cell.policer_bucket? as f64;
@@ -286,7 +287,7 @@ fn check_policer_gates(errors: &[PolicerErrors]) -> Vec<String> {
 }
 
 /// Tabulates how often verdicts of about the same confidence are right.
-fn tabulate_reliability(judged: &[JudgedCell]) -> MarkdownTable {
+fn tabulate_reliability(judged: &[JudgedCell<MatrixCell>]) -> MarkdownTable {
     let columns = "confidence | cells | mean confidence | right, %";
     let mut table = MarkdownTable::new("Reliability of the confidence", columns);
     for step in 0..10 {
@@ -312,26 +313,17 @@ fn tabulate_reliability(judged: &[JudgedCell]) -> MarkdownTable {
     table
 }
 
-fn tabulate_wrong(judged: &[JudgedCell]) -> MarkdownTable {
-    let columns = "cell | path | truth | reported | Mbit/s |  | false accusations";
-    let mut table = MarkdownTable::new("Wrong cells", columns);
-    let wrong = judged.iter().filter(|it| !it.is_right() || !it.false_accusations().is_empty());
-    wrong.for_each(|it| table.row(format_row(it)));
-    table
-}
-
-fn check_gates(judged: &[JudgedCell]) -> Vec<String> {
-    let ratio = |cells: &[&JudgedCell]| {
+fn check_gates(judged: &[JudgedCell<MatrixCell>]) -> Vec<String> {
+    let ratio = |cells: &[&JudgedCell<MatrixCell>]| {
         cells.iter().filter(|it| it.is_right()).count() as f64 / cells.len().max(1) as f64
     };
     let mut missed = Vec::new();
-    let all: Vec<&JudgedCell> = judged.iter().collect();
+    let all: Vec<&JudgedCell<MatrixCell>> = judged.iter().collect();
     if ratio(&all) < RIGHT_RATIO_MIN {
         missed.push(format!("{:.1} % of all cells are right", 100.0 * ratio(&all)));
     }
-    for (kind, _, _) in KINDS {
-        let cells: Vec<&JudgedCell> = judged.iter().filter(|it| it.drawn.kind == kind).collect();
-        if !cells.is_empty() && ratio(&cells) < KIND_RIGHT_RATIO_MIN {
+    for (kind, cells) in group_by_kind(judged) {
+        if ratio(&cells) < KIND_RIGHT_RATIO_MIN {
             missed.push(format!("{kind}: {:.1} % are right", 100.0 * ratio(&cells)));
         }
     }

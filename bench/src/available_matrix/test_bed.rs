@@ -104,7 +104,7 @@ impl TestBed {
     }
 
     /// Returns the script that prints the report of the measurement and the counters.
-    pub fn script(&self, longhaul: &str) -> String {
+    pub fn measure_script(&self, longhaul: &str) -> String {
         let path = &self.path;
         format!(
             "LONGHAUL='{longhaul}'\n{}{NETWORK}{BED_NETWORK}{}\n{}\nmeasure {}\n",

@@ -283,7 +283,7 @@ impl MatrixCell {
     }
 
     /// Returns the script that prints the report of the run.
-    pub fn script(&self, longhaul: &str) -> String {
+    pub fn test_script(&self, longhaul: &str) -> String {
         let path = &self.path;
         let is_datagram = self.options.contains("-u ");
         let mut words = format!("-t {:.0}ms {}", self.seconds * 1e3, self.options);
