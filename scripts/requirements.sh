@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks what a step of the tests needs. As root with apt-get it installs what is missing; otherwise it
 # fails with the command that helps.
-# usage: requirements.sh programs | traffic | kernel | node | browser | database | python FOLDER PACKAGE
+# usage: requirements.sh programs | traffic | captures | kernel | node | browser | database | python FOLDER PACKAGE
 set -eu
 fail() {
     echo "$*" >&2
@@ -43,6 +43,9 @@ programs) # tshark parses captures independently; openssl creates keys; promtool
     ;;
 traffic) # of others, for `cargo xtask bench available`
     ensure iperf3=iperf3 mgen=mgen
+    ;;
+captures) # are counted, for `cargo xtask bench captures`
+    ensure tcptrace=tcptrace
     ;;
 kernel) # of tests in virtual time
     install flex bison bc libelf-dev xz-utils rsync

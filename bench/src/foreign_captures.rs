@@ -1,4 +1,4 @@
-//! What `longhaul capture` counts in the captures of other projects, against tcptrace.
+//! Compares the counts of `longhaul capture` in captures of other projects with those of tcptrace.
 //!
 //! The captures are the test files in Debian's source packages of tcpdump, Wireshark and nDPI. Many are
 //! damaged on purpose. Both programs list the directions of connections; those with the same addresses
@@ -84,8 +84,7 @@ pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<Bench
 fn fetch_captures(folder: &Path) -> TaskResult {
     let script = checkout::find_root().join("bench/foreign-captures.sh");
     program_runner::show_and_run(Command::new(script).arg(folder))?;
-    let found = program_runner::find_program("tcptrace").map(|_| ());
-    found.ok_or_else(|| "tcptrace is not here; install it: apt-get install tcptrace".to_owned())
+    program_runner::run_script("requirements.sh", &["captures"])
 }
 
 fn compare_package(longhaul: &Path, folder: &Path) -> Result<PackageTally, String> {
