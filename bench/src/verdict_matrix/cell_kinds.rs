@@ -5,6 +5,9 @@ use crate::guest_cells::CellKind;
 use longhaul_analysis::limit::loss_response::loss_bound_bps;
 use longhaul_model::splitmix::SplitMix64;
 
+/// The maximum threshold of RED: the kernel refuses larger ones of long bursts.
+const MAX_RED_BYTES: u64 = 4 << 20;
+
 pub const KINDS: [CellKind<MatrixCell>; 41] = [
     ("full path", 14, draw_full_path),
     ("parallel streams", 6, draw_parallel_streams),
@@ -97,7 +100,8 @@ pub fn draw_managed_queue(random: &mut SplitMix64) -> MatrixCell {
         2 => path.managed("codel"),
         3 => path.managed(&format!("pie limit {}", packets * 3)),
         _ => {
-            let (max, limit) = (queue.max(15 * path.mtu), (queue * 4).max(60 * path.mtu));
+            let max = queue.clamp(15 * path.mtu, MAX_RED_BYTES);
+            let limit = (queue * 4).max(60 * path.mtu);
             let (min, mean) = (max / 3, path.mtu * 2 / 3);
             let burst = (2 * min + max) / (3 * mean) + 1;
             path.managed(&format!(
@@ -226,8 +230,13 @@ fn draw_receive_buffer(random: &mut SplitMix64) -> MatrixCell {
 
 pub fn draw_tcp_rmem(random: &mut SplitMix64) -> MatrixCell {
     let (path, window) = draw_window(random);
-    let max = window * 2;
-    let command = format!("ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 16384 {max}'");
+    // Up to nine tenths of it become the window, which must not fill the path.
+    let max = window * 3 / 2;
+    let default = max.min(16_384);
+    let command = format!(
+        "ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 {default} {max}'\n\
+         kill $SERVE; wait $SERVE || true; serve"
+    );
     MatrixCell::on_plain_link(path, CellTruth::limited_by(&["receive_window"])).before(command)
 }
 

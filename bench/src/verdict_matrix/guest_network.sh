@@ -98,6 +98,11 @@ if [ $REVERSE = 1 ]; then
     CLIENT=far SERVER=near ADDRESS=10.0.1.2
     [ $FAMILY = 4 ] || ADDRESS=fd00:1::2
 fi
-ip netns exec $SERVER $LONGHAUL serve >/dev/null 2>&1 &
-sleep 1
+# Connections have the buffers that are set when their server starts.
+serve() {
+    ip netns exec $SERVER $LONGHAUL serve >/dev/null 2>&1 &
+    SERVE=$!
+    sleep 1
+}
+serve
 run() { ip netns exec $CLIENT $LONGHAUL test $ADDRESS "$@" --no-save --json --quiet; }
