@@ -70,7 +70,7 @@ make_seeds() {
             number=$((number + 1))
         done
         ;;
-    imports) seed '\010' "$2" fixtures/imports/* ;;
+    imports) seed '\010' "$2" fixtures/imports/*.[jtx]* fixtures/imports/*/*.json ;;
     records) seed '\000' "$2" fixtures/records/*.toml ;;
     configuration)
         seed '\000' "$2" contrib/watch.toml crates/longhaul/src/cli/watch_command/fleet.toml \
@@ -81,6 +81,7 @@ make_seeds() {
         for file in fixtures/policing/*-T=1-CP=100*.xz; do
             xz -dc "$file" | head -c 8000 >"$2/$(basename "$file")" || true
         done
+        cp fixtures/captures/*.pcap* "$2"
         ;;
     esac
 }
