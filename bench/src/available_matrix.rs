@@ -12,11 +12,11 @@ mod bed_kinds;
 mod rival_methods;
 mod test_bed;
 
-use crate::BenchOutcome;
 use crate::guest_cells::{
     self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
 };
 use crate::markdown_table::{MarkdownTable, format_number};
+use crate::{BenchArguments, BenchOutcome};
 use bed_kinds::{KINDS, LIGHT_KIND};
 use longhaul_analysis::available_bandwidth::conclude_available;
 use longhaul_analysis::stats::{quantile, sort_finite};
@@ -64,16 +64,10 @@ impl BedOutcome {
     }
 }
 
-/// Runs the beds of these seeds whose kind contains `only`. With `keep`, reports are written to that
-/// folder, and a bed whose report is there is concluded again instead of run.
-pub fn run_all(
-    longhaul: &Path,
-    only: &str,
-    seeds: u64,
-    keep: Option<&Path>,
-) -> Result<BenchOutcome, String> {
+/// Runs the cells that the arguments select, or judges kept ones again, and tabulates them.
+pub fn run_all(longhaul: &Path, arguments: &BenchArguments) -> Result<BenchOutcome, String> {
     program_runner::run_script("requirements.sh", &["traffic"])?;
-    let judged = judge_cells::<TestBed>(longhaul, only, seeds, keep)?;
+    let judged = judge_cells::<TestBed>(longhaul, arguments)?;
     let columns = "bed | path | capacity, said / true | available, said / true | error, % of capacity | verdict | reason";
     let wrong = tabulate_wrong("Beds that were wrong or not answered", columns, &judged);
     let tables = [tabulate_kinds(&judged), tabulate_rivals(&judged), wrong];

@@ -6,13 +6,13 @@
 //! receiver one of those that a receiver can see. A false blame names the application although it always
 //! had data.
 
-use crate::BenchOutcome;
 use crate::guest_cells::{
     self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
 };
 use crate::markdown_table::MarkdownTable;
 use crate::verdict_matrix::cell_kinds;
 use crate::verdict_matrix::matrix_cell::{CellTruth, DrawnPath, MatrixCell, NETWORK};
+use crate::{BenchArguments, BenchOutcome};
 use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_model::report::v1::FlowsReport;
 use longhaul_model::splitmix::SplitMix64;
@@ -247,14 +247,9 @@ impl JudgedCell<ExplainCell> {
     }
 }
 
-/// Runs the cells of these seeds whose kind contains `only`; `keep` as for the matrix of verdicts.
-pub fn run_all(
-    longhaul: &Path,
-    only: &str,
-    seeds: u64,
-    keep: Option<&Path>,
-) -> Result<BenchOutcome, String> {
-    let judged = judge_cells::<ExplainCell>(longhaul, only, seeds, keep)?;
+/// Runs the cells that the arguments select, or judges kept ones again, and tabulates them.
+pub fn run_all(longhaul: &Path, arguments: &BenchArguments) -> Result<BenchOutcome, String> {
+    let judged = judge_cells::<ExplainCell>(longhaul, arguments)?;
     let views = VIEWS.map(|(name, _)| name).join(" | ");
     let columns = format!("cell | path | truth | {views} | request error");
     let wrong = tabulate_wrong("Wrongly explained transfers", &columns, &judged);

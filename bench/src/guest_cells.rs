@@ -2,6 +2,7 @@
 //!
 //! With a folder for kept reports, a cell whose report is there is read instead of run.
 
+use crate::BenchArguments;
 use crate::markdown_table::MarkdownTable;
 use longhaul_model::splitmix::{SplitMix64, mix_bits};
 use serde::de::DeserializeOwned;
@@ -138,12 +139,11 @@ fn draw_cells<C: GuestCell>(only: &str, seeds: u64) -> Vec<DrawnCell<C>> {
 /// there is judged again instead of run.
 pub fn judge_cells<C: GuestCell>(
     longhaul: &Path,
-    only: &str,
-    seeds: u64,
-    keep: Option<&Path>,
+    arguments: &BenchArguments,
 ) -> Result<Vec<JudgedCell<C>>, String> {
+    let keep = arguments.keep.as_deref();
     make_kept_folder(keep)?;
-    let cells = draw_cells::<C>(only, seeds);
+    let cells = draw_cells::<C>(&arguments.only, arguments.seeds);
     Ok(run_in_parallel(&cells, PARALLEL_GUESTS, |drawn: &DrawnCell<C>| {
         let script = drawn.cell.script(&longhaul.display().to_string());
         let judge = |text: &str| drawn.cell.judge(text);

@@ -99,12 +99,10 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
     let outcome = match arguments.bench {
         BenchName::Throughput => throughput_bench::run_all(&longhaul()?, only)?,
         BenchName::Matrix => interop_matrix::run_all(&longhaul()?, only)?,
-        BenchName::Verdicts => verdict_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
-        BenchName::Explain => explain_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
-        BenchName::Available => {
-            available_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?
-        }
-        BenchName::Paths => path_matrix::run_all(&longhaul()?, only, arguments.seeds, keep)?,
+        BenchName::Verdicts => verdict_matrix::run_all(&longhaul()?, arguments)?,
+        BenchName::Explain => explain_matrix::run_all(&longhaul()?, arguments)?,
+        BenchName::Available => available_matrix::run_all(&longhaul()?, arguments)?,
+        BenchName::Paths => path_matrix::run_all(&longhaul()?, arguments)?,
         BenchName::Captures => foreign_captures::run_all(&longhaul()?, only, keep)?,
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,

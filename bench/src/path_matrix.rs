@@ -11,12 +11,12 @@
 
 mod path_kinds;
 
-use crate::BenchOutcome;
 use crate::guest_cells::{
     self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
 };
 use crate::markdown_table::MarkdownTable;
 use crate::verdict_matrix::matrix_cell::{DrawnPath, NETWORK};
+use crate::{BenchArguments, BenchOutcome};
 use longhaul_analysis::load::conclude_load;
 use longhaul_analysis::path::conclude_path;
 use longhaul_analysis::stats::median;
@@ -49,13 +49,18 @@ enum PathCellTruth {
     LoadedDelay,
 }
 
+/// The commands that make the narrow link and all that is special, and what distinguishes it.
+#[derive(Debug, Clone)]
+struct LinkSetup {
+    commands: String,
+    note: String,
+}
+
 /// A command of longhaul on a path.
 #[derive(Debug, Clone)]
 struct PathCell {
     path: DrawnPath,
-    note: String,
-    /// Commands that make the narrow link, and all that is special.
-    setup: String,
+    link: LinkSetup,
     options: String,
     truth: PathCellTruth,
 }
@@ -68,7 +73,7 @@ impl PathCell {
             "{:.1} Mbit/s, {} ms{family}; {}",
             path.rate_bps as f64 / 1e6,
             path.rtt_ms,
-            self.note
+            self.link.note
         )
     }
 }
@@ -98,7 +103,7 @@ impl GuestCell for PathCell {
              ip netns exec near $LONGHAUL {command} $ADDRESS {} --no-save --json --quiet\n\
              cat /run/ping 2>/dev/null || true\n",
             self.path.variables(),
-            self.setup,
+            self.link.commands,
             self.options,
         )
     }
@@ -130,15 +135,9 @@ impl GuestCell for PathCell {
     }
 }
 
-/// Runs the cells of these seeds whose kind contains `only`. With `keep`, reports are written to that
-/// folder, and a cell whose report is there is concluded again instead of run.
-pub fn run_all(
-    longhaul: &Path,
-    only: &str,
-    seeds: u64,
-    keep: Option<&Path>,
-) -> Result<BenchOutcome, String> {
-    let judged = judge_cells::<PathCell>(longhaul, only, seeds, keep)?;
+/// Runs the cells that the arguments select, or judges kept ones again, and tabulates them.
+pub fn run_all(longhaul: &Path, arguments: &BenchArguments) -> Result<BenchOutcome, String> {
+    let judged = judge_cells::<PathCell>(longhaul, arguments)?;
     let wrong = tabulate_wrong("Paths judged wrongly", "cell | path | said | ", &judged);
     let (kinds, missed) = tabulate_kinds(&judged);
     Ok(BenchOutcome::new(&[kinds, wrong], missed))

@@ -12,11 +12,11 @@
 pub(crate) mod cell_kinds;
 pub(crate) mod matrix_cell;
 
-use crate::BenchOutcome;
 use crate::guest_cells::{
     self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
 };
 use crate::markdown_table::{MarkdownTable, format_number, median};
+use crate::{BenchArguments, BenchOutcome};
 use cell_kinds::KINDS;
 use longhaul_analysis::limit::policer_fit::PolicerFit;
 use longhaul_analysis::limit::run_reading::read_run;
@@ -82,15 +82,9 @@ impl JudgedCell<MatrixCell> {
     }
 }
 
-/// Runs the cells of these seeds whose kind contains `only`. With `keep`, reports are written to that
-/// folder, and a cell whose report is there is concluded again instead of run.
-pub fn run_all(
-    longhaul: &Path,
-    only: &str,
-    seeds: u64,
-    keep: Option<&Path>,
-) -> Result<BenchOutcome, String> {
-    let judged = judge_cells::<MatrixCell>(longhaul, only, seeds, keep)?;
+/// Runs the cells that the arguments select, or judges kept ones again, and tabulates them.
+pub fn run_all(longhaul: &Path, arguments: &BenchArguments) -> Result<BenchOutcome, String> {
+    let judged = judge_cells::<MatrixCell>(longhaul, arguments)?;
     let policers = list_policer_errors(&judged);
     let tables = [
         tabulate_kinds(&judged),

@@ -1,6 +1,6 @@
 //! The kinds of paths: each draws a network, and a command that looks at it.
 
-use super::{PathCell, PathCellTruth};
+use super::{LinkSetup, PathCell, PathCellTruth};
 use crate::guest_cells::CellKind;
 use crate::verdict_matrix::matrix_cell::DrawnPath;
 use longhaul_model::splitmix::SplitMix64;
@@ -19,6 +19,7 @@ pub const KINDS: [CellKind<PathCell>; 11] = [
     ("delay under load, reverse", 4, draw_loaded_reverse),
 ];
 
+/// The options of `path --load` and of `load`.
 const LINK_OPTIONS: &str = "--load=6s --no-reverse --no-mtu";
 const LOAD_OPTIONS: &str = "-t 10s --idle 2s -C cubic";
 /// The managed queues, and what distinguishes them.
@@ -33,41 +34,38 @@ fn draw_path(random: &mut SplitMix64) -> DrawnPath {
 }
 
 /// Draws a narrow link between the routers with a queue that the load can fill.
-fn draw_fifo(random: &mut SplitMix64, path: &DrawnPath) -> (String, String) {
+fn draw_fifo(random: &mut SplitMix64, path: &DrawnPath) -> LinkSetup {
     let products = random.between(0.5, 3.0);
     let queue = path.queue_bytes(products).max(30 * path.mtu);
     let discipline = random.below(3);
-    let link = match discipline {
+    let commands = match discipline {
         0 => path.link_with_queue(queue),
         1 => path.netem_rate(queue),
         _ => path.htb(queue),
     };
     let word = ["tbf", "netem", "htb"][discipline];
-    (link, format!("{word}, queue {:.0} ms", queue as f64 * 8e3 / path.rate_bps as f64))
+    let note = format!("{word}, queue {:.0} ms", queue as f64 * 8e3 / path.rate_bps as f64);
+    LinkSetup { commands, note }
 }
 
-fn draw_managed(random: &mut SplitMix64, path: &DrawnPath) -> (String, String) {
+fn draw_managed(random: &mut SplitMix64, path: &DrawnPath) -> LinkSetup {
     let kind = random.below(MANAGED_QUEUES.len() + 1);
-    match MANAGED_QUEUES.get(kind) {
-        Some(discipline) => (path.managed(discipline), (*discipline).to_owned()),
-        None => {
-            (format!("narrow cake bandwidth {}bit besteffort", path.rate_bps), "cake".to_owned())
-        }
-    }
+    let (commands, note) = MANAGED_QUEUES.get(kind).map_or_else(
+        || (format!("narrow cake bandwidth {}bit besteffort", path.rate_bps), "cake"),
+        |discipline| (path.managed(discipline), *discipline),
+    );
+    LinkSetup { commands, note: note.to_owned() }
 }
 
-fn create_link_cell(
-    path: DrawnPath,
-    (setup, note): (String, String),
-    truth: PathCellTruth,
-) -> PathCell {
-    PathCell { path, note, setup, options: LINK_OPTIONS.to_owned(), truth }
+/// Returns a cell of `path --load`, forward.
+fn load_link(path: DrawnPath, link: LinkSetup, truth: PathCellTruth) -> PathCell {
+    PathCell { path, link, options: LINK_OPTIONS.to_owned(), truth }
 }
 
 fn draw_router_link(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let link = draw_fifo(random, &path);
-    create_link_cell(path, link, PathCellTruth::NarrowLink { before_ttl: 2, is_managed: false })
+    load_link(path, link, PathCellTruth::NarrowLink { before_ttl: 2, is_managed: false })
 }
 
 fn draw_last_link(random: &mut SplitMix64) -> PathCell {
@@ -77,16 +75,12 @@ fn draw_last_link(random: &mut SplitMix64) -> PathCell {
     let packets = path.queue_bytes(products + 0.5) / path.mtu + 30;
     let half_ms = path.rtt_ms / 2.0;
     let rate = path.rate_bps;
-    let setup = format!(
+    let commands = format!(
         "ip netns exec core tc qdisc replace dev far root handle 1: \
          netem delay {half_ms:.3}ms rate {rate}bit limit {packets}"
     );
-    let note = format!("netem, {packets} packets");
-    create_link_cell(
-        path,
-        (setup, note),
-        PathCellTruth::NarrowLink { before_ttl: 3, is_managed: false },
-    )
+    let link = LinkSetup { commands, note: format!("netem, {packets} packets") };
+    load_link(path, link, PathCellTruth::NarrowLink { before_ttl: 3, is_managed: false })
 }
 
 /// The first link is the narrow one: its queue is in this host, whose kernel lets each stream queue two
@@ -94,26 +88,29 @@ fn draw_last_link(random: &mut SplitMix64) -> PathCell {
 fn draw_own_link(random: &mut SplitMix64) -> PathCell {
     let mut path = draw_path(random);
     path.first_bps = path.rate_bps;
-    let link = (String::new(), "tbf of this host".to_owned());
-    create_link_cell(path, link, PathCellTruth::OtherPlace(&["own_host", "none"]))
+    let link = LinkSetup { commands: String::new(), note: "tbf of this host".to_owned() };
+    load_link(path, link, PathCellTruth::OtherPlace(&["own_host", "none"]))
 }
 
 fn draw_managed_link(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let link = draw_managed(random, &path);
-    create_link_cell(path, link, PathCellTruth::NarrowLink { before_ttl: 2, is_managed: true })
+    load_link(path, link, PathCellTruth::NarrowLink { before_ttl: 2, is_managed: true })
 }
 
 fn draw_reverse_link(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
-    let (link, note) = draw_fifo(random, &path);
-    let setup = link
+    let LinkSetup { commands, note } = draw_fifo(random, &path);
+    let commands = commands
         .replace("narrow ", "narrow_back ")
         .replace("edge tc", "core tc")
         .replace("dev core", "dev edge");
-    let truth = PathCellTruth::NarrowLink { before_ttl: 2, is_managed: false };
-    let cell = create_link_cell(path, (setup, note), truth);
-    PathCell { options: format!("{LINK_OPTIONS} -R"), ..cell }
+    PathCell {
+        path,
+        link: LinkSetup { commands, note },
+        options: format!("{LINK_OPTIONS} -R"),
+        truth: PathCellTruth::NarrowLink { before_ttl: 2, is_managed: false },
+    }
 }
 
 fn draw_policer(random: &mut SplitMix64) -> PathCell {
@@ -121,8 +118,9 @@ fn draw_policer(random: &mut SplitMix64) -> PathCell {
     // Policers drop packets of more than 2 kB, unless they are told otherwise.
     path.mtu = 1500;
     let burst = path.queue_bytes(random.between(0.5, 2.0)).max(20 * path.mtu);
-    let link = (format!("police leave {}bit {burst}", path.rate_bps), format!("bucket {burst} B"));
-    create_link_cell(path, link, PathCellTruth::OtherPlace(&["none"]))
+    let commands = format!("police leave {}bit {burst}", path.rate_bps);
+    let link = LinkSetup { commands, note: format!("bucket {burst} B") };
+    load_link(path, link, PathCellTruth::OtherPlace(&["none"]))
 }
 
 /// A single stream with a window of a third of the path, because the bursts of several may collide.
@@ -131,49 +129,47 @@ fn draw_small_window(random: &mut SplitMix64) -> PathCell {
     (path.is_reverse, path.first_bps) = (false, path.rate_bps * 2);
     let bytes = (path.bdp_bytes() * 0.6) as u64;
     let sysctl = format!("ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 {bytes} {bytes}'");
-    let (link, _) = draw_fifo(random, &path);
-    let setup = (format!("{link}\n{sysctl}"), "a window of a third of the BDP".to_owned());
-    let cell = create_link_cell(path, setup, PathCellTruth::OtherPlace(&["none"]));
-    PathCell { options: format!("{LINK_OPTIONS} -P 1"), ..cell }
+    let commands = format!("{}\n{sysctl}", draw_fifo(random, &path).commands);
+    PathCell {
+        path,
+        link: LinkSetup { commands, note: "a window of a third of the BDP".to_owned() },
+        options: format!("{LINK_OPTIONS} -P 1"),
+        truth: PathCellTruth::OtherPlace(&["none"]),
+    }
 }
 
 fn draw_route(random: &mut SplitMix64) -> PathCell {
     let mut path = draw_path(random);
     path.mtu = [1500, 9000][random.below(2)];
     let mtu = 1280 + random.below(path.mtu as usize - 1280) as u32;
-    let setup = format!(
+    let commands = format!(
         "ip -n core link set far mtu {mtu}\nip -n far link set core mtu {mtu}\n{}",
         path.plain_link()
     );
     PathCell {
-        note: format!("last link with an MTU of {mtu}"),
-        setup,
+        path,
+        link: LinkSetup { commands, note: format!("last link with an MTU of {mtu}") },
         options: "-c 5 --no-reverse".to_owned(),
         truth: PathCellTruth::Route { mtu },
-        path,
     }
 }
 
-fn create_load_cell(path: DrawnPath, (setup, note): (String, String)) -> PathCell {
-    PathCell {
-        path,
-        note,
-        setup,
-        options: LOAD_OPTIONS.to_owned(),
-        truth: PathCellTruth::LoadedDelay,
-    }
+/// Returns a cell of `load`.
+fn load_queue(path: DrawnPath, link: LinkSetup) -> PathCell {
+    let truth = PathCellTruth::LoadedDelay;
+    PathCell { path, link, options: LOAD_OPTIONS.to_owned(), truth }
 }
 
 fn draw_loaded_queue(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let link = draw_fifo(random, &path);
-    create_load_cell(path, link)
+    load_queue(path, link)
 }
 
 fn draw_loaded_managed_queue(random: &mut SplitMix64) -> PathCell {
     let path = draw_path(random);
     let link = draw_managed(random, &path);
-    create_load_cell(path, link)
+    load_queue(path, link)
 }
 
 fn draw_loaded_reverse(random: &mut SplitMix64) -> PathCell {
