@@ -406,8 +406,7 @@ fn repeat_doubtful(view: &SearchView, choice: &SettingAggregate) -> Option<NextS
         return None;
     }
     let again = if rival.trials.len() <= choice.trials.len() { rival } else { choice };
-    let times = view.trials.iter().filter(|t| t.setting == *again.setting);
-    (times.count() < MAX_SAMPLES).then(|| NextSetting {
+    view.may_repeat(again.setting).then(|| NextSetting {
         setting: again.setting.clone(),
         why: format!(
             "{} and {} are within noise ({} and {}); repeating both",
@@ -428,8 +427,7 @@ fn confirm_choice(view: &SearchView, choice: &SettingAggregate) -> Option<NextSe
             && other.goodput_bps() < SLOWER_RATIO * choice.goodput_bps()
     };
     let slower = view.tallies.iter().find(is_slower)?;
-    let probes = view.trials.iter().filter(|trial| trial.setting == *choice.setting);
-    (probes.count() < MAX_SAMPLES).then(|| NextSetting {
+    view.may_repeat(choice.setting).then(|| NextSetting {
         setting: choice.setting.clone(),
         why: format!(
             "{} were slower: {} after {}; repeating {}",

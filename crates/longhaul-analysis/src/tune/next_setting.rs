@@ -6,7 +6,9 @@
 //! Wrong when: two limits apply at once, and only changing both would help.
 
 use super::probe_trial::{WindowLimits, compute_in_flight_bytes};
-use super::{AllowedSettings, MAX_STREAMS, ProbeTrial, SettingAggregate, compute_gain};
+use super::{
+    AllowedSettings, MAX_SAMPLES, MAX_STREAMS, ProbeTrial, SettingAggregate, compute_gain,
+};
 use crate::limit::window_range;
 use crate::throughput::{limiter_label, to_rate};
 use longhaul_model::report::v1::analysis::Limiter;
@@ -68,6 +70,11 @@ pub fn find_step_up(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
 impl SearchView<'_> {
     pub fn is_new(&self, setting: &TransferSetting) -> bool {
         self.allowed.permits(setting) && self.trials.iter().all(|t| t.setting != *setting)
+    }
+
+    /// Returns true if a setting has not been probed as often as any may be.
+    pub fn may_repeat(&self, setting: &TransferSetting) -> bool {
+        self.trials.iter().filter(|trial| trial.setting == *setting).count() < MAX_SAMPLES
     }
 
     /// Returns true if `other` differs only in streams: as wide a window, same control, unpaced.
