@@ -2,6 +2,7 @@
 
 use crate::support::{Folder, longhaul};
 use assert_cmd::Command;
+use longhaul_sys::sched::may_use_core;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -284,25 +285,30 @@ fn the_usual_signals_end_the_far_end_cleanly() {
     }
 }
 
-/// Loops that keep the first core busy; ended with the test.
-struct BusyCore(Vec<Child>);
+/// Loops that keep a core busy; ended with the test.
+struct BusyCore {
+    core: String,
+    loops: Vec<Child>,
+}
 
 impl BusyCore {
-    const CORE: &str = "0";
-
+    /// Keeps the first core busy that this process may use.
     fn start() -> BusyCore {
+        let is_allowed = |core: &usize| may_use_core(*core).expect("the own affinity");
+        // A cpuset names no more.
+        let core = (0..1024).find(is_allowed).expect("a core").to_string();
         let spin = |_| {
             let mut taskset = std::process::Command::new("taskset");
-            let loops = taskset.args(["-c", BusyCore::CORE, "sh", "-c", "while :; do :; done"]);
-            loops.spawn().expect("taskset of util-linux")
+            let spinning = taskset.args(["-c", &core, "sh", "-c", "while :; do :; done"]);
+            spinning.spawn().expect("taskset of util-linux")
         };
-        BusyCore((0..3).map(spin).collect())
+        BusyCore { loops: (0..3).map(spin).collect(), core }
     }
 }
 
 impl Drop for BusyCore {
     fn drop(&mut self) {
-        for child in &mut self.0 {
+        for child in &mut self.loops {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -312,10 +318,10 @@ impl Drop for BusyCore {
 #[test]
 fn a_run_on_a_busy_core_says_so_and_accuses_nobody_with_confidence() {
     let far = FarEnd::start(&[]);
-    let _busy = BusyCore::start();
+    let busy = BusyCore::start();
     let longhaul = env!("CARGO_BIN_EXE_longhaul");
     let mut command = Command::new("taskset");
-    command.args(["-c", BusyCore::CORE, "nice", "-n", "19", longhaul, "test", "127.0.0.1", "-p"]);
+    command.args(["-c", &busy.core, "nice", "-n", "19", longhaul, "test", "127.0.0.1", "-p"]);
     command.args([&far.port, "-t", "3s", "--no-save", "--json"]);
     command.env("LONGHAUL_TOKEN", far.token.as_deref().expect("a token"));
     let output = command.assert().success().get_output().stdout.clone();
