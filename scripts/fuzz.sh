@@ -70,7 +70,8 @@ make_seeds() {
             number=$((number + 1))
         done
         ;;
-    imports) seed '\010' "$2" fixtures/imports/*.[jtx]* fixtures/imports/*/*.json ;;
+    imports) seed '\010' "$2" fixtures/imports/*.json fixtures/imports/*.txt fixtures/imports/*.xml \
+        fixtures/imports/*/*.json ;;
     records) seed '\000' "$2" fixtures/records/*.toml ;;
     configuration)
         seed '\000' "$2" contrib/watch.toml crates/longhaul/src/cli/watch_command/fleet.toml \
