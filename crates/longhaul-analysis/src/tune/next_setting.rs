@@ -176,12 +176,12 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
     })
 }
 
-/// Tries BBR once, if the sender uses another congestion control and permits anyone to choose BBR.
 /// Returns true if the latest probe lost segments: its window may still have been growing back.
 fn has_loss(from: &SettingAggregate) -> bool {
     from.latest().loss_ratio.is_some_and(|ratio| ratio > 0.0)
 }
 
+/// Tries BBR once, if the sender uses another congestion control and permits anyone to choose BBR.
 fn try_bbr(view: &SearchView, from: &SettingAggregate) -> Option<NextSetting> {
     let permitted = view.trials.iter().any(|t| t.permitted.iter().any(|name| name == BBR));
     let tried = view.trials.iter().any(|t| t.congestion_control.as_deref() == Some(BBR));
