@@ -11,7 +11,9 @@ mod process_watch;
 
 use crate::engine::read_host_facts;
 use crate::supervise::StopFlag;
-use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries, group_flows};
+use longhaul_model::report::v1::flows::flow_grouping::{
+    FlowSample, FlowSeries, find_small_flow_bytes, group_flows,
+};
 use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan};
 use longhaul_model::report::v1::observation::TcpReading;
 use longhaul_sys::netns::{NamespaceKind, enter_namespace};
@@ -206,8 +208,11 @@ impl<'a> FlowWatch<'a> {
             let (process, activity) = process.unzip();
             FlowSeries { process, activity, ..flow.series }
         });
+        let flows: Vec<FlowSeries> = flows.collect();
+        let small_flow_bytes = find_small_flow_bytes(&flows);
         let transfers = group_flows(flows, self.plan, &host);
-        FlowsObservation { host, elapsed_us, matching_flows: self.matching_flows, transfers }
+        let matching_flows = self.matching_flows;
+        FlowsObservation { host, elapsed_us, matching_flows, small_flow_bytes, transfers }
     }
 }
 

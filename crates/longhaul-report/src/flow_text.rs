@@ -10,7 +10,9 @@ use longhaul_analysis::flow_analysis::{
 };
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::FlowsReport;
-use longhaul_model::report::v1::flows::{ObservedTransfer, TransferAnalysis};
+use longhaul_model::report::v1::flows::flow_grouping::MIN_TRANSFER_BYTES;
+use longhaul_model::report::v1::flows::{FlowsObservation, ObservedTransfer, TransferAnalysis};
+use longhaul_model::units::Bytes;
 
 /// Summarizes the result in a few words.
 pub fn summarize_flows(report: &FlowsReport) -> String {
@@ -55,9 +57,7 @@ pub fn build_flows_document(report: &FlowsReport) -> ReportDocument {
         ),
     );
     let transfers: Vec<_> = seen.transfers.iter().zip(&report.analysis.transfers).collect();
-    if transfers.is_empty() {
-        page.paragraph("No matching connection moved data during this time.");
-    } else {
+    if !transfers.is_empty() {
         page.gap();
         page.table(build_transfer_table(&transfers));
     }
@@ -72,6 +72,23 @@ pub fn build_flows_document(report: &FlowsReport) -> ReportDocument {
     });
     page.caveats(&report.caveats);
     page
+}
+
+/// Returns the reason why there is no transfer: nothing matches, or too few bytes moved.
+pub(crate) fn describe_no_transfers(observation: &FlowsObservation) -> String {
+    let connections = count_of(observation.matching_flows, "matching connection");
+    let least = Bytes(MIN_TRANSFER_BYTES);
+    match observation.small_flow_bytes {
+        _ if observation.matching_flows == 0 => "none: no connection matches".to_owned(),
+        Some(0) => format!("none: {connections} moved no payload"),
+        Some(bytes) => format!(
+            "none: {connections} moved at most {} of payload in one direction; a limit is named from {least} on",
+            Bytes(bytes)
+        ),
+        None => format!(
+            "none: {connections} moved less than {least} of payload in each direction, too little to name a limit"
+        ),
+    }
 }
 
 /// Returns a row for each transfer.

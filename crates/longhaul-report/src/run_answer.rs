@@ -329,7 +329,7 @@ pub fn answer_flows(page: &mut ReportDocument, report: &FlowsReport) {
         page.answer(flow_text::format_short_name(seen), text);
     }
     match report.observation.transfers.len() {
-        0 => page.answer("transfers", "none: no matching connection moved data"),
+        0 => page.answer("transfers", flow_text::describe_no_transfers(&report.observation)),
         1 => answer_advice(page, &report.run, &report.findings, None),
         _ => {}
     }

@@ -42,6 +42,7 @@ pub fn build_firefly_report(host: &ReportingHost, flows: Vec<EndedFlow>) -> Opti
         host: HostFacts { name: host.name.to_owned(), ..HostFacts::default() },
         elapsed_us,
         matching_flows: flows.len() as u64,
+        small_flow_bytes: None,
         transfers: group_tagged_flows(host, &plan, started, flows),
     };
     let peer = observation.transfers.first().map(|it| it.peer.clone());

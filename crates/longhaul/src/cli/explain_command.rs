@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_import::ss_snapshots::parse_ss_snapshots;
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::flows::flow_grouping::{FlowSeries, group_flows};
+use longhaul_model::report::v1::flows::flow_grouping::{
+    FlowSeries, find_small_flow_bytes, group_flows,
+};
 use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan, ProcessIdentity};
 use longhaul_model::report::v1::observation::HostFacts;
 use longhaul_model::report::v1::{FlowsReport, Report, ReportCaveat, RunParty};
@@ -205,6 +207,7 @@ pub fn finish_series(
     let observation = FlowsObservation {
         elapsed_us: plan.duration_us,
         matching_flows: flows.len() as u64,
+        small_flow_bytes: find_small_flow_bytes(&flows),
         transfers: group_flows(flows, &plan, &host),
         host,
     };

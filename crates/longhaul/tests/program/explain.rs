@@ -56,6 +56,20 @@ fn a_host_without_matching_transfers_is_a_result() {
         let explained = command.args(["explain", "--for", "1s", "--no-save"]).args(what);
         let shown = explained.assert().success().get_output().stdout.clone();
         let shown = String::from_utf8_lossy(&shown).into_owned();
-        assert!(shown.contains("No matching connection moved data"), "{shown}");
+        assert!(shown.contains("none: no connection matches"), "{shown}");
     }
+}
+
+#[test]
+fn a_connection_that_moved_too_little_is_shown_with_its_bytes_and_the_minimum() {
+    let capture = "../../fixtures/captures/ssh.pcap";
+    let mut command = longhaul();
+    let explained = command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let explained = explained.args(["capture", "explain", "--no-save", capture]);
+    let shown = explained.assert().success().get_output().stdout.clone();
+    let shown = String::from_utf8(shown).expect("UTF-8");
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    let wanted = "1 matching connection moved at most 5.159 KiB of payload in one direction; \
+                  a limit is named from 16 KiB on";
+    assert!(words.join(" ").contains(wanted), "{shown}");
 }

@@ -28,12 +28,16 @@ pub struct FlowsPlan {
 }
 
 /// The watched flows.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FlowsObservation {
     pub host: HostFacts,
     pub elapsed_us: u64,
     /// Established connections of the namespace that match the selector, watched or not.
     pub matching_flows: u64,
+    /// Payload bytes of one direction of the busiest flow that moved too few to be a transfer; absent:
+    /// none was watched.
+    pub small_flow_bytes: Option<u64>,
     /// The busiest transfer first.
     pub transfers: Vec<ObservedTransfer>,
 }

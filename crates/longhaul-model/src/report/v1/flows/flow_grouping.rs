@@ -11,8 +11,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// A flow that moved fewer bytes during the watch is not a transfer.
-const MIN_TRANSFER_BYTES: u64 = 16 * 1024;
+/// A flow that moved fewer payload bytes in each direction during the watch is not a transfer.
+pub const MIN_TRANSFER_BYTES: u64 = 16 * 1024;
 
 /// A watched flow.
 #[derive(Debug, Clone)]
@@ -64,6 +64,11 @@ pub struct FlowMemory {
     pub send_buffer_bytes: u64,
     /// Queued for sending or not yet acknowledged.
     pub send_queue_bytes: u64,
+}
+
+/// Returns the payload bytes of the busiest flow that is no transfer.
+pub fn find_small_flow_bytes(flows: &[FlowSeries]) -> Option<u64> {
+    flows.iter().map(FlowSeries::moved_bytes).filter(|bytes| *bytes < MIN_TRANSFER_BYTES).max()
 }
 
 /// Groups flows to transfers, the busiest first. Flows of one process to one peer that did not run at the
