@@ -7,7 +7,7 @@
 //!
 //! We would see: two limiters with at least 30 % of the bytes each. Refuted by: one with most of
 //! them.
-//! Needs: the shares. To do: lift the first, and measure again.
+//! Needs: the shares. To do: lift the first; the second then limits at its own bound.
 //! Units: shares of bytes. Wrong when: the samples are too sparse to distinguish neighbours.
 //!
 //! # CPU limit
@@ -269,23 +269,31 @@ fn diagnose_two_limiters(case: &DiagnosisCase) -> Option<ReportFinding> {
         return None;
     }
     let summary = format!(
-        "Two limiters: {} for {} of the bytes, {} for {}",
+        "Two limiters: {} for {} of the bytes, {} for {}; {}",
         name_limiter(first),
         format_whole_percent(own),
         name_limiter(second),
         format_whole_percent(share),
+        describe_remaining_limit(case, first, second),
     );
-    let mut found = build_finding(case, "two_limiters", summary);
-    let text = if first == Limiter::PathCapacity {
-        format!(
-            "The path was full most of the time; {} kept it from being full always",
-            name_limiter(second)
-        )
-    } else {
-        String::from("Remove the first limit and measure again; the second then limits alone")
-    };
-    found.advise("initiator", text);
-    Some(found)
+    Some(build_finding(case, "two_limiters", summary))
+}
+
+/// Describes the limit that remains when the other one of two is lifted. A full path cannot be lifted.
+fn describe_remaining_limit(case: &DiagnosisCase, first: Limiter, second: Limiter) -> String {
+    let (lifted, left) =
+        if first == Limiter::PathCapacity { (second, first) } else { (first, second) };
+    let (lifted, name) = (name_limiter(lifted), name_limiter(left));
+    let bounds = &case.analysis.bounds;
+    let bound = bounds.iter().find(|bound| bound.limiter == left).map(|bound| bound.rate_bps);
+    let allowed_bps = if left == Limiter::PathCapacity { case.capacity_bps() } else { bound };
+    match allowed_bps {
+        Some(bps) if bps > case.goodput_bps() => {
+            format!("without {lifted}, {name} limits at about {}", to_rate(bps))
+        }
+        Some(_) => format!("without {lifted}, {name} limits at nearly the same rate"),
+        None => format!("without {lifted}, {name} limits, at a rate that was not measured"),
+    }
 }
 
 /// The ratio of core wait to CPU time above which other work is the cause.

@@ -254,3 +254,20 @@ fn a_round_trip_within_one_host_bounds_no_window() {
         assert_eq!(conclusion.analysis.limited_by, Limiter::Application);
     }
 }
+
+#[test]
+fn of_two_limiters_the_first_has_its_remedy_and_the_second_the_rate_that_it_then_allows() {
+    let setting = Setting {
+        loss: 2e-4,
+        window_most: 131_072.0,
+        receive_asked: Some(131_072),
+        seconds: 30.0,
+        ..base(40.0)
+    };
+    let conclusion = judge(&setting);
+    let [first, both] = &conclusion.findings[..] else { panic!("{}", told(&conclusion)) };
+    assert_eq!((first.cause.as_str(), both.cause.as_str()), ("random_loss", "two_limiters"));
+    assert!(!first.advice.is_empty() && both.advice.is_empty());
+    let next = "without packet loss, the receive window limits at about 26.21 Mbit/s";
+    assert!(both.summary.ends_with(next), "{}", both.summary);
+}
