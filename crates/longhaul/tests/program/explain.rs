@@ -1,7 +1,15 @@
 //! `longhaul explain`: snapshots of ss, transfers of this host, and what is refused.
 
-use crate::support::{Folder, longhaul};
+use crate::support::{Folder, HUNG, longhaul};
+use longhaul_import::ss_snapshots::parse_ss_snapshots;
+use longhaul_model::report::v1::flows::flow_grouping::FlowMemory;
+use longhaul_model::report::v1::observation::TcpReading;
+use longhaul_sys::socket_diag::{DiagnosedSocket, DiagnosisSocket};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
 
 fn snapshots() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/flows/ss-rclone.txt")
@@ -72,4 +80,94 @@ fn a_connection_that_moved_too_little_is_shown_with_its_bytes_and_the_minimum() 
     let wanted = "1 matching connection moved at most 5.159 KiB of payload in one direction; \
                   a limit is named from 16 KiB on";
     assert!(words.join(" ").contains(wanted), "{shown}");
+}
+
+/// Moves data through a connection over loopback until the sender waits for the receiver, then lets the
+/// receiver read all of it. Returns both ends.
+fn move_data_and_rest() -> [TcpStream; 2] {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut near =
+        TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+    let (mut far, _) = listener.accept().expect("accepted");
+    far.set_read_timeout(Some(HUNG)).expect("set");
+    near.set_nonblocking(true).expect("set");
+    for _ in 0..10 {
+        let mut written = 0;
+        while let Ok(count) = near.write(&[7; 16 * 1024]) {
+            written += count;
+        }
+        far.read_exact(&mut vec![0; written]).expect("all that was written");
+    }
+    [near, far]
+}
+
+/// The counters of a connection, without those that `ss` does not print and with times in whole
+/// milliseconds where it prints no more.
+fn keep_what_ss_prints(tcp: &TcpReading, ss: &TcpReading) -> TcpReading {
+    let in_ms = |us: Option<u64>| us.map(|us| us / 1000 * 1000);
+    TcpReading {
+        ca_state: 0,
+        // It prints no rate of 0.
+        delivery_bps: tcp.delivery_bps.filter(|bps| *bps > 0),
+        busy_us: in_ms(tcp.busy_us),
+        receive_window_limited_us: in_ms(tcp.receive_window_limited_us),
+        send_buffer_limited_us: in_ms(tcp.send_buffer_limited_us),
+        // Older ones print no windows.
+        peer_window_bytes: ss.peer_window_bytes.and(tcp.peer_window_bytes),
+        own_window_bytes: ss.own_window_bytes.and(tcp.own_window_bytes),
+        timeouts: None,
+        timeout_us: None,
+        ..tcp.clone()
+    }
+}
+
+/// Returns what `ss` prints about the connection with this local address.
+fn read_with_ss(local: SocketAddr) -> (TcpReading, Option<FlowMemory>) {
+    let mut ss = Command::new("ss");
+    ss.args(["-tinm", "state", "established", "src", &local.to_string()]);
+    let printed = ss.output().expect("ss runs");
+    let text = String::from_utf8(printed.stdout).expect("UTF-8").repeat(2);
+    let parsed = parse_ss_snapshots(&text, 1).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let sample = &parsed.flows[0].samples[0];
+    (sample.tcp.clone(), sample.memory)
+}
+
+fn read_with_sock_diag(local: SocketAddr) -> DiagnosedSocket {
+    let mut found = None;
+    let diagnosis = DiagnosisSocket::open().expect("sock_diag");
+    let visited = diagnosis.visit_connections(&mut |it| {
+        if it.local == local {
+            found = Some(it);
+        }
+    });
+    visited.expect("sock_diag");
+    found.expect("the connection")
+}
+
+#[test]
+fn the_counters_of_both_ends_of_an_idle_connection_equal_those_of_ss() {
+    let ends = move_data_and_rest();
+    let started = Instant::now();
+    for end in &ends {
+        let local = end.local_addr().expect("an address");
+        // Late acknowledgements may still move; then the looks of ss before and after differ.
+        let (ss, memory, socket) = loop {
+            let (before, socket, after) =
+                (read_with_ss(local), read_with_sock_diag(local), read_with_ss(local));
+            if before == after {
+                break (before.0, before.1, socket);
+            }
+            assert!(started.elapsed() < HUNG, "the connection never rests");
+        };
+        let reading = TcpReading {
+            receive_rtt_us: socket.info.receive_rtt_us,
+            ..keep_what_ss_prints(&socket.info.reading, &ss)
+        };
+        assert_eq!(reading, ss);
+        assert_eq!((socket.memory, socket.memory.is_some()), (memory, true));
+    }
+    let moved = |end: &TcpStream, of: fn(&TcpReading) -> Option<u64>| {
+        of(&read_with_ss(end.local_addr().expect("an address")).0).is_some_and(|count| count > 0)
+    };
+    assert!(moved(&ends[0], |it| it.bytes_acked) && moved(&ends[1], |it| it.bytes_received));
 }
