@@ -15,7 +15,7 @@
 //! - [`event_text`]: events with their causes; [`summary_lines`]: reports and events in one line each;
 //!   [`run_comparison`]: comparisons of archived runs
 //! - [`document`]: one report as text, Markdown and HTML; [`record_text`]: records and their bundles
-//! - [`text_page`], [`number_format`], [`style`]: lines, numbers and emphasis
+//! - [`text_page`], [`number_format`], [`style`]: lines, numbers and emphasis; [`run_header`]: ids and times
 
 pub mod audit_text;
 pub mod available_text;
@@ -37,6 +37,7 @@ pub mod record_text;
 pub mod routes_text;
 pub mod run_answer;
 pub mod run_comparison;
+pub mod run_header;
 pub mod scan_text;
 pub mod style;
 pub mod summary_lines;

@@ -14,10 +14,11 @@ use longhaul_model::report::v1::flows::{
 };
 use longhaul_model::report::v1::observation::{HostFacts, StreamEnd};
 use longhaul_model::report::v1::{FlowsReport, Report, RunEnvironment, RunInfo, RunParty};
+use longhaul_report::run_header::create_run_header;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// The maximum number of transfers in a report, the largest first.
 const MAX_TRANSFERS: usize = 64;
@@ -45,8 +46,12 @@ pub fn build_firefly_report(host: &ReportingHost, flows: Vec<EndedFlow>) -> Opti
         small_flow_bytes: None,
         transfers: group_tagged_flows(host, &plan, started, flows),
     };
-    let peer = observation.transfers.first().map(|it| it.peer.clone());
-    let run = describe_run(host, started, elapsed_us, peer);
+    let own = RunParty { host: host.name.to_owned(), ..RunParty::default() };
+    let address = observation.transfers.first().map(|it| it.peer.clone());
+    let host = address.clone().unwrap_or_default();
+    let peer = RunParty { host, address, ..RunParty::default() };
+    let run = create_run_header(started, Duration::from_micros(elapsed_us), own, peer);
+    let run = RunInfo { environment: Some(RunEnvironment::Network), ..run };
     let concluded = conclude_flows(&observation);
     let report = Report::new(run, plan, observation, concluded.analysis);
     Some(report.with_notes(concluded.findings, concluded.caveats))
@@ -79,30 +84,6 @@ fn group_tagged_flows(
     transfers.sort_by_key(|it| Reverse(it.run.ends.receiver.bytes));
     transfers.truncate(MAX_TRANSFERS);
     transfers
-}
-
-fn describe_run(
-    host: &ReportingHost,
-    started: Timestamp,
-    duration_us: u64,
-    peer: Option<String>,
-) -> RunInfo {
-    // The hasher's keys are kernel random numbers.
-    let random = RandomState::new().hash_one(started.as_nanosecond()) & 0xFF_FFFF;
-    RunInfo {
-        id: format!("{}-{random:06x}", started.strftime("%Y%m%dT%H%M%SZ")),
-        started_at: started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        duration_us,
-        longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-        initiator: RunParty { host: host.name.to_owned(), ..RunParty::default() },
-        responder: RunParty {
-            host: peer.clone().unwrap_or_default(),
-            address: peer,
-            ..RunParty::default()
-        },
-        part_of: None,
-        environment: Some(RunEnvironment::Network),
-    }
 }
 
 /// Removes samples of which only the bytes are known; zeros in place of counters would name a limit.

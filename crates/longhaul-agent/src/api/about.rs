@@ -12,6 +12,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use jiff::Timestamp;
+use longhaul_report::run_header::format_rfc3339;
 use longhaul_store::history_store::{PlannedRunCounts, TimeRange};
 use std::sync::Arc;
 
@@ -61,5 +62,5 @@ pub fn find_day_range(now_us: i64) -> TimeRange {
 
 fn format_time(us: i64) -> String {
     let moment = Timestamp::from_microsecond(us);
-    moment.map_or_else(|_| String::new(), |it| it.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    moment.map_or_else(|_| String::new(), format_rfc3339)
 }

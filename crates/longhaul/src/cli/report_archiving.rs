@@ -12,10 +12,10 @@ use longhaul_model::report::v1::{
 };
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_probe::throughput::ThroughputOutcome;
+use longhaul_report::run_header::create_run_header;
+pub use longhaul_report::run_header::{format_rfc3339, generate_run_id};
 use longhaul_report::style::{HINT, paint};
 use longhaul_store::{Archive, PathSelector, StoreError};
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::time::{Duration, SystemTime};
 
 /// Builds the report of a throughput run: observations and analysis.
@@ -53,16 +53,8 @@ pub fn create_run_info(
     responder: RunParty,
 ) -> RunInfo {
     let environment = RunEnvironment::of_run(&initiator, &responder, lab_name().as_deref());
-    RunInfo {
-        id: generate_run_id(started),
-        started_at: format_rfc3339(started),
-        duration_us: saturating_micros(duration),
-        longhaul: env!("CARGO_PKG_VERSION").to_owned(),
-        initiator,
-        responder,
-        part_of: None,
-        environment: Some(environment),
-    }
+    let run = create_run_header(started, duration, initiator, responder);
+    RunInfo { environment: Some(environment), ..run }
 }
 
 /// The maximum length of the name of an emulated path.
@@ -86,18 +78,6 @@ pub fn saturating_micros(time: Duration) -> u64 {
 /// Converts a wall-clock time; the current time if it is out of range.
 pub fn timestamp_of(moment: SystemTime) -> Timestamp {
     Timestamp::try_from(moment).unwrap_or_else(|_| Timestamp::now())
-}
-
-/// Formats a time in UTC, to the second.
-pub fn format_rfc3339(moment: Timestamp) -> String {
-    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// Creates a run id: the start time to the second, so that ids sort by time, and 24 random bits.
-pub fn generate_run_id(started: Timestamp) -> String {
-    // The hasher's keys are kernel random numbers.
-    let random = RandomState::new().hash_one(started.as_nanosecond());
-    format!("{}-{:06x}", started.strftime("%Y%m%dT%H%M%SZ"), random & 0xFF_FFFF)
 }
 
 /// Returns the latest reports of the path of a run: to the same address, under the same name, and
