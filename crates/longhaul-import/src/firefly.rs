@@ -9,14 +9,22 @@
 
 use crate::json_results::read_count;
 use crate::sanitize_text;
-use crate::tcp_info_json::TcpInfoFields;
+use crate::tcp_info_json::{TcpInfoFields, remove_absent_fields, write_tcp_info};
 use jiff::Timestamp;
 use longhaul_model::report::v1::observation::TcpReading;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 
 /// The maximum size of a datagram; those without all of TCP_INFO fit into 1500 bytes.
 pub const MAX_FIREFLY_BYTES: usize = 8192;
+/// The port at which fireflies are received.
+pub const FIREFLY_PORT: u16 = 10514;
+/// The bits of a flow label that SciTags leaves to chance, but for the uppermost one: Linux refuses
+/// it to programs.
+pub const RANDOM_LABEL_BITS: u32 = 0x4_0103;
+/// The largest numbers of an experiment (9 bits) and of an activity (6 bits) in a flow label.
+const MAX_EXPERIMENT: u32 = 511;
+const MAX_ACTIVITY: u32 = 63;
 /// Experiments and activities, from the registry of scitags.org.
 const REGISTRY: &str = include_str!("scitags.tsv");
 
@@ -45,6 +53,33 @@ pub struct FlowTag {
 }
 
 impl FlowTag {
+    /// Parses `EXPERIMENT:ACTIVITY`, or one number with both: 64 times the experiment plus the
+    /// activity, as FTS, gfal-copy and xrdcp take it.
+    ///
+    /// # Errors
+    /// The text is neither, or a number is out of range.
+    pub fn parse(text: &str) -> Result<FlowTag, String> {
+        let number = |text: &str| text.parse::<u32>().ok();
+        let tag = match text.split_once(':') {
+            Some((experiment, activity)) => number(experiment).zip(number(activity)),
+            None => number(text).map(|both| (both >> 6, both & MAX_ACTIVITY)),
+        };
+        let (experiment, activity) = tag.ok_or("expected EXPERIMENT:ACTIVITY, such as 2:19")?;
+        if !(1..=MAX_EXPERIMENT).contains(&experiment) || activity > MAX_ACTIVITY {
+            return Err(format!(
+                "experiments are 1 to {MAX_EXPERIMENT}, activities 0 to {MAX_ACTIVITY}"
+            ));
+        }
+        Ok(FlowTag { experiment, activity })
+    }
+
+    /// Returns the flow label of IPv6 packets, without its random bits: the experiment with its bits
+    /// in reverse order in bits 17 to 9, the activity in bits 7 to 2.
+    pub fn flow_label(self) -> u32 {
+        let experiment = (self.experiment & MAX_EXPERIMENT).reverse_bits() >> 23;
+        (experiment << 9) | ((self.activity & MAX_ACTIVITY) << 2)
+    }
+
     /// Returns the names in the registry, or else the numbers: `atlas/Staging`, `atlas/77`, `99/1`.
     pub fn name(self) -> String {
         let find = |activity: u32| {
@@ -67,7 +102,7 @@ pub struct FireflyMessage {
     pub state: FlowState,
     pub flow: FlowAddresses,
     pub scitag: FlowTag,
-    /// The program that moves the data, as it calls itself.
+    /// The program that moves the data, as it calls itself. Not part of the tag.
     pub application: Option<String>,
     pub started: Timestamp,
     /// The end of the flow, or else the time of the datagram.
@@ -76,6 +111,60 @@ pub struct FireflyMessage {
     pub received_bytes: Option<u64>,
     pub congestion_control: Option<String>,
     pub tcp: Option<TcpReading>,
+}
+
+impl FlowState {
+    const fn name(self) -> &'static str {
+        match self {
+            FlowState::Start => "start",
+            FlowState::Ongoing => "ongoing",
+            FlowState::End => "end",
+        }
+    }
+}
+
+impl FireflyMessage {
+    /// Writes a datagram as flowd-go does, with a header of syslog (RFC 5424) that names the host.
+    pub fn to_datagram(&self, host: &str) -> Vec<u8> {
+        let FlowAddresses { source, destination, is_tcp } = self.flow;
+        let time = self.reported_at.unwrap_or(self.started);
+        let is_end = self.state == FlowState::End;
+        let mut lifecycle = json!({
+            "state": self.state.name(),
+            "start-time": self.started.to_string(),
+            "current-time": time.to_string(),
+            "end-time": is_end.then(|| time.to_string()),
+        });
+        let mut usage = json!({"received": self.received_bytes, "sent": self.sent_bytes});
+        let mut context = json!({
+            "experiment-id": self.scitag.experiment,
+            "activity-id": self.scitag.activity,
+            "application": self.application,
+        });
+        [&mut lifecycle, &mut usage, &mut context].into_iter().for_each(remove_absent_fields);
+        let mut message = json!({
+            "version": 1,
+            "flow-lifecycle": lifecycle,
+            "flow-id": {
+                "afi": if source.is_ipv4() { "ipv4" } else { "ipv6" },
+                "src-ip": source.ip().to_string(),
+                "dst-ip": destination.ip().to_string(),
+                "protocol": if is_tcp { "tcp" } else { "udp" },
+                "src-port": source.port(),
+                "dst-port": destination.port(),
+            },
+            "usage": usage,
+            "context": context,
+        });
+        if let Some(tcp) = &self.tcp {
+            message["netlink"] = json!({"tcpInfo": write_tcp_info(tcp)});
+            if let Some(algorithm) = &self.congestion_control {
+                message["netlink"]["cong"] = json!({"algorithm": algorithm});
+            }
+        }
+        let host = if host.is_empty() { "-" } else { host };
+        format!("<134>1 {time} {host} longhaul - firefly-json - {message}").into_bytes()
+    }
 }
 
 /// Parses a datagram, or returns the reason why it is no firefly.
@@ -230,6 +319,90 @@ mod tests {
         assert_eq!(parse_firefly(b"<134>1 hello").expect_err("refused"), "no JSON");
         assert_eq!(parse_firefly(b"{\"a\": ").expect_err("refused"), "not valid JSON");
         assert_eq!(parse_firefly(&vec![b'{'; 8193]).expect_err("refused"), "too long");
+    }
+
+    /// A message with counters whose units are whole in JSON.
+    fn message_with_counters() -> FireflyMessage {
+        let tcp = TcpReading {
+            rtt_us: 80_100,
+            rttvar_us: 20,
+            mss_bytes: 1448,
+            cwnd_bytes: 14_480,
+            ssthresh_bytes: Some(28_960),
+            reordering_segments: 3,
+            pacing_bps: Some(8_000_000),
+            app_limited: Some(false),
+            bytes_acked: Some(5_000_000),
+            bytes_received: Some(7),
+            busy_us: Some(9),
+            receive_window_limited_us: Some(8),
+            send_buffer_limited_us: Some(0),
+            bytes_sent: Some(6_000_000),
+            bytes_retransmitted: Some(0),
+            ..TcpReading::default()
+        };
+        let time = |text: &str| text.parse().expect("a time");
+        FireflyMessage {
+            state: FlowState::End,
+            flow: FlowAddresses {
+                source: "[2001:db8::1]:40000".parse().expect("an address"),
+                destination: "[2001:db8::2]:5201".parse().expect("an address"),
+                is_tcp: true,
+            },
+            scitag: FlowTag { experiment: 2, activity: 19 },
+            application: Some("longhaul v1".to_owned()),
+            started: time("2026-11-22T10:00:00.5Z"),
+            reported_at: Some(time("2026-11-22T10:00:10Z")),
+            sent_bytes: Some(5_000_000),
+            received_bytes: Some(7),
+            congestion_control: Some("cubic".to_owned()),
+            tcp: Some(tcp),
+        }
+    }
+
+    #[test]
+    fn a_written_firefly_is_read_with_the_same_content() {
+        let mut message = message_with_counters();
+        assert_eq!(parse_firefly(&message.to_datagram("dtn")), Ok(message.clone()));
+        message.state = FlowState::Start;
+        message.reported_at = None;
+        (message.sent_bytes, message.received_bytes) = (None, None);
+        message.tcp = None;
+        message.congestion_control = None;
+        let read = parse_firefly(&message.to_datagram("")).expect("a firefly");
+        assert_eq!(read, FireflyMessage { reported_at: Some(message.started), ..message });
+    }
+
+    #[test]
+    fn a_written_firefly_has_the_members_of_the_schema() {
+        let message = FireflyMessage { tcp: None, ..message_with_counters() };
+        let text = String::from_utf8(message.to_datagram("dtn")).expect("UTF-8");
+        let expected = r#"<134>1 2026-11-22T10:00:10Z dtn longhaul - firefly-json - {"context":{"activity-id":19,"application":"longhaul v1","experiment-id":2},"flow-id":{"afi":"ipv6","dst-ip":"2001:db8::2","dst-port":5201,"protocol":"tcp","src-ip":"2001:db8::1","src-port":40000},"flow-lifecycle":{"current-time":"2026-11-22T10:00:10Z","end-time":"2026-11-22T10:00:10Z","start-time":"2026-11-22T10:00:00.5Z","state":"end"},"usage":{"received":7,"sent":5000000},"version":1}"#;
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_tag_is_two_numbers_or_their_sum_and_has_the_range_of_the_flow_label() {
+        let atlas = FlowTag { experiment: 2, activity: 19 };
+        assert_eq!(FlowTag::parse("2:19"), Ok(atlas));
+        assert_eq!(FlowTag::parse("147"), Ok(atlas));
+        assert!(FlowTag::parse("511:63").is_ok());
+        for text in ["512:1", "2:64", "0:1", "63", "32768"] {
+            let why = FlowTag::parse(text).expect_err(text);
+            assert_eq!(why, "experiments are 1 to 511, activities 0 to 63", "{text}");
+        }
+        for text in ["", "2", "2:", ":19", "2.19", "2:-1", "atlas:1", "2:19:1"] {
+            assert!(FlowTag::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_flow_label_has_the_bits_of_flowd() {
+        let label = |experiment, activity| FlowTag { experiment, activity }.flow_label();
+        // 00 010000000 0 010011 00: the experiment 2 with its bits reversed, and the activity 19.
+        assert_eq!(label(2, 19), 0x1_004c);
+        assert_eq!(label(1, 0), 1 << 17);
+        assert_eq!(label(511, 63), !RANDOM_LABEL_BITS & 0x7_ffff);
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! TCP_INFO as JSON, as ndt-server and flowd write it.
+//! TCP_INFO as JSON: read as ndt-server and flowd write it, and written as flowd-go does.
 //!
 //! The names of the fields are those of the kernel; the programs differ in case and underscores.
 //!
@@ -9,7 +9,7 @@
 
 use crate::json_results::read_count;
 use longhaul_model::report::v1::observation::{SSTHRESH_INFINITE, TcpOptions, TcpReading};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The fields of one reading, by their names in lower case without underscores.
@@ -99,5 +99,53 @@ impl TcpInfoFields<'_> {
     pub(crate) fn options(&self) -> Option<TcpOptions> {
         let (options, shifts) = self.number("options").zip(self.number("wscale"))?;
         Some(TcpOptions::from_kernel((options & 0xff) as u8, (shifts & 0xff) as u8))
+    }
+}
+
+/// Writes the counters with the names of flowd-go. Those that were not read are absent.
+pub(crate) fn write_tcp_info(reading: &TcpReading) -> Value {
+    let segments = |bytes: u64| bytes / reading.mss_bytes.max(1);
+    let bytes_per_second = |bps: Option<u64>| bps.map(|bps| bps / 8);
+    let mut info = json!({
+        "caState": reading.ca_state,
+        "deliveryRateAppLimited": reading.app_limited.map(u8::from),
+        "sndMss": reading.mss_bytes,
+        "unAcked": segments(reading.unacked_bytes),
+        "lost": reading.lost_segments,
+        "rtt": reading.rtt_us,
+        "rttVar": reading.rttvar_us,
+        "sndSsThresh": reading.ssthresh_bytes.map_or(SSTHRESH_INFINITE, segments),
+        "sndCwnd": segments(reading.cwnd_bytes),
+        "reordering": reading.reordering_segments,
+        "rcvRtt": reading.receive_rtt_us,
+        "totalRetrans": reading.retransmitted_segments,
+        "pacingRate": bytes_per_second(reading.pacing_bps),
+        "bytesAcked": reading.bytes_acked,
+        "bytesRecv": reading.bytes_received,
+        "segsOut": reading.segments_out,
+        "segsIn": reading.segments_in,
+        "notsentBytes": reading.unsent_bytes,
+        "minRtt": reading.rtt_min_us,
+        "dataSegsIn": reading.data_segments_in,
+        "dataSegsOut": reading.data_segments_out,
+        "deliveryRate": bytes_per_second(reading.delivery_bps),
+        "busyTime": reading.busy_us,
+        "rwndLimited": reading.receive_window_limited_us,
+        "sndBufLimited": reading.send_buffer_limited_us,
+        "bytesSent": reading.bytes_sent,
+        "bytesRetrans": reading.bytes_retransmitted,
+        "dsAckDups": reading.dsack_duplicates,
+        "reordSeen": reading.reordering_seen,
+        "rcvOooPack": reading.out_of_order_segments,
+        "sndWnd": reading.peer_window_bytes,
+    });
+    remove_absent_fields(&mut info);
+    info
+}
+
+/// Removes the fields of an object that are null.
+pub(crate) fn remove_absent_fields(value: &mut Value) {
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, field| !field.is_null());
     }
 }
