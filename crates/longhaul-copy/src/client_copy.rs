@@ -1,11 +1,14 @@
 //! A copy from the client's side: negotiates the files, opens the connections, and monitors both
 //! ends until they are done.
 
+mod connection_counters;
 mod copy_monitor;
 mod copy_setup;
 
 use super::copy_source::CopySource;
+use connection_counters::ConnectionCounters;
 use longhaul_model::report::v1::copy::{CopyObservation, CopyPlan};
+use longhaul_model::report::v1::observation::StreamEnd;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::plan_limits::MAX_PROBING_US;
 use longhaul_probe::probe_error::ProbeError;
@@ -47,7 +50,7 @@ pub enum LocalLocation {
 }
 
 /// Progress of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CopyProgress {
     /// Time since the first block was requested.
     pub elapsed: Duration,
@@ -57,6 +60,8 @@ pub struct CopyProgress {
     pub skipped_bytes: u64,
     /// Total size; unknown for a stream.
     pub total_bytes: Option<u64>,
+    /// This end of each data connection, with one sample.
+    pub own_ends: Vec<StreamEnd>,
 }
 
 /// Result of a copy.
@@ -100,6 +105,7 @@ struct ClientCopy<'a> {
     entries: Vec<FileEntry>,
     left_out: u64,
     skipped: u64,
+    connections: Vec<ConnectionCounters>,
 }
 
 /// Copies files. Calls `watch` about ten times a second. An interrupted copy leaves data at the
@@ -134,8 +140,10 @@ pub fn copy_files(
         entries: Vec::new(),
         left_out: 0,
         skipped: 0,
+        connections: Vec::new(),
     };
     let (streams, key) = course.open_connections(peer)?;
+    watch(&CopyProgress { own_ends: course.read_own_ends(), ..CopyProgress::default() });
     let run = match near {
         Some(source) => course.set_up_forward(source, streams, key)?,
         None => course.set_up_reverse(streams, key)?,
@@ -205,6 +213,10 @@ impl ClientCopy<'_> {
             let done = worker.join();
             done.map_err(|_| CopyError::Local("a thread of this end panicked".to_owned()))
         })
+    }
+
+    fn read_own_ends(&self) -> Vec<StreamEnd> {
+        self.connections.iter().map(ConnectionCounters::read).collect()
     }
 
     fn total_bytes(&self) -> Option<u64> {

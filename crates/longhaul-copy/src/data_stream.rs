@@ -5,7 +5,7 @@ use super::stage_queue::CopyHalt;
 use longhaul_probe::engine::is_socket_timeout;
 use longhaul_sys::tcp_transfer;
 use std::io::{self, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 /// Interval at which a halt is noticed.
@@ -70,5 +70,12 @@ impl<'a> DataStream<'a> {
             }
         }
         true
+    }
+}
+
+impl Drop for DataStream<'_> {
+    fn drop(&mut self) {
+        // The peer learns of the end even while the counters of this connection are still read.
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 }

@@ -39,6 +39,7 @@ use longhaul_model::report::v1::plan::{RunDirection, StopCondition, ThroughputPl
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_sys::tcp_info;
 use parking_lot::Mutex;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +62,8 @@ pub struct TargetHost {
     pub bind: LocalBind,
     /// Local port of the first data connection; each further one has the next port.
     pub data_port: Option<u16>,
+    /// Flow labels of the data connections that use IPv6.
+    pub flow_label: Option<FlowLabelPattern>,
     pub token: Option<String>,
     /// Timeout of connecting to all addresses together, of each further TCP connect, the TLS handshake, and the opening of UDP flows.
     pub connect_timeout: Duration,
@@ -86,6 +89,7 @@ impl TargetHost {
             chosen: None,
             bind: LocalBind::default(),
             data_port: None,
+            flow_label: None,
             token: None,
             connect_timeout: Duration::from_secs(10),
         }
@@ -97,7 +101,25 @@ impl TargetHost {
         let both = plan.direction == RunDirection::Both;
         let before = if both && !forward { plan.streams as u16 } else { 0 };
         let port = self.data_port.map(|first| first.saturating_add(before).saturating_add(index));
-        LocalBind { port, ..self.bind.clone() }
+        let flow_label = self.flow_label.map(FlowLabelPattern::draw_label);
+        LocalBind { port, flow_label, ..self.bind.clone() }
+    }
+}
+
+/// The flow labels of connections that are marked alike. Some bits are random, so that routers can
+/// distribute the connections to several paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowLabelPattern {
+    pub value: u32,
+    pub random_bits: u32,
+}
+
+impl FlowLabelPattern {
+    /// Returns a label for one connection.
+    pub fn draw_label(self) -> u32 {
+        // The hasher's keys are kernel random numbers.
+        let random = RandomState::new().hash_one(self.value) as u32;
+        (self.value & !self.random_bits) | (random & self.random_bits)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod boot_clock;
 pub mod confined_dir;
 pub mod cycle_counter;
 pub mod file_user;
+pub mod flow_label;
 pub mod host;
 pub mod listening_socket;
 pub mod memory_region;

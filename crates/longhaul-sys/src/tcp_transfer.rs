@@ -2,6 +2,7 @@
 //!
 //! Calls block within the socket's timeouts, and are restarted when a signal interrupts them.
 
+use crate::flow_label::lease_flow_label;
 use crate::memory_region::{GatherVector, ReceiveSink};
 use crate::probe_socket::{self, QueuedIcmpInfo};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -55,6 +56,15 @@ impl UnconnectedTcp {
             self.socket.set_reuse_address(true)?;
         }
         self.socket.bind(&SockAddr::from(local))
+    }
+
+    /// Sets the flow label of the packets; has no effect with IPv4.
+    ///
+    /// # Errors
+    /// As [`lease_flow_label`].
+    pub fn set_flow_label(&mut self, label: u32) -> io::Result<()> {
+        self.to = lease_flow_label(&self.socket, self.to, label)?;
+        Ok(())
     }
 
     /// Connects, within `deadline`.

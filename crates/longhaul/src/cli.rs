@@ -33,6 +33,7 @@ pub mod copy_command;
 pub mod demo;
 pub mod expectation;
 pub mod explain_command;
+mod firefly_sender;
 pub mod host_command;
 pub mod import_command;
 pub mod interrupt;

@@ -48,6 +48,7 @@ impl ClientCopy<'_> {
                 bytes,
                 skipped_bytes: at_target.held_bytes,
                 total_bytes: self.total_bytes(),
+                own_ends: self.read_own_ends(),
             });
             self.check_failure(&near, &far)?;
             if near.over && far.over {

@@ -1,6 +1,6 @@
 //! Setup of a copy: data connections, list of files, and blocks that the target already has.
 
-use super::{ClientCopy, CopyError, LocalLocation, open_local_folder};
+use super::{ClientCopy, ConnectionCounters, CopyError, LocalLocation, open_local_folder};
 use crate::block_digest::BlockDigest;
 use crate::block_header::BlockKey;
 use crate::copy_sender::{self, TargetBlocks};
@@ -53,7 +53,9 @@ impl ClientCopy<'_> {
         };
         let sockets = sockets.map_err(failed)?;
         let both = sockets.forward.into_iter().chain(sockets.reverse).collect();
-        Ok((into_tcp_streams(both).map_err(failed)?, key))
+        let streams = into_tcp_streams(both).map_err(failed)?;
+        self.connections = streams.iter().filter_map(ConnectionCounters::of).collect();
+        Ok((streams, key))
     }
 
     /// Negotiates a copy from the client to the server, and starts sending.

@@ -13,6 +13,7 @@
 use super::{EngineContext, EngineError, TransferRole};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::units::Rate;
+use longhaul_sys::flow_label::lease_flow_label;
 use longhaul_sys::probe_socket::IpFamily;
 use longhaul_sys::sockopt::SockRef;
 use longhaul_sys::tcp_transfer::UnconnectedTcp;
@@ -56,13 +57,15 @@ impl AsFd for DataSocket {
     }
 }
 
-/// The local address, port and device of a connection of the client.
+/// The local address, port, device and flow label of a connection of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LocalBind {
     pub address: Option<IpAddr>,
     /// The kernel chooses a port if none is given.
     pub port: Option<u16>,
     pub device: Option<String>,
+    /// The flow label of IPv6 packets (20 bits); the kernel chooses one if none is given.
+    pub flow_label: Option<u32>,
 }
 
 impl LocalBind {
@@ -83,8 +86,11 @@ pub fn open_tcp_socket(
     to: SocketAddr,
     local: &LocalBind,
 ) -> Result<UnconnectedTcp, EngineError> {
-    let socket = UnconnectedTcp::new(to).during("create a TCP socket")?;
+    let mut socket = UnconnectedTcp::new(to).during("create a TCP socket")?;
     bind_device(&socket, local)?;
+    if let Some(label) = local.flow_label {
+        socket.set_flow_label(label).during(format!("set flow label {label:#x}"))?;
+    }
     if local.address.is_some() || local.port.is_some() {
         let address = local.socket_address(to);
         socket.bind(address).during(format!("bind to {address}"))?;
@@ -115,6 +121,12 @@ pub fn open_udp_socket(
     let from = local.socket_address(to);
     let socket = UdpSocket::bind(from).during(format!("bind a UDP socket to {from}"))?;
     bind_device(&socket, local)?;
+    let to = match local.flow_label {
+        Some(label) => {
+            lease_flow_label(&socket, to, label).during(format!("set flow label {label:#x}"))?
+        }
+        None => to,
+    };
     socket.connect(to).during(format!("connect a UDP socket to {to}"))?;
     prepare_udp_socket(&socket, plan, to)?;
     Ok(socket)

@@ -1,6 +1,7 @@
 //! `longhaul copy SRC DST`: copies files, then analyses, archives and shows the result.
 
 use crate::cli::args::{LocalArgs, OutputArgs, SocketArgs, TokenArgs};
+use crate::cli::firefly_sender::{FireflySender, MarkingArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::tune_command::scan_history::{self, TunedPath};
@@ -58,6 +59,8 @@ pub struct CopyArgs {
     #[command(flatten)]
     pub token: TokenArgs,
     #[command(flatten)]
+    pub marking: MarkingArgs,
+    #[command(flatten)]
     pub output: OutputArgs,
 }
 
@@ -66,19 +69,24 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     let stop = interrupt::install_stop_flag()?;
     let mut line = StatusLine::new(args.output.shows_progress());
     let mut state = None;
+    let mut fireflies = args.marking.firefly_sender(true)?;
     let copied = longhaul_copy::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
+        if let Some(fireflies) = &mut fireflies {
+            fireflies.observe(asked.request.plan.forward, &now.own_ends);
+        }
         let text = format_copy_progress(now);
         line.update(&text);
         state = Some(text);
     });
     line.clear();
-    let outcome = copied.map_err(|error| {
+    let mut outcome = copied.map_err(|error| {
         let failure = copy_failure(&error, &asked);
         match &state {
             Some(state) => failure.cause(&format!("the copy had reached {state}")),
             None => failure,
         }
     })?;
+    outcome.caveats.extend(fireflies.into_iter().flat_map(FireflySender::finish));
     let report = archive_copy(args, &asked, outcome);
     if asked.is_to_stdout() {
         // The file is on standard output, so the report goes to stderr.
@@ -160,7 +168,10 @@ impl PreparedCopy {
 fn prepare_copy(args: &CopyArgs) -> Result<PreparedCopy, CommandFailure> {
     let (forward, near, host, name) = split_endpoints(args)?;
     let host = HostEndpoint { host: host.to_owned(), port: None };
-    let peer = option_resolution::build_target(&host, Some(args.port), &args.local, &args.token)?;
+    let peer = TargetHost {
+        flow_label: args.marking.flow_label(),
+        ..option_resolution::build_target(&host, Some(args.port), &args.local, &args.token)?
+    };
     let request = CopyRequest {
         plan: plan_copy(args, load_tuned_setting(args, &peer, forward), forward),
         local: match near {
@@ -341,6 +352,7 @@ mod tests {
             bytes: 4_000_000_000,
             skipped_bytes: 0,
             total_bytes: Some(10_000_000_000),
+            own_ends: Vec::new(),
         };
         let text = format_copy_progress(&now);
         assert!(text.contains("40 %") && text.contains("6 s left"), "{text}");

@@ -148,10 +148,12 @@ pub fn build_target(
             address: local.bind,
             port: None,
             device: local.bind_dev.clone().or_else(|| scope_device(host)),
+            flow_label: None,
         },
         token: resolve_token(token)?.map(|token| token.as_str().to_owned()),
         connect_timeout: local.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
         data_port: None,
+        flow_label: None,
     })
 }
 

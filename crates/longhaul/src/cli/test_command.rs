@@ -4,6 +4,7 @@ use crate::cli::args::{
     DirectionArgs, OutputArgs, PeerArgs, SocketArgs, StreamArgs, TestCaptureArgs,
 };
 use crate::cli::expectation::{self, ThroughputExpectation};
+use crate::cli::firefly_sender::MarkingArgs;
 use crate::cli::iperf3_server::{self, Iperf3ServerArgs};
 use crate::cli::progress_lines::ThroughputLines;
 use crate::cli::value_parsers::{
@@ -155,6 +156,8 @@ pub struct TestArgs {
 
     #[command(flatten)]
     pub peer: PeerArgs,
+    #[command(flatten)]
+    pub marking: MarkingArgs,
 
     #[command(flatten)]
     pub capture: TestCaptureArgs,
@@ -308,15 +311,29 @@ fn measure_with_progress(
 ) -> Result<ThroughputReport, CommandFailure> {
     let plan = option_resolution::plan_throughput(args)?;
     capture_command::capture_files::check_capture_paths(&args.capture)?;
-    let target =
-        TargetHost { data_port: args.cport, ..option_resolution::peer_target(&args.peer)? };
+    let target = TargetHost {
+        data_port: args.cport,
+        flow_label: args.marking.flow_label(),
+        ..option_resolution::peer_target(&args.peer)?
+    };
+    let mut fireflies = args.marking.firefly_sender(!args.udp)?;
     let login = args.server.user.login()?;
     let stop = if plan.until_stopped {
         interrupt::install_end_flag()?
     } else {
         interrupt::install_stop_flag()?
     };
-    let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &stop, watch)?;
+    let mut watch = |now: &ThroughputProgress| {
+        if let Some(fireflies) = &mut fireflies {
+            fireflies.observe_run(now);
+        }
+        watch(now);
+    };
+    let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &stop, &mut watch)?;
+    if let Some(mut fireflies) = fireflies {
+        fireflies.observe_result(&outcome.observation);
+        outcome.caveats.extend(fireflies.finish());
+    }
     let captures = std::mem::take(&mut outcome.captures);
     let mut report = report_archiving::build_throughput_report(plan, outcome, None);
     capture_command::capture_files::write_run_captures(&args.capture, captures, &mut report);

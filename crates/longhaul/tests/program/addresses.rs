@@ -109,7 +109,7 @@ const NETWORK: &str = r#"
 "#;
 
 /// Runs a command of longhaul in the network.
-fn in_network(arguments: &[&str]) -> Command {
+pub fn in_network(arguments: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command.timeout(HUNG).env("XDG_DATA_HOME", env!("CARGO_TARGET_TMPDIR"));
     let program = env!("CARGO_BIN_EXE_longhaul");
