@@ -1,9 +1,11 @@
-//! Comparisons of archived reports: two periods, two directions, two sets of runs, or all paths.
+//! Comparisons of archived reports: two periods, two directions, two sets of runs, all paths, or the
+//! transfers of each day.
 //!
 //! Pure: periods and reports are arguments, and the same ones always give the same result.
 
 mod archived_path;
 pub mod asymmetry_causes;
+pub mod daily_transfers;
 pub mod direction_asymmetry;
 pub mod period_case;
 pub mod period_settings;

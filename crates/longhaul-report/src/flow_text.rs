@@ -11,7 +11,9 @@ use longhaul_analysis::flow_analysis::{
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::FlowsReport;
 use longhaul_model::report::v1::flows::flow_grouping::MIN_TRANSFER_BYTES;
-use longhaul_model::report::v1::flows::{FlowsObservation, ObservedTransfer, TransferAnalysis};
+use longhaul_model::report::v1::flows::{
+    DailyTransfers, FlowsObservation, LimitedBytes, ObservedTransfer, TransferAnalysis,
+};
 use longhaul_model::units::Bytes;
 
 /// Summarizes the result in a few words.
@@ -102,6 +104,40 @@ pub fn build_transfer_table(transfers: &[(&ObservedTransfer, &TransferAnalysis)]
         .text("limited by", |(seen, it)| label_limit(seen, it))
         .number("sure", |(_, it)| format_percent(it.run.confidence_ratio))
         .finish()
+}
+
+/// Renders the sums of transfers, a row for each day, name and peer.
+pub fn build_daily_document(rows: &[DailyTransfers]) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    let several_hosts = rows.iter().any(|row| row.host != rows[0].host);
+    let name = |row: &DailyTransfers| {
+        let near = if several_hosts { format!("{}: ", row.host) } else { String::new() };
+        let way = if row.sends { "to" } else { "from" };
+        format!("{near}{} {way} {}", row.program, row.peer)
+    };
+    let table = DocumentTable::from_rows(rows)
+        .text("day (UTC)", |row| row.day.clone())
+        .text("transfers", name)
+        .number("bytes", |row| Bytes(row.bytes).to_string())
+        .text("limited by", |row| list_limits(&row.limits));
+    page.table(table.finish());
+    page.faint(
+        "limited by: the share of the bytes in transfers with this limiter. Of a schedule, the bytes \
+         are those of the time that it watched.",
+    );
+    page
+}
+
+/// The maximum number of limiters in a row.
+const MAX_NAMED_LIMITS: usize = 3;
+
+/// Lists the largest shares: `receive window 75 %, loss 25 %`.
+fn list_limits(limits: &[LimitedBytes]) -> String {
+    let shares = limits
+        .iter()
+        .take(MAX_NAMED_LIMITS)
+        .map(|it| format!("{} {}", limiter_label(it.limiter), format_percent(it.share_ratio)));
+    shares.collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn write_limits(page: &mut ReportDocument, concluded: &TransferAnalysis) {

@@ -400,6 +400,8 @@ pub enum ReportCommand {
     Compare(Box<CompareArgs>),
     /// Show routes over time: a table of hours per host, and all changes
     Routes(RoutesArgs),
+    /// Sum the transfers of each day: bytes by program or SciTag, peer and limiter
+    Transfers(TransfersArgs),
     /// List lasting changes found by `longhaul watch`, newest first
     Events(EventsArgs),
     /// Show a change and its causes
@@ -449,6 +451,21 @@ pub struct RoutesArgs {
     pub since: Timestamp,
     #[command(flatten)]
     pub environment: EnvironmentArgs,
+    /// Print JSON
+    #[arg(short = 'J', long, help_heading = "Output")]
+    pub json: bool,
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct TransfersArgs {
+    /// Only transfers with this in the name of their program, SciTag or peer
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Only transfers since this date or time (UTC)
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "7d")]
+    pub since: Timestamp,
     /// Print JSON
     #[arg(short = 'J', long, help_heading = "Output")]
     pub json: bool,

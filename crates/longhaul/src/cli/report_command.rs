@@ -7,7 +7,7 @@ mod run_collection;
 
 use crate::cli::args::{
     ALL_ENVIRONMENTS, ArchiveArgs, AsymmetryArgs, CompareArgs, EventsArgs, ListArgs, OutputArgs,
-    ReportCommand, ReportOutputArgs, RoutesArgs, ScanFilesArgs, SiteArgs,
+    ReportCommand, ReportOutputArgs, RoutesArgs, ScanFilesArgs, SiteArgs, TransfersArgs,
 };
 use crate::cli::value_parsers::file_extension;
 use crate::cli::{
@@ -19,6 +19,7 @@ use crate::command_failure::{ARCHIVE, BUG, CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table::{self, TraceTable};
+use longhaul_history::report_comparison::daily_transfers::DailyTransferSums;
 use longhaul_history::report_comparison::run_set_comparison::compare_run_sets;
 use longhaul_history::report_comparison::{direction_asymmetry, site_summary};
 use longhaul_model::report::v1::{
@@ -30,7 +31,7 @@ use longhaul_report::document::{DocumentTable, ReportDocument};
 use longhaul_report::number_format::{
     ABSENT, count_of, format_millis, format_percent, format_rate,
 };
-use longhaul_report::{event_text, plot, routes_text, run_comparison};
+use longhaul_report::{event_text, flow_text, plot, routes_text, run_comparison};
 use longhaul_store::history_store::{EventFilter, RunFilter, TimeRange};
 use longhaul_store::{Archive, PathSelector, RunEntry, StoreError};
 use run_collection::{RunCollection, RunSetReader};
@@ -51,6 +52,7 @@ pub fn run(command: ReportCommand) -> Result<ExitCode, CommandFailure> {
         ReportCommand::Asymmetry(args) => report_asymmetry(&args),
         ReportCommand::Compare(args) => return report_comparison(&args),
         ReportCommand::Routes(args) => show_routes(&args),
+        ReportCommand::Transfers(args) => sum_transfers(&args),
         ReportCommand::Events(args) => list_found_events(&args),
         ReportCommand::Event { id, json, archive } => show_event(&id, json, &archive),
     }?;
@@ -274,6 +276,39 @@ fn show_routes(args: &RoutesArgs) -> Result<(), CommandFailure> {
         args.json,
         &json!(tables),
         &routes_text::build_route_document(&tables),
+    )
+}
+
+/// The maximum number of reports whose transfers are summed: one a minute for two months.
+const MAX_FLOWS_REPORTS: u32 = 100_000;
+
+fn sum_transfers(args: &TransfersArgs) -> Result<(), CommandFailure> {
+    let archive = command_output::require_archive(&args.archive, "longhaul explain")?;
+    let begin_us = args.since.as_microsecond();
+    let runs = archive.runs(&RunFilter {
+        range: TimeRange { begin_us, ..TimeRange::ALL },
+        kind: Some(ReportKind::Flows),
+        ..RunFilter::newest(MAX_FLOWS_REPORTS)
+    })?;
+    let mut sums = DailyTransferSums::default();
+    // Each report is read alone, because many do not fit into memory.
+    for run in &runs {
+        if let Some(AnyReport::Flows(report)) = archive.report(&run.id)? {
+            sums.add_report(&report);
+        }
+    }
+    let mut rows = sums.finish();
+    if let Some(name) = &args.name {
+        rows.retain(|row| row.program.contains(name) || row.peer.contains(name));
+    }
+    if !args.json && rows.is_empty() {
+        let since = report_archiving::format_rfc3339(args.since);
+        return command_output::print_text(&format!("no transfers since {since}\n"));
+    }
+    command_output::print_json_or_document(
+        args.json,
+        &json!(rows),
+        &flow_text::build_daily_document(&rows),
     )
 }
 

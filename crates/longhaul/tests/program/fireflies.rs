@@ -88,6 +88,20 @@ fn transfers_of_which_fireflies_tell_are_filed_by_experiment_and_activity() {
         rate_bps += judged["goodput_bps"].as_u64().expect("a rate");
     }
     assert_eq!(rate_bps, 1_000_000_000);
+    let since = ["report", "transfers", "192.0.2.9", "--since", "2026-11-01"];
+    let days = read_archive(&folder, &since);
+    assert_eq!(days[0]["day"], "2026-11-22");
+    assert_eq!(
+        (&days[0]["program"], &days[0]["bytes"]),
+        (&json!("atlas/Staging"), &json!(1_250_000_000))
+    );
+    assert_eq!(
+        days[0]["limits"],
+        json!([{"limiter": "unknown", "bytes": 1_250_000_000, "share_ratio": 1.0}])
+    );
+    assert_eq!(days.as_array().map(Vec::len), Some(1));
+    let other = ["report", "transfers", "cms", "--since", "2026-11-01"];
+    assert_eq!(read_archive(&folder, &other), json!([]));
 }
 
 #[test]

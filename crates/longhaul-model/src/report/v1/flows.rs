@@ -6,7 +6,7 @@
 pub mod flow_grouping;
 
 use super::HostPair;
-use super::analysis::ThroughputAnalysis;
+use super::analysis::{Limiter, ThroughputAnalysis};
 use super::capture::CapturedFlow;
 use super::observation::{HostFacts, ThroughputObservation};
 use super::plan::ThroughputPlan;
@@ -127,6 +127,32 @@ pub struct RequestPattern {
     pub round_trip_bytes: u64,
     /// The rate that this allows, all flows together.
     pub bound_bps: u64,
+}
+
+/// The transfers of one name with one peer, in one direction, on one day.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DailyTransfers {
+    /// The day on which they ended, UTC: `2026-11-28`.
+    pub day: String,
+    pub host: String,
+    /// The program, or the experiment and activity.
+    pub program: String,
+    pub peer: String,
+    /// True: the host sends.
+    pub sends: bool,
+    pub transfers: u64,
+    pub bytes: u64,
+    /// The bytes by what limited their transfer, most first.
+    pub limits: Vec<LimitedBytes>,
+}
+
+/// The bytes of the transfers that had one limiter.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LimitedBytes {
+    pub limiter: Limiter,
+    pub bytes: u64,
+    /// The share of all bytes of these transfers.
+    pub share_ratio: f64,
 }
 
 /// The identity of a series of transfers: all transfers of the programs of one name on a host with
