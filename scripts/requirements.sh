@@ -38,7 +38,7 @@ node() {
 }
 case $1 in
 programs) # tshark parses captures independently; openssl creates keys; promtool checks metrics and rules
-    ensure iperf3=iperf3 nuttcp=nuttcp ping=iputils-ping ip=iproute2 unshare=util-linux \
+    ensure iperf3=iperf3 nuttcp=nuttcp ping=iputils-ping ip=iproute2 script=bsdutils unshare=util-linux \
         python3=python3 tshark=tshark openssl=openssl promtool=prometheus
     ;;
 traffic) # of others, for `cargo xtask bench available`

@@ -30,6 +30,8 @@ pub use process_watch::is_running;
 
 /// The time between two surveys of all sockets, or longer if there are thousands.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two looks at the stop flag, where samples are further apart.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The time until the next survey, as a multiple of the time that one takes: half a per cent of a core.
 const SURVEY_PAUSE: u32 = 200;
 /// The maximum number of sockets of a namespace that a survey remembers.
@@ -72,10 +74,17 @@ pub fn watch_flows(
         progress(watch.started.elapsed(), watch.flows.len());
         tick += 1;
         let next = (interval * tick).min(duration);
-        thread::sleep(next.saturating_sub(watch.started.elapsed()));
+        wait_until(watch.started + next, stop);
     }
     watch.take_samples()?;
     Ok(watch.finish())
+}
+
+/// Waits for a moment, or until `stop` is set.
+fn wait_until(due: Instant, stop: &StopFlag) {
+    while Instant::now() < due && !stop.load(Ordering::Relaxed) {
+        thread::sleep(STOP_CHECK_INTERVAL.min(due.saturating_duration_since(Instant::now())));
+    }
 }
 
 /// Opens the interface in a namespace. A thread of its own enters it, because nothing leads back.

@@ -9,11 +9,11 @@ use longhaul_analysis::flow_analysis::{
     find_local_address, find_trip_us, is_sender_side, name_transfer,
 };
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
-use longhaul_model::report::v1::FlowsReport;
 use longhaul_model::report::v1::flows::flow_grouping::MIN_TRANSFER_BYTES;
 use longhaul_model::report::v1::flows::{
     DailyTransfers, FlowsObservation, LimitedBytes, ObservedTransfer, TransferAnalysis,
 };
+use longhaul_model::report::v1::{FlowsReport, ReportFinding};
 use longhaul_model::units::Bytes;
 
 /// Summarizes the result in a few words.
@@ -34,7 +34,7 @@ pub fn format_short_name(transfer: &ObservedTransfer) -> String {
 }
 
 /// Returns the limiter in two words, for a column. What a receiver cannot explain is at the sender.
-pub(crate) fn label_limit(seen: &ObservedTransfer, concluded: &TransferAnalysis) -> String {
+pub fn label_limit(seen: &ObservedTransfer, concluded: &TransferAnalysis) -> String {
     if is_sender_side(seen, &concluded.run) {
         return "sender's side".to_owned();
     }
@@ -76,8 +76,21 @@ pub fn build_flows_document(report: &FlowsReport) -> ReportDocument {
     page
 }
 
+/// Renders one transfer: shares, bounds, evidence and advice.
+pub fn build_transfer_details(
+    seen: &ObservedTransfer,
+    concluded: &TransferAnalysis,
+    findings: &[ReportFinding],
+) -> ReportDocument {
+    let mut page = ReportDocument::default();
+    page.heading(3, name_transfer(seen));
+    write_limits(&mut page, concluded);
+    page.findings(findings);
+    page
+}
+
 /// Returns the reason why there is no transfer: nothing matches, or too few bytes moved.
-pub(crate) fn describe_no_transfers(observation: &FlowsObservation) -> String {
+pub fn describe_no_transfers(observation: &FlowsObservation) -> String {
     let connections = count_of(observation.matching_flows, "matching connection");
     let least = Bytes(MIN_TRANSFER_BYTES);
     match observation.small_flow_bytes {

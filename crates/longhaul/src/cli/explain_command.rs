@@ -1,4 +1,10 @@
 //! `longhaul explain`: watches the flows of other programs, then analyses, archives and shows them.
+//!
+//! - [`live_table`]: the state, the keys and the screen of `--watch`
+//! - [`watch_screen`]: the watching thread and the terminal of `--watch`
+
+mod live_table;
+mod watch_screen;
 
 use crate::cli::args::OutputArgs;
 use crate::cli::progress_lines::StatusLine;
@@ -10,7 +16,6 @@ use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_import::ss_snapshots::parse_ss_snapshots;
-use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::flows::flow_grouping::{
     FlowSeries, find_small_flow_bytes, group_flows,
 };
@@ -24,7 +29,6 @@ use longhaul_probe::throughput::initiator_party;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::flow_text::{build_flows_document, build_transfer_table};
 use longhaul_report::number_format::count_of;
-use std::cmp::Reverse;
 use std::fs::File;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -49,7 +53,11 @@ pub struct ExplainArgs {
     /// With --watch, the time of each window [default: 3s].
     #[arg(long = "for", visible_short_alias = 't', value_name = "TIME", value_parser = accept_micros(1_000_000..=3_600_000_000))]
     pub time: Option<u64>,
-    /// Show a live table until Ctrl-C, with those that can be made faster first
+    /// Show a live table until q, with those that can be made faster first
+    ///
+    /// Keys: q, Esc or Ctrl-C ends, j and k or the arrows select, Enter shows evidence and remedies,
+    /// s sorts by need, rate or retransmits. The last window is then shown and archived. If stdout is
+    /// no terminal, each window is printed as a table, until Ctrl-C.
     #[arg(short, long)]
     pub watch: bool,
     /// Time between two samples, or between the snapshots of --from-ss [default: 100ms, 1s]
@@ -97,34 +105,55 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, CommandFailure> {
         flows_max: args.flows,
         namespace: args.netns.clone(),
     };
-    // Ctrl-C is the usual end of a live table.
-    let stop =
-        if args.watch { interrupt::install_end_flag()? } else { interrupt::install_stop_flag()? };
-    let started = timestamp_of(SystemTime::now());
-    let first = observe_flows(args, &plan, &selector, &stop)?;
-    let observation =
-        if args.watch { watch_windows(args, &plan, &selector, &stop, first)? } else { first };
+    let observation = if !args.watch {
+        watch_once(args, &plan, &selector)?
+    } else if watch_screen::is_screen() {
+        watch_screen::watch_on_screen(args, &plan, &selector)?
+    } else {
+        print_windows(args, &plan, &selector)?
+    };
+    let elapsed = Duration::from_micros(observation.elapsed_us);
+    let started = timestamp_of(SystemTime::now() - elapsed);
     let caveats = Vec::new();
     let party = initiator_party(None);
     finish_report(&args.output, ExplainedFlows { plan, observation, started, caveats }, party)
 }
 
-/// Shows window after window until the user stops; returns the last whole one.
-fn watch_windows(
+fn watch_once(
     args: &ExplainArgs,
     plan: &FlowsPlan,
     selector: &FlowSelector,
-    stop: &StopFlag,
-    first: FlowsObservation,
 ) -> Result<FlowsObservation, CommandFailure> {
-    let mut last = first;
+    let stop = interrupt::install_stop_flag()?;
+    let mut line = StatusLine::new(args.output.shows_progress());
+    let all = format_duration(Duration::from_micros(plan.duration_us));
+    let watched = observe_flows(args, plan, selector, &stop, &mut |elapsed, flows| {
+        let flows = count_of(flows as u64, "flow");
+        line.update(&format!("watching {flows}: {} of {all}", format_duration(elapsed)));
+    });
+    line.clear();
+    watched
+}
+
+/// Prints the table of window after window until a signal comes; returns the last whole one, or what was
+/// seen of the first.
+fn print_windows(
+    args: &ExplainArgs,
+    plan: &FlowsPlan,
+    selector: &FlowSelector,
+) -> Result<FlowsObservation, CommandFailure> {
+    // Ctrl-C is the usual end of a live table.
+    let stop = interrupt::install_end_flag()?;
+    let mut last = None;
     loop {
-        show_live_table(&mut last)?;
-        let next = observe_flows(args, plan, selector, stop)?;
+        let window = observe_flows(args, plan, selector, &stop, &mut |_, _| {})?;
         if stop.load(Ordering::Relaxed) {
-            return Ok(last);
+            return Ok(last.unwrap_or(window));
         }
-        last = next;
+        if args.output.shows_progress() {
+            print_table(&window)?;
+        }
+        last = Some(window);
     }
 }
 
@@ -133,36 +162,24 @@ fn observe_flows(
     plan: &FlowsPlan,
     selector: &FlowSelector,
     stop: &StopFlag,
+    progress: &mut dyn FnMut(Duration, usize),
 ) -> Result<FlowsObservation, CommandFailure> {
     let namespace = args.netns.as_deref().map(open_namespace).transpose()?;
-    let mut line = StatusLine::new(args.output.shows_progress() && !args.watch);
-    let all = format_duration(Duration::from_micros(plan.duration_us));
-    let watched = watch_flows(plan, selector, namespace, stop, &mut |elapsed, flows| {
-        let flows = count_of(flows as u64, "flow");
-        line.update(&format!("watching {flows}: {} of {all}", format_duration(elapsed)));
-    });
-    line.clear();
-    watched.map_err(|error| {
+    watch_flows(plan, selector, namespace, stop, progress).map_err(|error| {
         CommandFailure::new(HOST, format!("cannot read the connections of this host: {error}"))
             .hint(Some("the kernel needs sock_diag (CONFIG_INET_DIAG), and --netns needs root"))
     })
 }
 
-/// Shows the transfers of the last window: those that can be made faster first, then by rate.
-fn show_live_table(observation: &mut FlowsObservation) -> Result<(), CommandFailure> {
-    let concluded = conclude_flows(observation).analysis.transfers;
-    let mut rows: Vec<_> = observation.transfers.drain(..).zip(concluded).collect();
-    let is_fixable =
-        |limiter| !matches!(limiter, Limiter::PathCapacity | Limiter::Unknown | Limiter::Ramp);
-    rows.sort_by_key(|(_, it)| {
-        Reverse((is_fixable(it.run.limited_by), it.run.goodput_bps.unwrap_or(0)))
-    });
+/// Prints the transfers of a window: those that can be made faster first, then by rate.
+fn print_table(window: &FlowsObservation) -> Result<(), CommandFailure> {
+    let rows = live_table::conclude_window(window);
     let mut page = ReportDocument::default();
     let now = report_archiving::format_rfc3339(timestamp_of(SystemTime::now()));
     page.paragraph(format!("{}, {now}", count_of(rows.len() as u64, "transfer")));
-    page.table(build_transfer_table(&rows.iter().map(|(seen, it)| (seen, it)).collect::<Vec<_>>()));
-    observation.transfers = rows.into_iter().map(|(seen, _)| seen).collect();
-    command_output::print_live_document(&page)
+    let rows: Vec<_> = rows.iter().map(|row| (&row.seen, &row.concluded)).collect();
+    page.table(build_transfer_table(&rows));
+    command_output::print_document(&page)
 }
 
 /// Explains the connections in the text of `ss`.

@@ -6,9 +6,11 @@ use longhaul_model::report::v1::flows::flow_grouping::FlowMemory;
 use longhaul_model::report::v1::observation::TcpReading;
 use longhaul_sys::socket_diag::{DiagnosedSocket, DiagnosisSocket};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::Command;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::Instant;
 
 fn snapshots() -> PathBuf {
@@ -170,4 +172,122 @@ fn the_counters_of_both_ends_of_an_idle_connection_equal_those_of_ss() {
         of(&read_with_ss(end.local_addr().expect("an address")).0).is_some_and(|count| count > 0)
     };
     assert!(moved(&ends[0], |it| it.bytes_acked) && moved(&ends[1], |it| it.bytes_received));
+}
+
+/// A connection over loopback on which one thread writes and another reads, until it is dropped.
+struct BusyConnection {
+    port: u16,
+    near: TcpStream,
+}
+
+impl BusyConnection {
+    fn open() -> BusyConnection {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let near = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        let (mut far, _) = listener.accept().expect("accepted");
+        let mut writer = near.try_clone().expect("a second handle");
+        thread::spawn(move || while writer.write_all(&[7; 16 * 1024]).is_ok() {});
+        thread::spawn(move || {
+            let mut buffer = vec![0; 64 * 1024];
+            while far.read(&mut buffer).is_ok_and(|count| count > 0) {}
+        });
+        BusyConnection { port, near }
+    }
+}
+
+impl Drop for BusyConnection {
+    fn drop(&mut self) {
+        let _ = self.near.shutdown(Shutdown::Both);
+    }
+}
+
+/// A pseudo-terminal of 80x24 in which the live table runs.
+struct TerminalRun {
+    script: Child,
+    output: Receiver<Vec<u8>>,
+    shown: String,
+}
+
+impl TerminalRun {
+    fn start(port: u16, archive: &Path) -> TerminalRun {
+        let program = env!("CARGO_BIN_EXE_longhaul");
+        let line = format!(
+            "stty cols 80 rows 24; exec '{program}' explain --watch --for 1s :{port} --archive '{}'",
+            archive.display()
+        );
+        // The program keeps the pipe open, so that its end is that of the output.
+        let shell = "exec 7>&1; exec script --quiet --return --command \"$0\" /dev/null";
+        let mut script = Command::new("sh");
+        script.args(["-c", shell, &line]);
+        script.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut script = script.spawn().expect("script runs");
+        let mut stdout = script.stdout.take().expect("a pipe");
+        let (sender, output) = mpsc::channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+                let _ = sender.send(buffer[..count].to_vec());
+            }
+        });
+        TerminalRun { script, output, shown: String::new() }
+    }
+
+    /// Reads until the terminal has shown the text, or to the end.
+    fn read_until(&mut self, text: &str) {
+        while !self.shown.contains(text) {
+            match self.output.recv_timeout(HUNG) {
+                Ok(bytes) => self.shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => panic!("{text:?} never came: {:?}", self.shown),
+            }
+        }
+    }
+
+    fn press(&mut self, key: &[u8]) {
+        let keyboard = self.script.stdin.as_mut().expect("a pipe");
+        keyboard.write_all(key).expect("typed");
+    }
+}
+
+impl Drop for TerminalRun {
+    fn drop(&mut self) {
+        let _ = self.script.kill();
+        let _ = self.script.wait();
+    }
+}
+
+/// Runs the live table on a terminal until it shows the transfer, ends it, and returns the terminal.
+fn run_live_table(folder: &Folder, end: impl FnOnce(&mut TerminalRun)) -> TerminalRun {
+    let connection = BusyConnection::open();
+    let archive = folder.file("archive.sqlite3");
+    let mut terminal = TerminalRun::start(connection.port, &archive);
+    terminal.read_until("127.0.0.1");
+    assert!(!terminal.shown.contains(LEAVE_SCREEN), "{:?}", terminal.shown);
+    end(&mut terminal);
+    terminal.read_until("the end of the program");
+    let mut list = longhaul();
+    let listed = list.args(["report", "list", "--kind", "flows", "--archive"]).arg(&archive);
+    let listed = listed.assert().success().get_output().stdout.clone();
+    assert!(String::from_utf8_lossy(&listed).contains("127.0.0.1"));
+    terminal
+}
+
+const LEAVE_SCREEN: &str = "\x1b[?1049l";
+
+#[test]
+fn the_live_table_leaves_the_screen_with_a_report() {
+    for key in [&b"q"[..], b"\x03"] {
+        let folder = Folder::new("explain-watch");
+        let mut terminal = run_live_table(&folder, |terminal| terminal.press(key));
+        let (_, report) = terminal.shown.rsplit_once(LEAVE_SCREEN).expect("the screen is left");
+        assert!(report.contains("limited by"), "{report:?}");
+        assert!(terminal.script.wait().expect("ended").success());
+    }
+}
+
+#[test]
+fn a_live_table_whose_terminal_closes_archives_its_last_window() {
+    let folder = Folder::new("explain-hang-up");
+    run_live_table(&folder, |terminal| terminal.script.kill().expect("closed"));
 }
