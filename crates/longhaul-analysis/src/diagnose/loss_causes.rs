@@ -133,7 +133,8 @@ pub fn diagnose_reordering(case: &DiagnosisCase) -> Option<ReportFinding> {
     let receiver =
         |of: fn(&TcpReading) -> Option<u64>| sum(&|s| of(throughput::last_tcp_info(&s.receiver)?));
     let duplicates = sender(|t| t.dsack_duplicates);
-    let again = case.scene.totals.retransmitted_segments.unwrap_or(0);
+    // Losses put segments out of order, too: without the sender's counters nothing tells them apart.
+    let again = case.scene.totals.retransmitted_segments?;
     let disordered = receiver(|t| t.out_of_order_segments);
     let arrived = receiver(|t| t.segments_in);
     let needless = duplicates as f64 / again.max(1) as f64;
