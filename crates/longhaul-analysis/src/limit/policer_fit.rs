@@ -187,6 +187,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         over_bound,
         loss_slots: losing.len(),
         is_lower_bound: !patterned || is_rare || (sparse && burst_bytes.is_none()),
+        is_even: measure_loss_blocks(held).is_some_and(LossBlocks::is_even),
         sparse,
     })
 }
@@ -213,6 +214,7 @@ pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> Pol
         over_bound: run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound),
         loss_slots: build_slots(run).iter().filter(|slot| slot.lost >= 1.0).count(),
         is_lower_bound: false,
+        is_even: true,
         sparse: false,
     }
 }
@@ -249,7 +251,6 @@ fn is_single_overrun(after: &[PolicerSlot], lost: f64, random_bps: f64, loss_rat
 /// so much loss allows, or the loss is heavy and in bursts.
 fn is_dense_loss(run: &RunView, held: &[PolicerSlot], blocks: LossBlocks) -> bool {
     let clustering = measure_clustering(held);
-    let is_dense = blocks.is_losing && blocks.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER;
     let loss_ratio = run.loss_ratio.unwrap_or(0.0);
     let is_heavy = loss_ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO
         && blocks.scatter_ratio < PolicerFitTuning::HEAVY_BLOCK_SCATTER
@@ -261,7 +262,7 @@ fn is_dense_loss(run: &RunView, held: &[PolicerSlot], blocks: LossBlocks) -> boo
     let is_bursty_bbr = run.bbr
         && loss_ratio >= PolicerFitTuning::BBR_LOSS_RATIO
         && clustering >= PolicerFitTuning::FAR_CLUSTERING;
-    is_dense || is_heavy || is_even_without_stops || is_bursty_bbr
+    blocks.is_even() || is_heavy || is_even_without_stops || is_bursty_bbr
 }
 
 /// Returns true if the rate changes from slot to slot, as after timeouts, but the sum of all bytes is
@@ -297,6 +298,13 @@ struct LossBlocks {
     is_losing: bool,
     /// The scatter of their rates, as a share of the median.
     scatter_ratio: f64,
+}
+
+impl LossBlocks {
+    /// Returns true if the rate is constant although nearly every block loses.
+    fn is_even(self) -> bool {
+        self.is_losing && self.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER
+    }
 }
 
 fn measure_loss_blocks(held: &[PolicerSlot]) -> Option<LossBlocks> {
@@ -526,6 +534,8 @@ pub struct PolicerFit {
     /// TCP hardly reached the policer's rate again: few intervals had loss, or a bucket that is too small
     /// to be seen drops the bursts of a lower rate.
     pub is_lower_bound: bool,
+    /// The rate is constant although blocks of intervals lose.
+    pub is_even: bool,
     /// Most intervals had no loss: the rate is that of TCP growing back, and the policer's rate may
     /// be higher.
     pub sparse: bool,
