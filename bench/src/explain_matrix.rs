@@ -1,10 +1,12 @@
 //! Tests what `longhaul explain` says of the transfers of other programs, on networks with known faults.
 //!
-//! iperf3 and a small program that waits for answers send across the networks of the matrix of
-//! verdicts, in a guest with a virtual clock. Both ends are watched, and their packets are captured by
+//! iperf3, a small program that waits for answers, and programs that fetch files from OpenSSH, nginx or
+//! xrootd send across the networks of the matrix of verdicts, in a guest with a virtual clock. Both ends are watched, and their packets are captured by
 //! dumpcap for `longhaul capture explain`. Right: `limited_by` is one of the cell's limiters, for the
 //! receiver one of those that a receiver can see. A false blame names the application although it always
 //! had data.
+
+mod foreign_programs;
 
 use crate::guest_cells::{
     self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
@@ -13,10 +15,14 @@ use crate::markdown_table::MarkdownTable;
 use crate::verdict_matrix::cell_kinds;
 use crate::verdict_matrix::matrix_cell::{CellTruth, DrawnPath, MatrixCell, NETWORK};
 use crate::{BenchArguments, BenchOutcome};
+use foreign_programs::{
+    ARIA2, CURL, ForeignProgram, LFTP, PROGRAM_FUNCTIONS, RCLONE_HTTP, RCLONE_SFTP, RSYNC, SCP,
+    SFTP, XRDCP,
+};
 use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_model::report::v1::FlowsReport;
 use longhaul_model::splitmix::SplitMix64;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 /// A program that answers requests for bytes, and one that keeps so many of them outstanding.
@@ -35,14 +41,39 @@ const REQUEST_ERROR_MAX: f64 = 0.1;
 #[derive(Debug, Clone)]
 struct ExplainCell {
     network: MatrixCell,
-    /// Options of iperf3, or of the program that sends requests.
-    options: String,
+    program: TransferProgram,
     /// Bytes per round trip, if requests limit the transfer.
     request_bytes: Option<u64>,
     receiver_limiters: &'static [&'static str],
 }
 
-const KINDS: [CellKind<ExplainCell>; 12] = [
+/// A program that sends, or that makes another send.
+#[derive(Debug, Clone)]
+enum TransferProgram {
+    /// With these options.
+    Iperf3(String),
+    /// The program of [`REQUESTS`].
+    Requests { bytes: u64, outstanding: u64 },
+    /// The server sends at a rate in bit/s unless it is 0.
+    Foreign { program: ForeignProgram, server_rate_bps: u64 },
+}
+
+impl fmt::Display for TransferProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TransferProgram::Iperf3(options) => f.write_str(options),
+            TransferProgram::Requests { bytes, outstanding } => {
+                write!(f, "{outstanding} requests of {bytes} bytes")
+            }
+            TransferProgram::Foreign { server_rate_bps: 0, .. } => Ok(()),
+            TransferProgram::Foreign { server_rate_bps, .. } => {
+                write!(f, "server sends at {:.1} Mbit/s", *server_rate_bps as f64 / 1e6)
+            }
+        }
+    }
+}
+
+const KINDS: [CellKind<ExplainCell>; 21] = [
     ("full path", 4, |random| of_network(cell_kinds::draw_full_path(random), PATH)),
     ("parallel streams", 3, |random| of_network(cell_kinds::draw_parallel_streams(random), PATH)),
     ("queue management", 4, |random| of_network(cell_kinds::draw_managed_queue(random), PATH)),
@@ -55,6 +86,15 @@ const KINDS: [CellKind<ExplainCell>; 12] = [
     ("pacing", 4, draw_pacing),
     ("requests in lockstep", 5, |random| draw_requests(random, 1)),
     ("pipelined requests", 5, |random| draw_requests(random, 2)),
+    ("scp", 6, |random| SCP.draw_cell(random)),
+    ("sftp", 6, |random| SFTP.draw_cell(random)),
+    ("rsync over ssh", 6, |random| RSYNC.draw_cell(random)),
+    ("rclone, SFTP", 6, |random| RCLONE_SFTP.draw_cell(random)),
+    ("rclone, HTTP", 6, |random| RCLONE_HTTP.draw_cell(random)),
+    ("curl from nginx", 6, |random| CURL.draw_cell(random)),
+    ("aria2 from nginx", 6, |random| ARIA2.draw_cell(random)),
+    ("lftp from nginx", 6, |random| LFTP.draw_cell(random)),
+    ("xrdcp from xrootd", 6, |random| XRDCP.draw_cell(random)),
 ];
 
 /// The words that are right at a receiver.
@@ -64,7 +104,8 @@ const POLICER: &[&str] = &["policer", "loss", "unknown"];
 const SENDER_SIDE: &[&str] = &["unknown"];
 
 fn of_network(network: MatrixCell, receiver_limiters: &'static [&'static str]) -> ExplainCell {
-    ExplainCell { network, options: String::new(), request_bytes: None, receiver_limiters }
+    let program = TransferProgram::Iperf3(String::new());
+    ExplainCell { network, program, request_bytes: None, receiver_limiters }
 }
 
 /// Draws a path, and a window that allows a part of its rate.
@@ -79,18 +120,18 @@ fn draw_send_memory(random: &mut SplitMix64) -> ExplainCell {
 
 fn draw_slow_writer(random: &mut SplitMix64) -> ExplainCell {
     let (path, rate) = cell_kinds::draw_requested_rate(random);
-    let options = format!("-b {}", rate / path.streams);
+    let program = TransferProgram::Iperf3(format!("-b {}", rate / path.streams));
     let truth = CellTruth::limited_by(&["application"]);
-    ExplainCell { options, ..of_network(MatrixCell::on_plain_link(path, truth), SENDER_SIDE) }
+    ExplainCell { program, ..of_network(MatrixCell::on_plain_link(path, truth), SENDER_SIDE) }
 }
 
 fn draw_pacing(random: &mut SplitMix64) -> ExplainCell {
     let (mut path, rate) = cell_kinds::draw_requested_rate(random);
     // iperf3 does not pace in the other direction.
     path.is_reverse = false;
-    let options = format!("--fq-rate {}", rate / path.streams);
+    let program = TransferProgram::Iperf3(format!("--fq-rate {}", rate / path.streams));
     let truth = CellTruth::limited_by(&["pacing"]);
-    ExplainCell { options, ..of_network(MatrixCell::on_plain_link(path, truth), SENDER_SIDE) }
+    ExplainCell { program, ..of_network(MatrixCell::on_plain_link(path, truth), SENDER_SIDE) }
 }
 
 /// Draws requests of so many bytes that the path stays idle for a part of the time.
@@ -109,7 +150,7 @@ fn draw_requests(random: &mut SplitMix64, least_outstanding: u64) -> ExplainCell
     let truth = CellTruth::limited_by(&["application"]);
     let network = MatrixCell::on_plain_link(path, truth);
     ExplainCell {
-        options: format!("{bytes} {outstanding}"),
+        program: TransferProgram::Requests { bytes, outstanding },
         request_bytes: Some(bytes * outstanding),
         ..of_network(network, &["application"])
     }
@@ -135,27 +176,7 @@ impl GuestCell for ExplainCell {
              done\n\
              sleep 1"
         );
-        if self.request_bytes.is_some() {
-            let _ = writeln!(
-                script,
-                "cat >/run/requests.py <<'END'\n{REQUESTS}END\n\
-                 FAR=10.0.1.2; [ $FAMILY = 4 ] || FAR=fd00:1::2\n\
-                 ip netns exec near python3 /run/requests.py serve >/dev/null 2>&1 &\n\
-                 sleep 1\n\
-                 ip netns exec far python3 /run/requests.py ask $FAR {} >/dev/null 2>&1 &",
-                self.options
-            );
-        } else {
-            let reverse = if path.is_reverse { "-R" } else { "" };
-            let _ = writeln!(
-                script,
-                "ip netns exec $SERVER iperf3 -s -p 5301 >/dev/null 2>&1 &\n\
-                 sleep 1\n\
-                 ip netns exec $CLIENT iperf3 -c $ADDRESS -p 5301 -t {all_s} -C {} -P {} {reverse} {} \
-                 >/dev/null 2>&1 &",
-                path.congestion, path.streams, self.options
-            );
-        }
+        script.push_str(&self.transfer_commands(all_s));
         let explain = format!("$LONGHAUL explain :5301 --for {watch_s}s --no-save --json --quiet");
         let _ = writeln!(
             script,
@@ -193,7 +214,7 @@ impl GuestCell for ExplainCell {
         let errors = errors.iter().map(|error| format!("{:.0} %", error * 100.0));
         let mut row = vec![
             drawn.name(),
-            format!("{} {}", drawn.cell.network.title(), drawn.cell.options),
+            format!("{}; {}", drawn.cell.network.title(), drawn.cell.program),
             drawn.cell.network.truth.limiters.join(", "),
         ];
         for view in 0..VIEWS.len() {
@@ -210,6 +231,44 @@ impl GuestCell for ExplainCell {
     fn is_wrong(judged: &JudgedCell<ExplainCell>) -> bool {
         let is_exact = judged.request_errors().iter().all(|error| *error <= REQUEST_ERROR_MAX);
         !(is_exact && (0..VIEWS.len()).all(|view| judged.is_right(view)))
+    }
+}
+
+impl ExplainCell {
+    /// Returns the commands that start a transfer of this many seconds, or one without an end.
+    fn transfer_commands(&self, seconds: f64) -> String {
+        let path = &self.network.path;
+        match &self.program {
+            TransferProgram::Iperf3(options) => {
+                let reverse = if path.is_reverse { "-R" } else { "" };
+                format!(
+                    "ip netns exec $SERVER iperf3 -s -p 5301 >/dev/null 2>&1 &\n\
+                     sleep 1\n\
+                     ip netns exec $CLIENT iperf3 -c $ADDRESS -p 5301 -t {seconds} -C {} -P {} \
+                     {reverse} {options} >/dev/null 2>&1 &\n",
+                    path.congestion, path.streams
+                )
+            }
+            TransferProgram::Requests { bytes, outstanding } => format!(
+                "cat >/run/requests.py <<'END'\n{REQUESTS}END\n\
+                 FAR=10.0.1.2; [ $FAMILY = 4 ] || FAR=fd00:1::2\n\
+                 ip netns exec near python3 /run/requests.py serve >/dev/null 2>&1 &\n\
+                 sleep 1\n\
+                 ip netns exec far python3 /run/requests.py ask $FAR {bytes} {outstanding} \
+                 >/dev/null 2>&1 &\n",
+            ),
+            TransferProgram::Foreign { program, server_rate_bps } => format!(
+                "{PROGRAM_FUNCTIONS}\n\
+                 ip netns exec near sysctl -qw net.ipv4.tcp_congestion_control={}\n\
+                 serve_{} {}\n\
+                 sleep 1\n\
+                 fetch_{} &\n",
+                path.congestion,
+                program.server,
+                server_rate_bps / 8,
+                program.client
+            ),
+        }
     }
 }
 
