@@ -8,6 +8,7 @@
 //! Error: that of the run; a thread's state is read once per sample.
 //! Wrong when: the far end's program is slow; this end then sees only that its own waits.
 
+mod both_ends;
 mod capture_findings;
 pub mod program_options;
 
@@ -53,8 +54,9 @@ pub fn conclude_transfers(transfers: &[ObservedTransfer]) -> RunConclusion<Flows
     let several = transfers.len() > 1;
     let mut all = RunConclusion { analysis: FlowsAnalysis::default(), ..Default::default() };
     all.analysis.version = VERSION;
-    for transfer in transfers {
-        let concluded = conclude_transfer(transfer);
+    let mut views: Vec<_> = transfers.iter().map(conclude_transfer).collect();
+    both_ends::join_views(transfers, &mut views);
+    for (transfer, concluded) in transfers.iter().zip(views) {
         let name = if several { format!("{}: ", name_transfer(transfer)) } else { String::new() };
         let named = |mut found: ReportFinding| {
             found.summary = format!("{name}{}", found.summary);
@@ -80,7 +82,14 @@ pub fn name_transfer(transfer: &ObservedTransfer) -> String {
         },
     );
     let way = if transfer.sends { "to" } else { "from" };
-    format!("{process} {way} {} port {}", transfer.peer, transfer.service_port)
+    let port = transfer.service_port;
+    format!("{process} {way} {} port {port}{}", transfer.peer, name_observer(transfer))
+}
+
+/// Names the host that watched a transfer, to follow the name of the transfer; empty if that is the host
+/// of the report.
+pub fn name_observer(transfer: &ObservedTransfer) -> String {
+    transfer.watched_at.as_ref().map_or(String::new(), |host| format!(" (at {host})"))
 }
 
 /// Returns the address of this end of a captured transfer.

@@ -1,5 +1,6 @@
 //! Watches the TCP flows of other programs on this host, without touching them.
 //!
+//! - [`far_end`]: the same of the other end, where a server runs
 //! - [`process_watch`]: the process that holds a socket, and its activity
 //!
 //! Source: sock_diag and /proc. Units: those of report v1. Error: a sample is late by the time that
@@ -7,10 +8,10 @@
 //! Wrong when: a connection lives shorter than the time between two surveys, one second or 200 times
 //! what a survey takes (25 ms for 10,000 sockets).
 
+pub mod far_end;
 mod process_watch;
 
 use crate::engine::read_host_facts;
-use crate::supervise::StopFlag;
 use longhaul_model::report::v1::flows::flow_grouping::{
     FlowSample, FlowSeries, find_small_flow_bytes, group_flows,
 };
@@ -22,7 +23,7 @@ use process_watch::{ProcessTable, ThreadTimes};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -61,7 +62,7 @@ pub fn watch_flows(
     plan: &FlowsPlan,
     selector: &FlowSelector,
     namespace: Option<OwnedFd>,
-    stop: &StopFlag,
+    stop: &AtomicBool,
     progress: &mut dyn FnMut(Duration, usize),
 ) -> io::Result<FlowsObservation> {
     let mut watch = FlowWatch::start(plan, selector, open_diagnosis(namespace)?);
@@ -81,7 +82,7 @@ pub fn watch_flows(
 }
 
 /// Waits for a moment, or until `stop` is set.
-fn wait_until(due: Instant, stop: &StopFlag) {
+fn wait_until(due: Instant, stop: &AtomicBool) {
     while Instant::now() < due && !stop.load(Ordering::Relaxed) {
         thread::sleep(STOP_CHECK_INTERVAL.min(due.saturating_duration_since(Instant::now())));
     }

@@ -7,8 +7,8 @@ mod probing_limits;
 
 pub use probing_limits::{
     ANONYMOUS_PROBE_BYTES, MAX_ASK_PACKETS, MAX_PROBE_BYTES, MAX_PROBING_US, MAX_TRACE_TIME,
-    MAX_TRAIN_PACKETS, MAX_TRAINS, PACKET_BYTES, anonymous_bounds, check_bounds, check_request,
-    check_trains, max_answer_time,
+    MAX_TRAIN_PACKETS, MAX_TRAINS, MAX_WATCH_SAMPLES, MAX_WATCHED_FLOWS, PACKET_BYTES,
+    anonymous_bounds, check_bounds, check_request, check_trains, max_answer_time,
 };
 
 use crate::wire::AnonymousLimits;

@@ -35,8 +35,9 @@
 mod probe_messages;
 
 pub use probe_messages::{
-    CollectTrains, PacketTimes, ProbeBounds, ProbeProposal, ReceivedTrain, ReceivedTrains,
-    ReverseTraceRequest, SentTrain, SentTrains, SessionReply, SessionRequest, SessionTcpOptions,
+    CollectTrains, FlowWatchRequest, PacketTimes, ProbeBounds, ProbeProposal, ReceivedTrain,
+    ReceivedTrains, ReverseTraceRequest, SentTrain, SentTrains, SessionReply, SessionRequest,
+    SessionTcpOptions,
 };
 
 use base64::Engine;

@@ -6,7 +6,7 @@ use crate::number_format::{
 };
 use crate::run_answer;
 use longhaul_analysis::flow_analysis::{
-    find_local_address, find_trip_us, is_sender_side, name_transfer,
+    find_local_address, find_trip_us, is_sender_side, name_observer, name_transfer,
 };
 use longhaul_analysis::throughput::{limiter_label, name_limiter};
 use longhaul_model::report::v1::flows::flow_grouping::MIN_TRANSFER_BYTES;
@@ -30,7 +30,7 @@ pub fn format_short_name(transfer: &ObservedTransfer) -> String {
     let process = transfer.process.as_ref().map(|process| process.name.clone());
     let near = process.or_else(|| find_local_address(transfer)).unwrap_or_else(|| "?".to_owned());
     let way = if transfer.sends { "to" } else { "from" };
-    format!("{near} {way} {}", transfer.peer)
+    format!("{near} {way} {}{}", transfer.peer, name_observer(transfer))
 }
 
 /// Returns the limiter in two words, for a column. What a receiver cannot explain is at the sender.

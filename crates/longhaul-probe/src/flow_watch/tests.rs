@@ -1,6 +1,7 @@
 //! Watches of this process's own connections.
 
 use super::*;
+use crate::supervise::StopFlag;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;

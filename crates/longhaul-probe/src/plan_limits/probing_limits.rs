@@ -4,7 +4,7 @@
 //! fraction of what a bulk run within the anonymous limits would move.
 
 use super::{LimitError, MAX_RATE_BPS, check_range, limit_error};
-use crate::wire::{AnonymousLimits, FilesRequest, ProbeBounds, SessionRequest};
+use crate::wire::{AnonymousLimits, FilesRequest, FlowWatchRequest, ProbeBounds, SessionRequest};
 use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedule};
 use longhaul_model::report::v1::path::{RoundTripPlan, TracePlan};
 use longhaul_model::units::{Bytes, Rate};
@@ -27,6 +27,11 @@ pub const MAX_ASK_PACKETS: u32 = 150_000;
 pub const PACKET_BYTES: (u32, u32) = (96, 9216);
 /// The maximum scheduled time of a request.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(120);
+/// The maximum number of samples of each flow that a server watches: with [`MAX_WATCHED_FLOWS`], the
+/// answer fits into a frame.
+pub const MAX_WATCH_SAMPLES: u64 = 100;
+/// The maximum number of flows that a server watches for a client, the busiest first.
+pub const MAX_WATCHED_FLOWS: u32 = 16;
 /// The minimum rate that is assumed for a burst.
 const MIN_BURST_BPS: u64 = 1_000_000;
 
@@ -136,9 +141,13 @@ fn sending_time(train: &TrainPlan) -> Duration {
     }
 }
 
-/// Checks a request.
-pub fn check_request(ask: &SessionRequest) -> Result<(), LimitError> {
+/// Checks a request. `is_anonymous`: the client has not shown the token.
+pub fn check_request(ask: &SessionRequest, is_anonymous: bool) -> Result<(), LimitError> {
     match ask {
+        SessionRequest::Flows(_) if is_anonymous => {
+            Err(limit_error("request", "flows", "only with the token".to_owned()))
+        }
+        SessionRequest::Flows(watch) => check_watch(watch),
         SessionRequest::Collect(collect) => {
             check_range("wait_us", Some(collect.wait_us), 0, 10_000_000)
         }
@@ -149,6 +158,13 @@ pub fn check_request(ask: &SessionRequest) -> Result<(), LimitError> {
         }
         SessionRequest::Options | SessionRequest::Files(_) => Ok(()),
     }
+}
+
+fn check_watch(watch: &FlowWatchRequest) -> Result<(), LimitError> {
+    let most = MAX_REQUEST_TIME.as_micros() as u64;
+    check_range("duration_us", Some(watch.duration_us), 1_000_000, most)?;
+    let least = watch.duration_us / MAX_WATCH_SAMPLES;
+    check_range("interval_us", Some(watch.interval_us), least, watch.duration_us)
 }
 
 fn check_trace(trace: &TracePlan) -> Result<(), LimitError> {
@@ -173,6 +189,7 @@ pub fn max_answer_time(ask: &SessionRequest) -> Duration {
         SessionRequest::Send(trains) => trains.iter().map(max_train_time).sum(),
         SessionRequest::Collect(collect) => Duration::from_micros(collect.wait_us),
         SessionRequest::Trace(_) => MAX_TRACE_TIME,
+        SessionRequest::Flows(watch) => Duration::from_micros(watch.duration_us),
         SessionRequest::Echoes(asked) => {
             let sending = u64::from(asked.probes).saturating_mul(asked.interval_us);
             Duration::from_micros(sending.saturating_add(asked.timeout_us))

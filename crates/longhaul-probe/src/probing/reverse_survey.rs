@@ -1,12 +1,16 @@
-//! Server-side answers that need no trains: reverse route, reverse round trips, TCP options.
+//! Server-side answers that need no trains: reverse route, reverse round trips, TCP options, flows.
 //!
-//! Probes only the address of the control connection's peer.
+//! Probes only the address of the control connection's peer, and watches only connections with it.
 
+use crate::flow_watch::{FlowSelector, watch_flows};
 use crate::path::route_trace::TraceRequest;
 use crate::path::{self, EchoSeriesRequest, ProbeTarget};
-use crate::plan_limits::MAX_TRACE_TIME;
+use crate::plan_limits::{MAX_TRACE_TIME, MAX_WATCHED_FLOWS};
 use crate::probe_error::describe_error_chain;
-use crate::wire::{ReverseTraceRequest, SessionReply, SessionRequest, SessionTcpOptions};
+use crate::wire::{
+    FlowWatchRequest, ReverseTraceRequest, SessionReply, SessionRequest, SessionTcpOptions,
+};
+use longhaul_model::report::v1::flows::FlowsPlan;
 use longhaul_model::report::v1::path::{ProbeProtocol, RoundTripPlan};
 use longhaul_model::units::Rate;
 use longhaul_sys::host::{ethtool, network_interface};
@@ -30,6 +34,7 @@ impl ReverseSurveyor {
         match ask {
             SessionRequest::Trace(back) => self.trace_reverse(back, stop),
             SessionRequest::Echoes(round_trips) => self.measure_round_trips(round_trips, stop),
+            SessionRequest::Flows(watch) => self.watch_flows(watch, stop),
             SessionRequest::Options => SessionReply::Options(self.read_tcp_options()),
             SessionRequest::Arm(_)
             | SessionRequest::Collect(_)
@@ -71,6 +76,22 @@ impl ReverseSurveyor {
         };
         match path::measure_round_trips(&asked, stop, &mut |_| {}) {
             Ok(measured) => SessionReply::Echoes(measured.echoes),
+            Err(error) => SessionReply::Failed(describe_error_chain(&error)),
+        }
+    }
+
+    /// Watches the connections between this host and the client's.
+    fn watch_flows(&self, watch: FlowWatchRequest, stop: &AtomicBool) -> SessionReply {
+        let plan = FlowsPlan {
+            selector: self.peer.to_string(),
+            duration_us: watch.duration_us,
+            interval_us: watch.interval_us,
+            flows_max: MAX_WATCHED_FLOWS,
+            namespace: None,
+        };
+        let selector = FlowSelector::Peer(vec![self.peer]);
+        match watch_flows(&plan, &selector, None, stop, &mut |_, _| {}) {
+            Ok(observed) => SessionReply::Flows(Box::new(observed)),
             Err(error) => SessionReply::Failed(describe_error_chain(&error)),
         }
     }

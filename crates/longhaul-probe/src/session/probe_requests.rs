@@ -75,7 +75,7 @@ impl Session {
         // No request outlasts the agreed time of the session.
         let agreed = self.ends_at.map_or(Duration::MAX, |at| at.saturating_sub(now));
         self.deadline = Some(now + max_answer_time(&ask).min(agreed) + STEP_TIMEOUT);
-        match check_request(&ask) {
+        match check_request(&ask, self.anonymous().is_some()) {
             Ok(()) => self.actions.push(SessionAction::Ask(Box::new(ask))),
             Err(error) => self.on_request_done(now, SessionReply::Failed(error.to_string())),
         }

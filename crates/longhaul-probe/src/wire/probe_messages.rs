@@ -3,6 +3,7 @@
 use super::{FilesReply, FilesRequest};
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::available::TrainPlan;
+use longhaul_model::report::v1::flows::FlowsObservation;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
     ObservedRoute, ProbeProtocol, RoundTripPlan, RoundTripSeries, TracePlan,
@@ -52,8 +53,18 @@ pub enum SessionRequest {
     Echoes(RoundTripPlan),
     /// Report the TCP options in effect on the control connection.
     Options,
+    /// Watch the TCP connections of the server's host with the client's; needs the token.
+    Flows(FlowWatchRequest),
     /// A request about files.
     Files(Box<FilesRequest>),
+}
+
+/// The time of a watch and between its samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowWatchRequest {
+    pub duration_us: u64,
+    pub interval_us: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +92,7 @@ pub enum SessionReply {
     Route(Box<ObservedRoute>),
     Echoes(RoundTripSeries),
     Options(SessionTcpOptions),
+    Flows(Box<FlowsObservation>),
     Files(FilesReply),
     /// The request failed, with the reason. The session continues.
     Failed(String),

@@ -6,11 +6,11 @@
 mod live_table;
 mod watch_screen;
 
-use crate::cli::args::OutputArgs;
+use crate::cli::args::{LocalArgs, OutputArgs, TokenArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::value_parsers::{accept_count, accept_micros};
-use crate::cli::{command_output, import_command, interrupt, report_command};
+use crate::cli::{command_output, import_command, interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
 use jiff::Timestamp;
@@ -23,9 +23,11 @@ use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan, ProcessIden
 use longhaul_model::report::v1::observation::HostFacts;
 use longhaul_model::report::v1::{FlowsReport, Report, ReportCaveat, RunParty};
 use longhaul_model::units::format_duration;
+use longhaul_probe::flow_watch::far_end::{add_far_end, watch_far_end};
 use longhaul_probe::flow_watch::{FlowSelector, watch_flows};
+use longhaul_probe::host_endpoint::HostEndpoint;
 use longhaul_probe::supervise::StopFlag;
-use longhaul_probe::throughput::initiator_party;
+use longhaul_probe::throughput::{TargetHost, initiator_party};
 use longhaul_report::document::ReportDocument;
 use longhaul_report::flow_text::{build_flows_document, build_transfer_table};
 use longhaul_report::number_format::count_of;
@@ -35,6 +37,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 const EXAMPLES: &str = include_str!("help/explain-examples.txt").trim_ascii_end();
@@ -79,6 +82,12 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
 
+    /// Also ask the longhaul server at the far end what it sees of these connections; needs its token
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["from_ss", "watch"], help_heading = "Host")]
+    pub far_end: Option<HostEndpoint>,
+    #[command(flatten)]
+    pub token: TokenArgs,
+
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -105,29 +114,60 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, CommandFailure> {
         flows_max: args.flows,
         namespace: args.netns.clone(),
     };
-    let observation = if !args.watch {
+    let (observation, caveats) = if !args.watch {
         watch_once(args, &plan, &selector)?
     } else if watch_screen::is_screen() {
-        watch_screen::watch_on_screen(args, &plan, &selector)?
+        (watch_screen::watch_on_screen(args, &plan, &selector)?, Vec::new())
     } else {
-        print_windows(args, &plan, &selector)?
+        (print_windows(args, &plan, &selector)?, Vec::new())
     };
     let elapsed = Duration::from_micros(observation.elapsed_us);
     let started = timestamp_of(SystemTime::now() - elapsed);
-    let caveats = Vec::new();
     let party = initiator_party(None);
     finish_report(&args.output, ExplainedFlows { plan, observation, started, caveats }, party)
 }
 
+/// Watches the flows here and, at the same time, those of the far end's server, if there is one. A far
+/// end that cannot watch is a caveat.
 fn watch_once(
     args: &ExplainArgs,
     plan: &FlowsPlan,
     selector: &FlowSelector,
-) -> Result<FlowsObservation, CommandFailure> {
+) -> Result<(FlowsObservation, Vec<ReportCaveat>), CommandFailure> {
     let stop = interrupt::install_stop_flag()?;
+    let far_end = args.far_end.as_ref().map(|host| far_end_target(args, host)).transpose()?;
+    let (near, far) = thread::scope(|scope| {
+        let far = far_end.as_ref();
+        let far = far.map(|target| scope.spawn(|| watch_far_end(target, plan, &stop)));
+        let near = watch_near_end(args, plan, selector, &stop);
+        (near, far.map(thread::ScopedJoinHandle::join))
+    });
+    let (mut near, mut caveats) = (near?, Vec::new());
+    match far {
+        Some(Ok(Ok(observed))) => add_far_end(&mut near, observed),
+        Some(Ok(Err(error))) => {
+            let text = format!("the far end was not watched: {error}");
+            caveats.push(ReportCaveat::new("far_end_missing", text));
+        }
+        // A panic has printed its message.
+        Some(Err(_)) | None => {}
+    }
+    Ok((near, caveats))
+}
+
+fn far_end_target(args: &ExplainArgs, host: &HostEndpoint) -> Result<TargetHost, CommandFailure> {
+    option_resolution::build_target(host, None, &LocalArgs::default(), &args.token)
+}
+
+fn watch_near_end(
+    args: &ExplainArgs,
+    plan: &FlowsPlan,
+    selector: &FlowSelector,
+    stop: &StopFlag,
+) -> Result<FlowsObservation, CommandFailure> {
     let mut line = StatusLine::new(args.output.shows_progress());
     let all = format_duration(Duration::from_micros(plan.duration_us));
-    let watched = observe_flows(args, plan, selector, &stop, &mut |elapsed, flows| {
+    let watched = observe_flows(args, plan, selector, stop, &mut |elapsed, flows| {
         let flows = count_of(flows as u64, "flow");
         line.update(&format!("watching {flows}: {} of {all}", format_duration(elapsed)));
     });

@@ -17,6 +17,7 @@ mod database;
 mod documentation;
 mod events;
 mod explain;
+mod far_end;
 mod fireflies;
 mod fleet;
 mod flood;

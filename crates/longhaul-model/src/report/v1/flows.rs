@@ -8,10 +8,11 @@ pub mod flow_grouping;
 use super::HostPair;
 use super::analysis::{Limiter, ThroughputAnalysis};
 use super::capture::CapturedFlow;
-use super::observation::{HostFacts, ThroughputObservation};
+use super::observation::{HostFacts, StreamEnd, ThroughputObservation};
 use super::plan::ThroughputPlan;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
+use std::net::SocketAddr;
 
 /// The requested watch.
 #[skip_serializing_none]
@@ -58,9 +59,22 @@ pub struct ObservedTransfer {
     pub plan: ThroughputPlan,
     pub run: ThroughputObservation,
     pub activity: Option<ProcessActivity>,
+    /// The host that watched the flows, if that is not the host of the report.
+    pub watched_at: Option<String>,
     /// The flows as they are in a capture; empty if this host's sockets were watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub captured_flows: Vec<CapturedFlow>,
+}
+
+impl ObservedTransfer {
+    /// Returns the ports of each flow: that of the end that watched, and that of its peer.
+    pub fn list_ports(&self) -> impl Iterator<Item = [u16; 2]> {
+        let port =
+            |address: &Option<String>| Some(address.as_ref()?.parse::<SocketAddr>().ok()?.port());
+        let ports = move |end: &StreamEnd| Some([port(&end.local)?, port(&end.peer)?]);
+        let streams = self.run.streams.iter();
+        streams.filter_map(move |it| ports(if self.sends { &it.sender } else { &it.receiver }))
+    }
 }
 
 /// The process that holds the sockets of a transfer.

@@ -186,6 +186,7 @@ impl TransferKey {
             plan: settings,
             run,
             activity,
+            watched_at: None,
             captured_flows,
         }
     }

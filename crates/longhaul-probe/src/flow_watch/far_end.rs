@@ -1,0 +1,57 @@
+//! The far end's half of a watch: a server watches its connections with this host.
+
+use crate::plan_limits::MAX_WATCH_SAMPLES;
+use crate::probe_error::ProbeError;
+use crate::probing::ProbeControl;
+use crate::supervise::StopFlag;
+use crate::throughput::TargetHost;
+use crate::wire::{FlowWatchRequest, ProbeBounds, SessionReply, SessionRequest};
+use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan, ObservedTransfer};
+use std::collections::HashSet;
+
+/// The time of a session besides the watch.
+const SESSION_US: u64 = 60_000_000;
+
+/// Asks a server to watch its connections with this host for the time of the plan, and waits.
+///
+/// # Errors
+/// The server does not answer, refuses (it needs the token), or cannot watch.
+pub fn watch_far_end(
+    target: &TargetHost,
+    plan: &FlowsPlan,
+    stop: &StopFlag,
+) -> Result<FlowsObservation, ProbeError> {
+    let bounds = ProbeBounds {
+        flows: 0,
+        most_bytes: 0,
+        most_time_us: plan.duration_us.saturating_add(SESSION_US),
+        dscp: None,
+    };
+    let mut control = ProbeControl::open(target, bounds, stop)?;
+    let watch = FlowWatchRequest {
+        duration_us: plan.duration_us,
+        interval_us: plan.interval_us.max(plan.duration_us.div_ceil(MAX_WATCH_SAMPLES)),
+    };
+    match control.request(SessionRequest::Flows(watch))? {
+        SessionReply::Flows(observed) => {
+            control.close();
+            Ok(*observed)
+        }
+        other => Err(control.unexpected_answer(&other)),
+    }
+}
+
+/// Adds the far end's view of the transfers that were watched at this end.
+pub fn add_far_end(near: &mut FlowsObservation, far: FlowsObservation) {
+    // An address may be translated on the way; the ports seldom are.
+    let near_ports: HashSet<[u16; 2]> =
+        near.transfers.iter().flat_map(ObservedTransfer::list_ports).collect();
+    let is_shared = |transfer: &ObservedTransfer| {
+        transfer.list_ports().any(|[local, peer]| near_ports.contains(&[peer, local]))
+    };
+    let shared = far.transfers.into_iter().filter(is_shared);
+    let watched_at = Some(far.host.name);
+    near.transfers.extend(
+        shared.map(|transfer| ObservedTransfer { watched_at: watched_at.clone(), ..transfer }),
+    );
+}
