@@ -5,7 +5,9 @@ use crate::probe_error::ProbeError;
 use crate::probing::ProbeControl;
 use crate::supervise::StopFlag;
 use crate::throughput::TargetHost;
-use crate::wire::{FlowWatchRequest, ProbeBounds, SessionReply, SessionRequest};
+use crate::wire::{
+    Base64Bytes, FlowWatchRequest, ProbeBounds, SessionReply, SessionRequest, parse_json_body,
+};
 use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan, ObservedTransfer};
 use std::collections::HashSet;
 
@@ -33,9 +35,11 @@ pub fn watch_far_end(
         interval_us: plan.interval_us.max(plan.duration_us.div_ceil(MAX_WATCH_SAMPLES)),
     };
     match control.request(SessionRequest::Flows(watch))? {
-        SessionReply::Flows(observed) => {
+        SessionReply::Flows(Base64Bytes(bytes)) => {
+            let observed = parse_json_body(&bytes);
+            let observed = observed.map_err(|error| control.peer_failure(&error.to_string()))?;
             control.close();
-            Ok(*observed)
+            Ok(observed)
         }
         other => Err(control.unexpected_answer(&other)),
     }

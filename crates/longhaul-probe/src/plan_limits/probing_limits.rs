@@ -29,7 +29,7 @@ pub const PACKET_BYTES: (u32, u32) = (96, 9216);
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(120);
 /// The maximum number of samples of each flow that a server watches: with [`MAX_WATCHED_FLOWS`], the
 /// answer fits into a frame.
-pub const MAX_WATCH_SAMPLES: u64 = 100;
+pub const MAX_WATCH_SAMPLES: u64 = 50;
 /// The maximum number of flows that a server watches for a client, the busiest first.
 pub const MAX_WATCHED_FLOWS: u32 = 16;
 /// The minimum rate that is assumed for a burst.

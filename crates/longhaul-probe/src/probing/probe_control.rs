@@ -154,7 +154,7 @@ impl ProbeControl {
         self.peer_failure(&format!("unexpected answer `{}`", answer.name()))
     }
 
-    fn peer_failure(&self, why: &str) -> ProbeError {
+    pub(crate) fn peer_failure(&self, why: &str) -> ProbeError {
         ProbeError::PeerFailed {
             address: self.hooks.address,
             step: SessionState::Working,

@@ -8,7 +8,8 @@ use crate::path::{self, EchoSeriesRequest, ProbeTarget};
 use crate::plan_limits::{MAX_TRACE_TIME, MAX_WATCHED_FLOWS};
 use crate::probe_error::describe_error_chain;
 use crate::wire::{
-    FlowWatchRequest, ReverseTraceRequest, SessionReply, SessionRequest, SessionTcpOptions,
+    Base64Bytes, FlowWatchRequest, MAX_BASE64_BYTES, ReverseTraceRequest, SessionReply,
+    SessionRequest, SessionTcpOptions,
 };
 use longhaul_model::report::v1::flows::FlowsPlan;
 use longhaul_model::report::v1::path::{ProbeProtocol, RoundTripPlan};
@@ -90,8 +91,11 @@ impl ReverseSurveyor {
             namespace: None,
         };
         let selector = FlowSelector::Peer(vec![self.peer]);
-        match watch_flows(&plan, &selector, None, stop, &mut |_, _| {}) {
-            Ok(observed) => SessionReply::Flows(Box::new(observed)),
+        let watched = watch_flows(&plan, &selector, None, stop, &mut |_, _| {});
+        let encoded = watched.and_then(|observed| Ok(serde_json::to_vec(&observed)?));
+        match encoded {
+            Ok(bytes) if bytes.len() <= MAX_BASE64_BYTES => SessionReply::Flows(Base64Bytes(bytes)),
+            Ok(_) => SessionReply::Failed("the flows are too many for one message".to_owned()),
             Err(error) => SessionReply::Failed(describe_error_chain(&error)),
         }
     }

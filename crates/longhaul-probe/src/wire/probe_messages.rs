@@ -1,9 +1,8 @@
 //! Messages of a probe session.
 
-use super::{FilesReply, FilesRequest};
+use super::{Base64Bytes, FilesReply, FilesRequest};
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::available::TrainPlan;
-use longhaul_model::report::v1::flows::FlowsObservation;
 use longhaul_model::report::v1::observation::TcpOptions;
 use longhaul_model::report::v1::path::{
     ObservedRoute, ProbeProtocol, RoundTripPlan, RoundTripSeries, TracePlan,
@@ -92,7 +91,8 @@ pub enum SessionReply {
     Route(Box<ObservedRoute>),
     Echoes(RoundTripSeries),
     Options(SessionTcpOptions),
-    Flows(Box<FlowsObservation>),
+    /// A `FlowsObservation` of report v1 in JSON.
+    Flows(Base64Bytes),
     Files(FilesReply),
     /// The request failed, with the reason. The session continues.
     Failed(String),
