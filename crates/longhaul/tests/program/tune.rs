@@ -141,16 +141,17 @@ fn a_guided_search_ends_and_its_report_is_whole() {
     let folder = Folder::new("tune_guided");
     let archive = folder.file("archive.sqlite3");
     let csv = folder.file("scan.csv");
-    let mut command = far.tune(&archive, &["-t", "500ms", "--budget-probes", "3"]);
+    let mut command = far.tune(&archive, &["-t", "1s", "--budget-probes", "3"]);
     let (report, words, code) = run(command.arg("--csv").arg(&csv));
     assert_eq!(code, 0, "{words}");
     assert!(words.starts_with("budget: up to 3 probes"), "{words}");
     let report = report.expect("a report");
     let direction = &report.analysis.directions[0];
-    let recommended = direction.recommended.as_ref().expect("a recommendation");
+    let cells = &report.observation.cells;
+    let recommended = direction.recommended.as_ref();
+    let recommended = recommended.unwrap_or_else(|| panic!("no recommendation: {cells:?}"));
     assert!(recommended.goodput_bps > 0);
     assert!(direction.default.is_some(), "the default stands beside it");
-    let cells = &report.observation.cells;
     assert!((1..=3).contains(&cells.len()), "{cells:?}");
     assert!(cells.iter().all(|cell| cell.why.is_some()), "{cells:?}");
     // A probe of more streams than strangers may open is refused, and kept as such.
