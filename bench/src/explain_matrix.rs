@@ -1,10 +1,10 @@
 //! Tests what `longhaul explain` says of the transfers of other programs, on networks with known faults.
 //!
 //! iperf3, a small program that waits for answers, and programs that fetch files from OpenSSH, nginx or
-//! xrootd send across the networks of the matrix of verdicts, in a guest with a virtual clock. Both ends are watched, and their packets are captured by
-//! dumpcap for `longhaul capture explain`. Right: `limited_by` is one of the cell's limiters, for the
-//! receiver one of those that a receiver can see. A false blame names the application although it always
-//! had data.
+//! xrootd send across the networks of the matrix of verdicts, in a guest with a virtual clock. Both ends
+//! are watched, and their packets are captured by dumpcap for `longhaul capture explain`. Right:
+//! `limited_by` is one of the cell's limiters, for the receiver one of those that a receiver can see. A
+//! false blame names the application although it always had data.
 
 mod foreign_programs;
 

@@ -1,4 +1,4 @@
-//! What the screen shows of known transfers, and what the keys change.
+//! Tests of the screen of known transfers, and of its keys.
 
 use super::*;
 use longhaul_model::report::v1::FlowsReport;
