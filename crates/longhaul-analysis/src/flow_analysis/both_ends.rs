@@ -37,12 +37,8 @@ fn find_pairs(transfers: &[ObservedTransfer]) -> Vec<(usize, usize)> {
     let of_direction = |sends: bool| {
         transfers.iter().enumerate().filter(move |(_, transfer)| transfer.sends == sends)
     };
-    let is_shared = |receiver: &ObservedTransfer, sender: &ObservedTransfer| {
-        let near: Vec<[u16; 2]> = receiver.list_ports().collect();
-        sender.list_ports().any(|[own, peer]| near.contains(&[peer, own]))
-    };
     let pairs = of_direction(false).filter_map(|(place, receiver)| {
-        let (sender, _) = of_direction(true).find(|(_, it)| is_shared(receiver, it))?;
+        let (sender, _) = of_direction(true).find(|(_, it)| it.shares_flow_with(receiver))?;
         Some((sender, place))
     });
     pairs.collect()

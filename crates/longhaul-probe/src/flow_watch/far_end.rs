@@ -9,7 +9,6 @@ use crate::wire::{
     Base64Bytes, FlowWatchRequest, ProbeBounds, SessionReply, SessionRequest, parse_json_body,
 };
 use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan, ObservedTransfer};
-use std::collections::HashSet;
 
 /// The time of a session besides the watch.
 const SESSION_US: u64 = 60_000_000;
@@ -47,15 +46,13 @@ pub fn watch_far_end(
 
 /// Adds the far end's view of the transfers that were watched at this end.
 pub fn add_far_end(near: &mut FlowsObservation, far: FlowsObservation) {
-    // An address may be translated on the way; the ports seldom are.
-    let near_ports: HashSet<[u16; 2]> =
-        near.transfers.iter().flat_map(ObservedTransfer::list_ports).collect();
-    let is_shared = |transfer: &ObservedTransfer| {
-        transfer.list_ports().any(|[local, peer]| near_ports.contains(&[peer, local]))
-    };
-    let shared = far.transfers.into_iter().filter(is_shared);
+    let is_shared =
+        |transfer: &ObservedTransfer| near.transfers.iter().any(|it| it.shares_flow_with(transfer));
+    let shared: Vec<_> = far.transfers.into_iter().filter(is_shared).collect();
     let watched_at = Some(far.host.name);
     near.transfers.extend(
-        shared.map(|transfer| ObservedTransfer { watched_at: watched_at.clone(), ..transfer }),
+        shared
+            .into_iter()
+            .map(|transfer| ObservedTransfer { watched_at: watched_at.clone(), ..transfer }),
     );
 }

@@ -67,8 +67,15 @@ pub struct ObservedTransfer {
 }
 
 impl ObservedTransfer {
+    /// Returns true if the other one is the view of the other end: they have a flow in common. An address
+    /// may be translated on the way; the ports seldom are.
+    pub fn shares_flow_with(&self, other: &ObservedTransfer) -> bool {
+        let own: Vec<[u16; 2]> = self.list_ports().collect();
+        other.list_ports().any(|[local, peer]| own.contains(&[peer, local]))
+    }
+
     /// Returns the ports of each flow: that of the end that watched, and that of its peer.
-    pub fn list_ports(&self) -> impl Iterator<Item = [u16; 2]> {
+    fn list_ports(&self) -> impl Iterator<Item = [u16; 2]> {
         let port =
             |address: &Option<String>| Some(address.as_ref()?.parse::<SocketAddr>().ok()?.port());
         let ports = move |end: &StreamEnd| Some([port(&end.local)?, port(&end.peer)?]);
