@@ -124,10 +124,14 @@ fn runs_and_copies_are_filed_with_the_tag_that_they_are_given() {
             let name = transfer["process"]["name"].as_str().expect("a name").to_owned();
             let flows = transfer["run"]["streams"].as_array().expect("a list").iter();
             let bytes: u64 = flows.filter_map(|it| it["receiver"]["bytes"].as_u64()).sum();
-            assert!(bytes >= 4 << 20, "{name}: {bytes}");
-            transfers.insert(name, transfer["sends"].as_bool());
+            let (sum, sends) = transfers.entry(name).or_insert((0, None));
+            (*sum, *sends) = (*sum + bytes, transfer["sends"].as_bool());
         }
     }
+    // The flows of a copy are in several reports if the agent hears of the last one later.
+    assert!(transfers.values().all(|(bytes, _)| *bytes >= 4 << 20), "{transfers:?}");
+    let transfers: BTreeMap<_, _> =
+        transfers.into_iter().map(|(name, (_, sends))| (name, sends)).collect();
     let expected = [("atlas/Staging", false), ("cms/Data Challenge", true)];
     assert_eq!(transfers, expected.map(|(name, sends)| (name.to_owned(), Some(sends))).into());
 }
