@@ -20,7 +20,7 @@ use crate::{BenchArguments, BenchOutcome};
 use cell_kinds::KINDS;
 use longhaul_analysis::limit::policer_fit::PolicerFit;
 use longhaul_analysis::limit::run_reading::read_run;
-use longhaul_analysis::throughput::conclude_throughput;
+use longhaul_analysis::throughput::{TransferEvidence, conclude_throughput};
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use matrix_cell::MatrixCell;
 use std::path::Path;
@@ -116,7 +116,8 @@ impl GuestCell for MatrixCell {
     fn judge(&self, text: &str) -> Result<CellVerdict, String> {
         let (report, _) = parse_report::<ThroughputReport>(text)?;
         let conclusion = conclude_throughput(&report.plan, &report.observation);
-        let policer = read_run(&report.plan, &report.observation, None).policer;
+        let policer =
+            read_run(&report.plan, &report.observation, TransferEvidence::default()).policer;
         let analysis = conclusion.analysis;
         let json = serde_json::json!({ "analysis": &analysis });
         Ok(CellVerdict {

@@ -21,9 +21,8 @@ pub use available_accuracy::evaluate_available;
 use longhaul_analysis::limit::run_reading::read_run;
 use longhaul_analysis::limit::shaper_fit;
 use longhaul_analysis::stats::{quantile, sort_finite};
-use longhaul_analysis::throughput;
 use longhaul_analysis::throughput::arrival_timeline::RunArrivals;
-use longhaul_analysis::throughput::measure_goodput;
+use longhaul_analysis::throughput::{TransferEvidence, find_steady_span, measure_goodput};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use longhaul_model::splitmix::SplitMix64;
 use loss_cases::LossCase;
@@ -141,7 +140,7 @@ fn evaluate_policers(
     let plan = ThroughputPlan::default();
     let errors = (0..TRANSFERS).map(|_| {
         let case = draw(rng);
-        let found = read_run(&plan, &case.observation, None).policer;
+        let found = read_run(&plan, &case.observation, TransferEvidence::default()).policer;
         found.map(|p| case.rate_bps.map_or(1.0, |bps| (p.rate_bps / bps - 1.0).abs()))
     });
     ErrorTally::of(errors).row(method)
@@ -157,7 +156,7 @@ fn evaluate_steady_goodput(
     for _ in 0..CASES {
         let case = RateCase::draw(rng, correlation);
         let arrivals = RunArrivals::from_rates(&case.rates_bps, STEP_US);
-        let found = measure_goodput(&arrivals, throughput::find_steady_span(&arrivals, None));
+        let found = measure_goodput(&arrivals, find_steady_span(&arrivals, None));
         tally.add_interval(found.interval_bps.map(convert_interval), case.truth_bps);
         tally.add_error(found.bps.map(|bps| (bps as f64 / case.truth_bps - 1.0).abs()));
     }
@@ -169,7 +168,7 @@ fn evaluate_ramp_end(rng: &mut SplitMix64) -> AccuracyRow {
     let errors = (0..CASES).map(|_| {
         let case = RateCase::draw(rng, 0.3);
         let arrivals = RunArrivals::from_rates(&case.rates_bps, STEP_US);
-        let found = throughput::find_steady_span(&arrivals, None);
+        let found = find_steady_span(&arrivals, None);
         let truth = case.ramp_samples as f64;
         found.map(|s| (s.from_us as f64 / STEP_US as f64 - truth).abs())
     });

@@ -14,7 +14,9 @@ pub mod program_options;
 
 use crate::limit::receiver_side::is_receiver_watched;
 use crate::limit::request_pattern::find_requests;
-use crate::throughput::{conclude_captured_throughput, format_whole_percent, to_rate};
+use crate::throughput::{
+    TransferEvidence, conclude_transfer_throughput, format_whole_percent, to_rate,
+};
 use crate::{RunConclusion, VERSION};
 use longhaul_model::report::v1::ReportFinding;
 use longhaul_model::report::v1::analysis::{Limiter, RateBound, ThroughputAnalysis};
@@ -108,8 +110,11 @@ const APPLICATION_CAUSES: [DiagnoseApplication; 4] =
     [diagnose_quota, diagnose_disk, diagnose_busy_thread, diagnose_requests];
 
 fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnalysis> {
-    let policer = transfer.captured_flows.iter().find_map(|flow| flow.policer);
-    let run = conclude_captured_throughput(&transfer.plan, &transfer.run, policer);
+    let evidence = TransferEvidence {
+        policer: transfer.captured_flows.iter().find_map(|flow| flow.policer),
+        is_ssh: is_ssh(transfer),
+    };
+    let run = conclude_transfer_throughput(&transfer.plan, &transfer.run, evidence);
     let mut analysis =
         TransferAnalysis { requests: None, run: run.analysis, finding_index: Vec::new() };
     if analysis.run.steady.is_none() {
@@ -144,6 +149,18 @@ fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnaly
         analysis.run.confidence_ratio *= CauseTuning::BETWEEN_RATIO;
     }
     RunConclusion { analysis, findings, caveats }
+}
+
+/// The programs that speak SSH themselves. The rclone of a transfer that answers small requests uses SFTP.
+const SSH_PROGRAMS: [&str; 4] = ["ssh", "sshd", "sshd-session", "rclone"];
+const SSH_PORT: u16 = 22;
+
+/// Returns true if a transfer moves over SSH, by its first payload, its port or its program.
+fn is_ssh(transfer: &ObservedTransfer) -> bool {
+    let is_program = |name: &str| SSH_PROGRAMS.contains(&name);
+    transfer.service_port == SSH_PORT
+        || transfer.captured_flows.iter().any(|flow| flow.ssh)
+        || transfer.process.as_ref().is_some_and(|process| is_program(&process.name))
 }
 
 /// Returns true if nothing at the receiver that was watched explains the rate.

@@ -72,18 +72,27 @@ pub fn conclude_throughput(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
 ) -> RunConclusion<ThroughputAnalysis> {
-    conclude_captured_throughput(plan, observation, None)
+    conclude_transfer_throughput(plan, observation, TransferEvidence::default())
 }
 
-/// Draws all conclusions from a run of which a capture showed this policer.
-pub fn conclude_captured_throughput(
+/// Evidence about a transfer that its counters do not show.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TransferEvidence {
+    /// The policer that its packets showed.
+    pub policer: Option<CapturedPolicer>,
+    /// True: moves over SSH.
+    pub is_ssh: bool,
+}
+
+/// Draws all conclusions from a transfer of another program, as from a run.
+pub fn conclude_transfer_throughput(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
-    policer: Option<CapturedPolicer>,
+    evidence: TransferEvidence,
 ) -> RunConclusion<ThroughputAnalysis> {
-    let mut forward = conclude_direction(plan, observation, policer);
+    let mut forward = conclude_direction(plan, observation, evidence);
     if let Some(reverse) = observation.reverse.as_deref() {
-        let reverse = conclude_direction(plan, reverse, policer);
+        let reverse = conclude_direction(plan, reverse, evidence);
         forward.analysis.reverse = Some(Box::new(reverse.analysis));
         let other = |text: String| format!("Other direction: {text}");
         let findings = reverse.findings.into_iter();
@@ -97,9 +106,9 @@ pub fn conclude_captured_throughput(
 fn conclude_direction(
     plan: &ThroughputPlan,
     observation: &ThroughputObservation,
-    policer: Option<CapturedPolicer>,
+    evidence: TransferEvidence,
 ) -> RunConclusion<ThroughputAnalysis> {
-    let run = read_run(plan, observation, policer);
+    let run = read_run(plan, observation, evidence);
     let verdict = if receiver_side::is_receiver_watched(observation) {
         receiver_side::find_receiver_limiter(&run)
     } else {

@@ -259,7 +259,11 @@ fn digest_payload_head(payload: &[u8]) -> Option<PayloadHead> {
     // The hasher has fixed keys: equal bytes have equal digests in every run.
     let mut hasher = DefaultHasher::new();
     hasher.write(head);
-    Some(PayloadHead { bytes: head.len() as u32, digest: hasher.finish() })
+    Some(PayloadHead {
+        bytes: head.len() as u32,
+        digest: hasher.finish(),
+        is_ssh: head.starts_with(b"SSH-"),
+    })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

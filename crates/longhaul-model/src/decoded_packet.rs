@@ -30,6 +30,8 @@ pub struct PayloadHead {
     pub bytes: u32,
     /// Equal bytes have equal digests.
     pub digest: u64,
+    /// True: begins as the identification string of SSH does (RFC 4253 section 4.2).
+    pub is_ssh: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,6 +48,20 @@ fn requests_that_wait_for_answers_bound_the_rate_by_bytes_per_round_trip() {
 }
 
 #[test]
+fn requests_over_ssh_that_move_less_than_its_window_are_not_the_limit() {
+    // sftp keeps 2 MiB outstanding; over this path of 15.8 Mbit/s and 150 ms moved 283 kB per round trip.
+    let text = include_str!("../../../fixtures/reports/flows-sftp-receiver.json");
+    let mut report: FlowsReport = serde_json::from_str(text).expect("a report");
+    let limiter = |report: &FlowsReport| {
+        conclude_flows(&report.observation).analysis.transfers[0].run.limited_by
+    };
+    assert_ne!(limiter(&report), Limiter::Application);
+    let process = report.observation.transfers[0].process.as_mut().expect("a process");
+    process.name = "python3".to_owned();
+    assert_eq!(limiter(&report), Limiter::Application, "its window is unknown");
+}
+
+#[test]
 fn a_disk_a_quota_and_a_busy_thread_come_before_requests() {
     assert_eq!(conclude_with(SECOND), ["request_response"]);
     assert_eq!(conclude_with(ProcessActivity { disk_wait_samples: 12, ..SECOND }), ["slow_disk"]);

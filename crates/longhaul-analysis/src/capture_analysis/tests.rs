@@ -305,7 +305,7 @@ fn payload_that_repeats_is_told_from_payload_that_differs() {
             play.sends(200, number);
         }
         for (packet, number) in play.packets.iter_mut().skip(3).zip(0..) {
-            packet.payload = Some(PayloadHead { bytes, digest: digest(number) });
+            packet.payload = Some(PayloadHead { bytes, digest: digest(number), is_ssh: false });
         }
         found(&play.packets).payload
     };
@@ -428,5 +428,18 @@ proptest! {
         let way = tcp(&play.found());
         prop_assert_eq!(way.unique_bytes, sizes.iter().map(|it| u64::from(*it)).sum::<u64>());
         prop_assert_eq!(way.retransmitted_packets + way.reordered_packets, 0);
+    }
+}
+
+#[test]
+fn ssh_is_recognised_by_the_first_payload_of_an_end_only() {
+    for (number, is_first) in [(0, true), (3, false)] {
+        let mut play = Play::new(false);
+        for sent in 0..=number {
+            play.sends(200 + u64::from(sent), sent);
+        }
+        let last = play.packets.last_mut().expect("a packet");
+        last.payload = Some(PayloadHead { bytes: 64, digest: 1, is_ssh: true });
+        assert_eq!(play.found().ssh, is_first, "packet {number}");
     }
 }

@@ -354,6 +354,7 @@ pub(super) struct TrackedFlow {
     opener: SocketAddr,
     listener: SocketAddr,
     udp: bool,
+    ssh: bool,
     capture_began_ns: u64,
     began_ns: u64,
     last_ns: u64,
@@ -388,6 +389,7 @@ impl TrackedFlow {
             opener,
             listener,
             udp: packet.transport == PacketTransport::Udp,
+            ssh: false,
             capture_began_ns,
             began_ns: packet.at_ns,
             last_ns: packet.at_ns,
@@ -433,6 +435,7 @@ impl TrackedFlow {
         sender.advance(at_us, own_view);
         receiver.advance(at_us, other_view);
         own.count(packet);
+        self.ssh |= own.way.payload_packets == 1 && packet.payload.is_some_and(|head| head.is_ssh);
         self.handshake.add_segment(segment, from_opener, packet.at_ns);
         other.add_peer_segment(packet, segment);
         let highest = own.covered.highest();
@@ -459,6 +462,7 @@ impl TrackedFlow {
         let mut series = (!self.udp).then(|| self.take_series(point));
         let flow = CapturedFlow {
             protocol: if self.udp { "udp" } else { "tcp" }.to_owned(),
+            ssh: self.ssh,
             opener: self.opener.to_string(),
             listener: self.listener.to_string(),
             started_us: self.began_ns.saturating_sub(self.capture_began_ns) / 1000,

@@ -12,13 +12,15 @@
 
 use super::interval_state::{IntervalState, StateShares};
 use super::limiter_verdict::RunVerdict;
-use super::request_pattern::{StreamRequests, find_requests};
+use super::request_pattern::{StreamRequests, find_requests, fits_ssh_requests};
 use super::run_reading::{QUEUED_RATIO, RunView};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading, ThroughputObservation,
 };
+use longhaul_model::units::Rate;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The parameters of the classification.
 struct ReceiverTuning;
@@ -64,7 +66,7 @@ pub fn find_receiver_limiter(run: &RunView) -> RunVerdict {
     let has_pauses = has_pauses(run);
     for stream in &run.observation.streams {
         let intervals = split_receiver(&stream.receiver, run.idle_rtt_us.unwrap_or(0));
-        let requests = find_requests(stream);
+        let requests = find_requests(stream).filter(|_| can_wait_for_answers(run, stream));
         let is_queued = is_mostly_queued(run, &intervals);
         for (index, now) in intervals.iter().enumerate() {
             if run.steady.is_some_and(|span| now.to_us <= span.from_us) {
@@ -90,6 +92,14 @@ pub fn find_receiver_limiter(run: &RunView) -> RunVerdict {
     let limiter = if share >= ReceiverTuning::MIN_SHARE { first } else { Limiter::Unknown };
     let confidence_ratio = if limiter == Limiter::Unknown { 0.0 } else { share * certainty };
     RunVerdict { limiter, confidence_ratio, shares, second }
+}
+
+/// Returns false if the rate is not one to which requests can limit a transfer over SSH.
+fn can_wait_for_answers(run: &RunView, stream: &ObservedStream) -> bool {
+    let trip = Duration::from_micros(run.idle_rtt_us.unwrap_or(0));
+    let length = Duration::from_micros(stream.receiver.duration_us);
+    let rate = Rate::over(stream.receiver.bytes, length);
+    !run.is_ssh || rate.is_none_or(|rate| fits_ssh_requests(rate.bytes_in(trip)))
 }
 
 /// The arrivals of one interval.

@@ -24,9 +24,9 @@ use super::shaper_fit;
 use super::stream_intervals::{self, SampleInterval};
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
+use crate::throughput::TransferEvidence;
 use crate::throughput::arrival_timeline::{ArrivalBin, RunArrivals};
 use longhaul_model::report::v1::analysis::{LoadedRtt, RunTotals, SteadySpan};
-use longhaul_model::report::v1::capture::CapturedPolicer;
 use longhaul_model::report::v1::observation::{
     ObservedStream, SocketBuffer, ThroughputObservation,
 };
@@ -41,11 +41,11 @@ const MIN_FLAT_INTERVALS: usize = 8;
 /// The minimum share of retransmissions that the kernel deferred because of the send buffer.
 const REFUSED_RATIO: f64 = 0.5;
 
-/// Derives the view of one direction of a run, with the policer that a capture of it showed, if any.
+/// Derives the view of one direction of a run.
 pub fn read_run<'a>(
     plan: &'a ThroughputPlan,
     observation: &'a ThroughputObservation,
-    captured_policer: Option<CapturedPolicer>,
+    evidence: TransferEvidence,
 ) -> RunView<'a> {
     let arrivals = RunArrivals::of(observation);
     let segments = RunArrivals::of_segments(observation);
@@ -62,6 +62,7 @@ pub fn read_run<'a>(
     let mut run = RunView {
         plan,
         observation,
+        is_ssh: evidence.is_ssh,
         steady: throughput::find_steady_span(&arrivals, plan.warm_up_us),
         level_bps: quantile(&rates, LEVEL_QUANTILE).unwrap_or(0.0),
         scatter_ratio: None,
@@ -108,7 +109,8 @@ pub fn read_run<'a>(
     let is_own = senders.all(stream_intervals::is_thread_observed);
     run.queued_ratio = run.measure_queued_ratio(run.streams.iter().flatten());
     run.outages = path_outage::find_outages(&run);
-    run.policer = captured_policer
+    run.policer = evidence
+        .policer
         .filter(|_| run.queued_ratio < QUEUED_RATIO && run.retransmitted_segments > 0)
         .map(|policer| policer_fit::describe_captured_policer(&run, policer))
         .or_else(|| {
@@ -349,6 +351,8 @@ pub struct RunView<'a> {
     pub flat: bool,
     pub bucket: Option<ShaperFit>,
     pub policer: Option<PolicerFit>,
+    /// True: a transfer of another program over SSH.
+    pub is_ssh: bool,
     /// The levels of the path's free rate; more than one if it changed in the run.
     pub levels: Vec<RateLevel>,
     pub outages: Vec<PathOutage>,

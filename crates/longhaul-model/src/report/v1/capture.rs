@@ -102,6 +102,9 @@ pub struct CaptureInterface {
 pub struct CapturedFlow {
     /// `tcp` or `udp`.
     pub protocol: String,
+    /// True: the payload of the connection begins as that of SSH.
+    #[serde(default)]
+    pub ssh: bool,
     /// The end that opened the connection; without a handshake, the sender of the first packet.
     pub opener: String,
     pub listener: String,
