@@ -31,6 +31,8 @@ mod tcp_info_json;
 mod tests;
 mod traceroute;
 
+pub use pscheduler::parse_iso_duration;
+
 use jiff::Timestamp;
 use longhaul_model::report::v1::imported::{
     ImportedHop, ImportedInterval, ImportedObservation, ImportedStream,

@@ -1,18 +1,19 @@
-//! Results of pScheduler, perfSONAR's scheduler (5.x), for throughput, RTT and trace tests, alone
-//! or in the document that its archiver sends.
+//! Results of pScheduler, perfSONAR's scheduler (5.x), for tests of throughput, RTT, one-way latency,
+//! trace and MTU, alone or in the document that its archiver sends.
 //!
 //! The schema does not say which end counted `throughput-bytes`, nor the units of RTTs, windows and
 //! jitter: they are whatever the tool printed. So bytes are accepted if they match rate and time,
 //! and the other values if the tool is iperf.
 
 use crate::json_results::{read_count, read_scaled_number, store_printed_value};
-use crate::{ImportFormat, ImportedResult, sanitize_text};
-use jiff::{SignedDuration, Timestamp};
+use crate::{ImportFormat, ImportedResult, MAX_ANSWERS, sanitize_text};
+use jiff::{Span, SpanRelativeTo, Timestamp};
 use longhaul_model::report::v1::imported::{
-    ImportedHop, ImportedInterval, ImportedPings, ImportedStream, ImportedTransfer,
+    ImportedHop, ImportedInterval, ImportedPings, ImportedStream, ImportedTransfer, PrintedFigure,
 };
 use serde_json::{Value, json};
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// The maximum number of paths of one result that are merged.
 const MAX_MERGED_PATHS: usize = 64;
@@ -43,9 +44,13 @@ pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedRe
             one.observation.protocol = probes.map(sanitize_text);
             read_trace_test(&mut one, result);
         }
+        "latency" | "latencybg" => read_latency_test(&mut one, value, result),
+        // The MTU is among the printed values.
+        "mtu" => {}
         other => {
             return Err(format!(
-                "it is a pScheduler result of a test `{}`; only throughput, rtt and trace are read",
+                "it is a pScheduler result of a test `{}`; only throughput, rtt, latency, latencybg, \
+                 trace and mtu are read",
                 sanitize_text(other)
             ));
         }
@@ -81,6 +86,8 @@ fn find_test_kind<'a>(value: &'a Value, result: &Value) -> Option<&'a str> {
             ("rtt", result["roundtrips"].is_array()),
             ("trace", result["paths"].is_array()),
             ("throughput", result["summary"].is_object() || result["intervals"].is_array()),
+            ("latency", result["histogram-latency"].is_object()),
+            ("mtu", result["mtu"].is_number()),
         ];
         kinds.into_iter().find(|(_, found)| *found).map(|(kind, _)| kind)
     })
@@ -110,9 +117,20 @@ fn store_printed_values(one: &mut ImportedResult, value: &Value, result: &Value)
     ] {
         store_printed_value(one, key, &value["test"]["spec"][key]);
     }
-    for key in
-        ["mss", "mtu", "tcp-window-size", "requested-tcp-window-size", "duplicates", "reorders"]
-    {
+    for key in [
+        "mss",
+        "mtu",
+        "tcp-window-size",
+        "requested-tcp-window-size",
+        "duplicates",
+        "reorders",
+        "packets-sent",
+        "packets-received",
+        "packets-lost",
+        "packets-duplicated",
+        "packets-reordered",
+        "max-clock-error",
+    ] {
         store_printed_value(one, key, &result[key]);
     }
 }
@@ -244,10 +262,16 @@ fn read_intervals(one: &mut ImportedResult, all: &Value, by_iperf: bool) {
     }
 }
 
-/// Parses `PT0.009059S` into microseconds.
+/// Parses a duration of ISO 8601, such as `PT0.009059S` or `P1DT2H`; a day has 24 hours.
+pub fn parse_iso_duration(text: &str) -> Option<Duration> {
+    let is_short = text.len() < 64 && text.starts_with('P');
+    let span: Span = is_short.then(|| text.parse().ok())??;
+    span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
+}
+
+/// Parses a duration into microseconds.
 fn parse_iso_duration_us(value: &Value) -> Option<u64> {
-    let text = value.as_str().filter(|it| it.len() < 64)?;
-    let duration: SignedDuration = text.parse().ok()?;
+    let duration = parse_iso_duration(value.as_str()?)?;
     let us = u64::try_from(duration.as_nanos().checked_add(500)? / 1000).ok()?;
     (us < 9_000_000_000_000_000).then_some(us)
 }
@@ -272,6 +296,33 @@ fn read_rtt_test(one: &mut ImportedResult, value: &Value, result: &Value) {
     if value["tool"]["name"] == "ping" {
         one.observation.protocol = Some("icmp".to_owned());
     }
+}
+
+/// Stores quantiles of the one-way delay. A key of the histogram is a delay in units of the width of
+/// a bucket, which is a millisecond if the test does not say; its value is a number of packets.
+fn read_latency_test(one: &mut ImportedResult, value: &Value, result: &Value) {
+    let bucket_ms = value["test"]["spec"]["bucket-width"].as_f64().unwrap_or(0.001) * 1e3;
+    let buckets = result["histogram-latency"].as_object().into_iter().flatten();
+    let mut delays: Vec<(f64, u64)> = buckets
+        .filter_map(|(key, packets)| Some((key.parse::<f64>().ok()?, read_count(packets)?)))
+        .filter(|(key, packets)| key.is_finite() && *packets > 0)
+        .take(MAX_ANSWERS)
+        .collect();
+    delays.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let total = delays.iter().fold(0_u64, |sum, (_, packets)| sum.saturating_add(*packets));
+    for (name, share) in [("min", 0.0), ("median", 0.5), ("p95", 0.95), ("max", 1.0)] {
+        let rank = ((total as f64 * share).ceil() as u64).max(1);
+        let mut passed = 0_u64;
+        let found = delays.iter().find(|(_, packets)| {
+            passed = passed.saturating_add(*packets);
+            passed >= rank
+        });
+        if let Some((key, _)) = found {
+            let text = format!("{:.3} ms", key * bucket_ms);
+            one.observation.printed.push(PrintedFigure { name: format!("delay {name}"), text });
+        }
+    }
+    one.add_missing("a bound of the clock error for each packet");
 }
 
 fn read_address(value: &Value) -> Option<String> {

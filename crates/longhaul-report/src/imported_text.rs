@@ -53,7 +53,10 @@ pub fn summarize_import(report: &ImportedReport) -> String {
         return format!("min RTT {least} ms, {answered} answers");
     }
     match seen.hops.len() {
-        0 => "no summary values".to_owned(),
+        0 => match seen.printed.iter().find(|it| ["mtu", "delay median"].contains(&&*it.name)) {
+            Some(figure) => format!("{} {}", figure.name, sanitize_shown(&figure.text)),
+            None => "no summary values".to_owned(),
+        },
         hops => count_of(hops as u64, "hop"),
     }
 }

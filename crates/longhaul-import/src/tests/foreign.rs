@@ -130,6 +130,28 @@ fn round_trips_and_routes_of_pscheduler() {
     assert_eq!(one.observation.protocol, None, "its packets are not told");
 }
 
+#[test]
+fn one_way_latency_and_mtu_of_pscheduler_are_printed_values() {
+    let printed = |text: &str| {
+        let one = parse_output(text, None).expect("read").remove(0);
+        let figures = one.observation.printed.into_iter();
+        figures.map(|it| format!("{} {}", it.name, it.text)).collect::<Vec<_>>()
+    };
+    let latency = r#"{"test": {"type": "latencybg", "spec": {"bucket-width": 0.0001}}, "result":
+        {"succeeded": true, "packets-sent": 100, "packets-lost": 1, "max-clock-error": 0.31,
+        "histogram-latency": {"100.5": 50, "91": 2, "204": 45, "1000": 2, "x": 9}}}"#;
+    let delays = ["delay min 9.100 ms", "delay median 10.050 ms", "delay p95 20.400 ms"];
+    for figure in
+        ["packets-sent 100", "packets-lost 1", "max-clock-error 0.31"].iter().chain(&delays)
+    {
+        assert!(printed(latency).iter().any(|it| it == figure), "{figure}");
+    }
+    assert!(printed(latency).contains(&"delay max 100.000 ms".to_owned()));
+    let bare = r#"{"succeeded": true, "histogram-latency": {"5": 1}}"#;
+    assert!(printed(bare).contains(&"delay median 5.000 ms".to_owned()), "the usual width");
+    assert_eq!(printed(r#"{"succeeded": true, "mtu": 8900}"#), ["mtu 8900"]);
+}
+
 /// Returns a result of perfSONAR's tests, in the document that a transform of its archivers receives.
 fn archived(kind: &str, tool: &str, name: &str) -> ImportedResult {
     let result: serde_json::Value = serde_json::from_str(&fixture(name)).expect("JSON");
@@ -203,9 +225,9 @@ fn a_failed_run_says_so_and_other_tests_are_refused_by_name() {
     let one = parse_output(failed, None).expect("a result").remove(0);
     assert_eq!(one.observation.sender, None);
     assert!(one.import_caveats[0].contains("no \u{fffd}[2J route"), "{:?}", one.import_caveats);
-    let other = r#"{"test": {"type": "latency"}, "result": {"succeeded": true}}"#;
+    let other = r#"{"test": {"type": "dns"}, "result": {"succeeded": true}}"#;
     let why = parse_output(other, None).expect_err("not read");
-    assert!(why.contains("`latency`"), "{why}");
+    assert!(why.contains("`dns`"), "{why}");
     let why = parse_output(other, Some(ImportFormat::Iperf3Json)).expect_err("not from iperf3");
     assert!(why.contains("not from iperf3"), "{why}");
 }
