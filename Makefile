@@ -55,5 +55,6 @@ uninstall:
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/longhaul \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_longhaul \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/longhaul.fish \
+		$(DESTDIR)$(PREFIX)/libexec/pscheduler/classes/tool/longhaul \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-serve.service \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-watch.service

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs a built program with its manual pages, completions, units and example configuration.
+# Installs a built program with its manual pages, completions, units, the plug-in for
+# pScheduler and example configuration.
 # Arguments: the program, and optionally the file with the licences of its dependencies.
 # PREFIX (default /usr/local) is the final place; DESTDIR, if given, stands before every path.
 set -eu
@@ -19,6 +20,11 @@ mkdir -p "$to/share/bash-completion/completions" "$to/share/zsh/site-functions" 
 for unit in "$here"/systemd/*.service; do
 	install -D -m 644 "$unit" "$to/lib/systemd/system/${unit##*/}"
 	sed -i "s|=/usr/bin/longhaul|=$prefix/bin/longhaul|" "$to/lib/systemd/system/${unit##*/}"
+done
+plugin=$to/libexec/pscheduler/classes/tool/longhaul
+for method in enumerate can-run duration participant-data run merged-results; do
+	install -D -m 755 "$here/../contrib/pscheduler-tool-longhaul/method" "$plugin/$method"
+	sed -i "s|/usr/bin/longhaul|$prefix/bin/longhaul|" "$plugin/$method"
 done
 mkdir -p "$to/share/doc/longhaul"
 for page in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE; do

@@ -115,6 +115,7 @@ has_user() { grep -q '^longhaul:' "$1/etc/passwd"; }
 has_no_user() { ! has_user "$1"; }
 is_not_enabled() { [ -z "$(find "$1/etc/systemd" -name 'longhaul*' 2>/dev/null)" ]; }
 installs_deb() { cp "$dist"/longhaul_*.deb "$1/deb" && chroot "$1" dpkg -i /deb; }
+plugs_in() { chroot "$1" "$2/pscheduler/classes/tool/longhaul/enumerate" | grep -q '"name":"longhaul"'; }
 keeps_edits() {
 	echo '# edited' >>"$1/etc/longhaul/serve.env" && installs_deb "$1" && grep -q edited "$1/etc/longhaul/serve.env"
 }
@@ -153,6 +154,7 @@ for suite in bullseye bookworm; do
 	check "$suite: needs no symbol newer than GLIBC_2.28" is_old_enough "$root"
 	check "$suite: program has at most 25 MB" is_small_enough "$root"
 	check "$suite: token of 128 bits, mode 600" makes_a_token "$root"
+	check "$suite: plug-in of pScheduler" plugs_in "$root" /usr/lib
 	check "$suite: manual page" sh -c "man -l $root/usr/share/man/man1/longhaul-test.1.gz | grep -q limited"
 	check "$suite: upgrade keeps edited configuration" keeps_edits "$root"
 	mkdir -p "$root/var/lib/longhaul"
@@ -169,6 +171,7 @@ check "rpm: -i --nodeps into Debian 12" rpm --root "$root" --nodeps -i "$dist"/l
 check "rpm: user" has_user "$root"
 check "rpm: program measures, serves its page" runs "$root" /usr/bin/longhaul
 check "rpm: units, by systemd-analyze verify" units_are_right "$root"
+check "rpm: plug-in of pScheduler" plugs_in "$root" /usr/libexec
 check "rpm: services are not enabled" is_not_enabled "$root"
 check "rpm: -e" rpm --root "$root" -e longhaul
 check "rpm: nothing is left" absent "$root/usr/bin/longhaul" "$root/usr/lib/systemd/system/longhaul-serve.service"

@@ -9,7 +9,7 @@
 //! - [`routes_text`]: traces of one path over time
 //! - [`scan_text`], [`audit_text`], [`prediction_text`], [`mod@path_text`], [`available_text`], [`load_text`]: other kinds of report
 //! - [`capture_text`]: capture files; [`imported_text`]: results of other programs; [`mod@copy_text`]: copies
-//! - [`mod@iperf3_report_json`]: a run as iperf3's JSON
+//! - [`mod@iperf3_report_json`]: a run as iperf3's JSON; [`pscheduler_json`]: results of pScheduler's tests
 //! - [`run_answer`]: the answer of a run, in at most six lines
 //! - [`mod@plot`]: figures of scans, predictions and loads
 //! - [`event_text`]: events with their causes; [`summary_lines`]: reports and events in one line each;
@@ -33,6 +33,7 @@ pub mod number_format;
 pub mod path_text;
 pub mod plot;
 pub mod prediction_text;
+pub mod pscheduler_json;
 pub mod record_text;
 pub mod routes_text;
 pub mod run_answer;

@@ -14,6 +14,7 @@
 //! - [`capture_command`]: reads packet captures
 //! - [`record_command`]: records with their evidence, and checks of published claims
 //! - [`import_command`]: imports the output of other programs
+//! - [`pscheduler_command`]: the methods of a tool plug-in of pScheduler
 //! - [`demo`]: two measurements on an emulated path
 //! - [`address_data`]: databases that name the network and place of an address
 //! - [`report_archiving`]: turns a finished measurement into a report and archives it
@@ -47,6 +48,7 @@ pub mod option_resolution;
 pub mod path_command;
 pub mod predict_command;
 mod progress_lines;
+pub mod pscheduler_command;
 pub mod record_command;
 pub mod report_archiving;
 pub mod report_command;

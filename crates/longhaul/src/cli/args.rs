@@ -31,6 +31,7 @@ pub use super::load_command::LoadArgs;
 pub use super::manual::{CompletionsArgs, ManArgs};
 pub use super::path_command::PathArgs;
 pub use super::predict_command::PredictArgs;
+pub use super::pscheduler_command::PschedulerArgs;
 pub use super::record_command::RecordArgs;
 pub use super::serve_command::ServeArgs;
 pub use super::test_command::{TestArgs, TestFormat};
@@ -138,6 +139,9 @@ pub enum CliCommand {
     Import(Box<ImportArgs>),
     /// Run two measurements over an emulated path
     Demo(DemoArgs),
+    /// Serve as a tool of perfSONAR's pScheduler, which calls it: JSON in, JSON out
+    #[command(hide = true)]
+    Pscheduler(PschedulerArgs),
     /// Generate a shell completion script
     Completions(CompletionsArgs),
     /// Generate manual pages
@@ -616,11 +620,12 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_in_one_group_of_the_help() {
+    fn every_command_for_people_is_in_one_group_of_the_help() {
         let names = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
         let names: BTreeSet<&str> = names.collect();
         let all = CliArgs::command();
-        let known: BTreeSet<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
+        let shown = all.get_subcommands().filter(|command| !command.is_hide_set());
+        let known: BTreeSet<&str> = shown.map(clap::Command::get_name).collect();
         assert_eq!(names, known);
     }
 

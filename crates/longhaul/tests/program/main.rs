@@ -38,6 +38,7 @@ mod measured_record;
 mod options_of_other_programs;
 mod path;
 mod predict;
+mod pscheduler;
 mod record;
 mod report;
 mod report_rendering;
