@@ -20,6 +20,7 @@
 //! - [`report_archiving`]: turns a finished measurement into a report and archives it
 //! - [`progress_lines`]: progress on stderr
 //! - [`archive_command`]: checks, copies and prunes the archive
+//! - [`mcp_command`]: tools for clients of the Model Context Protocol
 //! - [`manual`]: manual pages and shell completions
 //! - [`interrupt`]: handles Ctrl-C
 //! - [`command_output`]: writes results to stdout
@@ -44,6 +45,7 @@ pub mod iperf3_server;
 pub mod lab_command;
 pub mod load_command;
 pub mod manual;
+pub mod mcp_command;
 pub mod option_resolution;
 pub mod path_command;
 pub mod predict_command;

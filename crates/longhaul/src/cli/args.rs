@@ -29,6 +29,7 @@ pub use super::iperf3_command::{Iperf3Args, Iperf3UserArgs};
 pub use super::lab_command::LabArgs;
 pub use super::load_command::LoadArgs;
 pub use super::manual::{CompletionsArgs, ManArgs};
+pub use super::mcp_command::McpArgs;
 pub use super::path_command::PathArgs;
 pub use super::predict_command::PredictArgs;
 pub use super::pscheduler_command::PschedulerArgs;
@@ -49,7 +50,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Monitor", &["watch"]),
     ("Archive", &["report", "archive", "import", "record", "capture"]),
     ("Lab", &["lab", "demo"]),
-    ("Other", &["completions", "man"]),
+    ("Other", &["mcp", "completions", "man"]),
 ];
 
 /// Returns the template of the help of `longhaul`. Headings have clap's style.
@@ -142,6 +143,8 @@ pub enum CliCommand {
     /// Serve as a tool of perfSONAR's pScheduler, which calls it: JSON in, JSON out
     #[command(hide = true)]
     Pscheduler(PschedulerArgs),
+    /// Serve reports and tests as tools of AI clients (MCP over stdio)
+    Mcp(McpArgs),
     /// Generate a shell completion script
     Completions(CompletionsArgs),
     /// Generate manual pages

@@ -34,6 +34,7 @@ mod json_pointers;
 mod load;
 mod logs;
 mod loopback;
+mod mcp;
 mod measured_record;
 mod options_of_other_programs;
 mod path;
