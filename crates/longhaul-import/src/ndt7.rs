@@ -3,7 +3,7 @@
 //!
 //! Both have TCP_INFO of the server, which sends in a download and receives in an upload, and counts
 //! of the client's application. The samples of TCP_INFO make a transfer that was observed at the
-//! server.
+//! server; those of a client that sends, as of `longhaul ndt7`, make one that was observed there.
 //!
 //! Source: `spec/data-format.md` and `spec/ndt7-protocol.md` of ndt-server (0.3.0, 0.11.0). Units:
 //! microseconds and bytes.
@@ -93,8 +93,8 @@ fn parse_archival_result(value: &Value) -> Vec<ImportedResult> {
 
 /// Removes the count of the receiver's measurement messages, which are no requests: nothing waits for
 /// them, although they are about a round trip apart on long paths.
-fn remove_progress_messages(tcp: &mut TcpReading, client_sends: bool) {
-    let count = if client_sends { &mut tcp.data_segments_out } else { &mut tcp.data_segments_in };
+fn remove_progress_messages(tcp: &mut TcpReading, of_sender: bool) {
+    let count = if of_sender { &mut tcp.data_segments_in } else { &mut tcp.data_segments_out };
     *count = None;
 }
 
@@ -114,6 +114,8 @@ struct Ndt7Subtest {
     bbr: Value,
     /// TCP_INFO of the server, in the order of time.
     samples: Vec<FlowSample>,
+    /// TCP_INFO of a client that sends.
+    client_samples: Vec<FlowSample>,
     is_cut: bool,
 }
 
@@ -130,6 +132,7 @@ impl Ndt7Subtest {
             options: None,
             bbr: Value::Null,
             samples: Vec::new(),
+            client_samples: Vec::new(),
             is_cut: false,
         }
     }
@@ -152,7 +155,7 @@ impl Ndt7Subtest {
         self.client = self.client.or_else(|| address("Client"));
         self.server = self.server.or_else(|| address("Server"));
         if by_server {
-            self.add_tcp_info(&value["TCPInfo"]);
+            self.add_tcp_info(&value["TCPInfo"], true);
             if value["BBRInfo"].is_object() {
                 self.bbr = value["BBRInfo"].clone();
             }
@@ -164,23 +167,27 @@ impl Ndt7Subtest {
                 ..ImportedTransfer::default()
             });
         }
+        if !by_server && self.client_sends {
+            self.add_tcp_info(&value["TCPInfo"], false);
+        }
     }
 
-    fn add_tcp_info(&mut self, info: &Value) {
+    fn add_tcp_info(&mut self, info: &Value, by_server: bool) {
         let fields = TcpInfoFields::of(info);
         let Some((at_us, mut tcp)) = read_count(&info["ElapsedTime"]).zip(fields.read()) else {
             return;
         };
-        if self.samples.last().is_some_and(|last| last.at_us >= at_us) {
+        let samples = if by_server { &mut self.samples } else { &mut self.client_samples };
+        if samples.last().is_some_and(|last| last.at_us >= at_us) {
             return;
         }
-        self.is_cut = self.samples.len() >= MAX_SAMPLES;
+        self.is_cut = samples.len() >= MAX_SAMPLES;
         if self.is_cut {
             return;
         }
-        self.options = fields.options();
-        remove_progress_messages(&mut tcp, self.client_sends);
-        self.samples.push(FlowSample::from_tcp_info(at_us, tcp));
+        self.options = fields.options().or(self.options);
+        remove_progress_messages(&mut tcp, self.client_sends != by_server);
+        samples.push(FlowSample::from_tcp_info(at_us, tcp));
     }
 
     fn into_result(mut self) -> ImportedResult {
@@ -200,7 +207,9 @@ impl Ndt7Subtest {
         for name in ["BW", "MaxBandwidth", "MinRTT", "PacingGain", "CwndGain"] {
             store_printed_value(&mut one, &format!("BBRInfo {name}"), &self.bbr[name]);
         }
-        one.add_missing("counters of the client's kernel");
+        if self.client_samples.is_empty() {
+            one.add_missing("counters of the client's kernel");
+        }
         self.add_caveats(&mut one);
         self.add_transfer(&mut one);
         one
@@ -232,9 +241,15 @@ impl Ndt7Subtest {
         }
     }
 
-    /// Adds the samples as a transfer that was observed at the server.
-    fn add_transfer(self, one: &mut ImportedResult) {
-        if let Some((local, peer)) = self.server.zip(self.client) {
+    /// Adds the samples as a transfer that was observed at the client, if it sends and has some, or at
+    /// the server.
+    fn add_transfer(mut self, one: &mut ImportedResult) {
+        let mut ends = self.server.zip(self.client);
+        if !self.client_samples.is_empty() {
+            self.samples = self.client_samples;
+            ends = self.client.zip(self.server);
+        }
+        if let Some((local, peer)) = ends {
             let duration_us = self.samples.last().map_or(0, |last| last.at_us);
             let count = self.samples.len().max(1) as u64;
             let plan =

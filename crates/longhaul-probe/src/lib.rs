@@ -63,7 +63,7 @@ fn local_party_info() -> RunParty {
 }
 
 /// Converts an IPv4-mapped IPv6 address to IPv4; keeps a scope.
-fn canonical_address(address: SocketAddr) -> SocketAddr {
+pub fn canonical_address(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
         _ => address,

@@ -18,7 +18,7 @@ mod tls_config;
 
 pub use admission_ticket::{has_ticket, make_ticket};
 pub use channel::{ChannelError, ChannelEvent, ControlChannel, TlsHandshake};
-pub use tls_config::{TlsIdentity, client_config};
+pub use tls_config::{SERVER_NAME, TlsIdentity, client_config};
 
 use crate::session::SessionRole;
 use ring::hmac;

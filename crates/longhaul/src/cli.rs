@@ -8,6 +8,7 @@
 //! - [`mod@test_command`], [`serve_command`], [`lab_command`], [`report_command`]: the commands of these names
 //! - [`tune_command`], [`mod@path_command`], [`available_command`], [`load_command`], [`host_command`], [`predict_command`]: more commands
 //! - [`iperf3_command`]: `test` and `serve` with the options of iperf3
+//! - [`ndt7_command`]: a test with an ndt7 server
 //! - [`mod@copy_command`]: copies files and reports what limited the copy
 //! - [`explain_command`]: explains the transfers of other programs
 //! - [`mod@watch_command`]: checks the watch file and starts the agent
@@ -46,6 +47,7 @@ pub mod lab_command;
 pub mod load_command;
 pub mod manual;
 pub mod mcp_command;
+pub mod ndt7_command;
 pub mod option_resolution;
 pub mod path_command;
 pub mod predict_command;

@@ -61,6 +61,7 @@ fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure>
         CliCommand::Explain(args) => cli::explain_command::run(&args),
         CliCommand::Host(args) => cli::host_command::run(&args),
         CliCommand::Iperf3(args) => cli::iperf3_command::run(&args),
+        CliCommand::Ndt7(args) => cli::ndt7_command::run(&args),
         CliCommand::Predict(args) => cli::predict_command::run(&args),
         CliCommand::Lab(args) => cli::lab_command::run(args.command),
         CliCommand::Report(args) => cli::report_command::run(args.command),

@@ -1,7 +1,7 @@
 //! The protocol of a connection, as its first bytes tell.
 //!
-//! `0x16` begins a TLS handshake: control. `LHD1` begins the preamble of a data stream. Others are
-//! offered to the handlers.
+//! `0x16` begins a TLS handshake: control, unless a handler recognizes the whole ClientHello. `LHD1`
+//! begins the preamble of a data stream. Others are offered to the handlers.
 
 use super::{ConnectionKind, ProtocolHandler};
 use crate::wire::{DATA_STREAM, PREAMBLE_BYTES};
@@ -39,7 +39,7 @@ pub(super) fn recognize_first_bytes<'a>(
     bytes: &[u8],
 ) -> FirstBytes<'a> {
     if bytes[0] == TLS_HANDSHAKE {
-        return recognize_record(bytes);
+        return recognize_record(handlers, bytes);
     }
     if bytes.len() < DATA_STREAM.len() {
         return FirstBytes::Incomplete;
@@ -62,7 +62,7 @@ pub(super) fn recognize_first_bytes<'a>(
 }
 
 /// Recognizes a whole TLS record.
-fn recognize_record<'a>(bytes: &[u8]) -> FirstBytes<'a> {
+fn recognize_record<'a>(handlers: &'a [Arc<dyn ProtocolHandler>], bytes: &[u8]) -> FirstBytes<'a> {
     let Some(length) = bytes.get(3..TLS_HEAD_BYTES) else {
         return FirstBytes::Incomplete;
     };
@@ -72,7 +72,13 @@ fn recognize_record<'a>(bytes: &[u8]) -> FirstBytes<'a> {
     } else if bytes.len() < length {
         FirstBytes::Incomplete
     } else {
-        FirstBytes::Session(SessionProtocol::Longhaul)
+        let is_session = |it: &&Arc<dyn ProtocolHandler>| {
+            it.recognize_connection(bytes) == ConnectionKind::Session
+        };
+        let other = handlers.iter().find(is_session);
+        let protocol = other
+            .map_or(SessionProtocol::Longhaul, |handler| SessionProtocol::Other(handler.as_ref()));
+        FirstBytes::Session(protocol)
     }
 }
 

@@ -3,7 +3,7 @@
 //! The socket's timeouts limit each read and write, so that one thread can keep the session's
 //! deadlines even if a peer neither reads nor writes.
 
-use super::{ExporterKey, TlsIdentity};
+use super::{ExporterKey, SERVER_NAME, TlsIdentity};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConnection};
 use std::io::{self, Read, Write};
@@ -70,7 +70,7 @@ impl ControlChannel {
         let socket = socket.into();
         let mut tls = match handshake {
             TlsHandshake::Client(config) => {
-                let name = ServerName::try_from("longhaul")
+                let name = ServerName::try_from(SERVER_NAME)
                     .map_err(|error| rustls::Error::General(error.to_string()))?;
                 Connection::from(ClientConnection::new(config, name)?)
             }

@@ -7,13 +7,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 use std::sync::Arc;
 
+/// The name of the server in the handshake of a client of longhaul, whatever host it is on.
+pub const SERVER_NAME: &str = "longhaul";
+
 /// The server's key and certificate, made at its start and discarded at its end.
 #[derive(Debug, Clone)]
 pub struct TlsIdentity(pub(super) Arc<ServerConfig>);
 
 impl TlsIdentity {
     pub fn generate() -> Result<Self, ServeError> {
-        let made = rcgen::generate_simple_self_signed(vec!["longhaul".to_owned()])
+        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
             .map_err(|error| certificate_error(&error))?;
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
             .map_err(|why| certificate_error(&why))?;
@@ -24,6 +27,11 @@ impl TlsIdentity {
             .with_single_cert(vec![made.cert.der().clone()], key)
             .map_err(|error| certificate_error(&error))?;
         Ok(TlsIdentity(Arc::new(config)))
+    }
+
+    /// Returns the configuration, for another protocol with TLS.
+    pub fn server_config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0)
     }
 }
 

@@ -30,6 +30,7 @@ pub use super::lab_command::LabArgs;
 pub use super::load_command::LoadArgs;
 pub use super::manual::{CompletionsArgs, ManArgs};
 pub use super::mcp_command::McpArgs;
+pub use super::ndt7_command::Ndt7Args;
 pub use super::path_command::PathArgs;
 pub use super::predict_command::PredictArgs;
 pub use super::pscheduler_command::PschedulerArgs;
@@ -45,7 +46,10 @@ const DETAILS: &str = include_str!("help/longhaul-details.txt").trim_ascii_end()
 
 /// The commands in the groups in which `longhaul --help` lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Measure", &["test", "path", "available", "load", "copy", "explain", "serve", "iperf3"]),
+    (
+        "Measure",
+        &["test", "path", "available", "load", "copy", "explain", "serve", "iperf3", "ndt7"],
+    ),
     ("Tune", &["tune", "host", "predict"]),
     ("Monitor", &["watch"]),
     ("Archive", &["report", "archive", "import", "record", "capture"]),
@@ -122,6 +126,8 @@ pub enum CliCommand {
     Host(Box<HostArgs>),
     /// Measure or serve with the options of iperf3
     Iperf3(Box<Iperf3Args>),
+    /// Measure one connection with an ndt7 server, such as M-Lab's
+    Ndt7(Box<Ndt7Args>),
     /// Predict throughput for windows and streams; compare with a scan
     Predict(Box<PredictArgs>),
     /// Emulate long paths with known properties on this machine

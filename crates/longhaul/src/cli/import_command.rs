@@ -59,13 +59,19 @@ pub fn run(args: &ImportArgs) -> Result<ExitCode, CommandFailure> {
     for file in &args.files {
         reports.extend(read_reports(file, args)?);
     }
+    show_reports(&reports, args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Archives reports of imported results, unless `args` say otherwise, and shows them.
+pub fn show_reports(reports: &[ImportedReport], args: &ImportArgs) -> Result<(), CommandFailure> {
     let mut archive = if args.dry_run {
         None
     } else {
         Some(Archive::open(&command_output::archive_path(&args.archive)?)?)
     };
     let mut rows = Vec::with_capacity(reports.len());
-    for report in &reports {
+    for report in reports {
         let state = match &mut archive {
             Some(archive) => archive_import(archive, report)?,
             None => "not filed",
@@ -77,8 +83,7 @@ pub fn run(args: &ImportArgs) -> Result<ExitCode, CommandFailure> {
         args.json,
         &rows.iter().map(row_json).collect(),
         &build_import_document(&rows),
-    )?;
-    Ok(ExitCode::SUCCESS)
+    )
 }
 
 fn archive_import(
@@ -107,14 +112,22 @@ const UNKNOWN: &str = "unknown";
 
 fn read_reports(file: &Path, args: &ImportArgs) -> Result<Vec<ImportedReport>, CommandFailure> {
     let name = sanitize_text(&file.to_string_lossy());
-    let bytes = read_content(file, &name)?;
-    let (text, flaw) = decode_import_text(&bytes, &name)?;
+    parse_reports(&read_content(file, &name)?, &name, args)
+}
+
+/// Makes reports of the content of a file with this name; `-` has no name.
+pub fn parse_reports(
+    bytes: &[u8],
+    name: &str,
+    args: &ImportArgs,
+) -> Result<Vec<ImportedReport>, CommandFailure> {
+    let (text, flaw) = decode_import_text(bytes, name)?;
     let hint = "see docs/imports.md for the formats, or name one with `--format NAME`";
     let found = longhaul_import::parse_output(&text, args.format)
-        .map_err(|why| import_failure(&name, &why, hint))?;
-    let sha256 = encode_hex(ring::digest::digest(&ring::digest::SHA256, &bytes).as_ref());
-    let file = (name != "-")
-        .then(|| sanitize_text(&file.file_name().unwrap_or_default().to_string_lossy()));
+        .map_err(|why| import_failure(name, &why, hint))?;
+    let sha256 = encode_hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
+    let file = Path::new(name).file_name().unwrap_or_default();
+    let file = (name != "-").then(|| sanitize_text(&file.to_string_lossy()));
     let mut reports = Vec::new();
     for (index, mut one) in found.into_iter().enumerate() {
         one.import_caveats.extend(flaw.clone());
@@ -122,7 +135,7 @@ fn read_reports(file: &Path, args: &ImportArgs) -> Result<Vec<ImportedReport>, C
         let Some((started, time_from)) = told.or(args.at.map(|at| (at, "user"))) else {
             let why = format!("result {} ({}) has no start time", index + 1, one.observation.tool);
             let hint = "give the time with `--at 2004-02-22T10:00:00Z` (UTC), or a date";
-            return Err(import_failure(&name, &why, hint));
+            return Err(import_failure(name, &why, hint));
         };
         let plan = ImportPlan {
             format: one.format.name().replace('-', "_"),

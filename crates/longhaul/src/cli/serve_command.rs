@@ -17,10 +17,11 @@ use longhaul_copy::{FilesHandler, FilesRoot};
 use longhaul_iperf3::users::DEFAULT_SKEW;
 use longhaul_iperf3::{AuthorizedUsers, Iperf3Handler, Iperf3Options};
 use longhaul_model::units::Bytes;
+use longhaul_ndt7::ndt7_service::Ndt7Handler;
 use longhaul_probe::measurement_server::{
     AnonymousLimits, MeasurementServer, ProtocolHandler, ServeEvent, ServeOptions,
 };
-use longhaul_probe::secure::AuthToken;
+use longhaul_probe::secure::{AuthToken, TlsIdentity};
 use longhaul_report::number_format::{count_of, format_rate};
 use longhaul_report::style::{COMMAND, FAINT, STRONG, paint};
 use serde_json::{Value, json};
@@ -47,7 +48,7 @@ pub struct ServeArgs {
     #[arg(short = 'B', long, value_name = "ADDR")]
     pub bind: Option<IpAddr>,
     /// Local interface to listen on
-    #[arg(long, value_name = "DEV", value_parser = parse_device)]
+    #[arg(long, value_name = "DEV", value_parser = parse_device, hide_short_help = true)]
     pub bind_dev: Option<String>,
     /// Exit after one run
     #[arg(short = '1', long)]
@@ -72,6 +73,15 @@ pub struct ServeArgs {
     /// Refuse iperf3 clients
     #[arg(long)]
     pub no_iperf3: bool,
+    /// Serve ndt7 clients on the same port too, within the anonymous limits
+    #[arg(long)]
+    pub ndt7: bool,
+    /// Certificates (PEM) for ndt7 clients with TLS [default: self-signed]
+    #[arg(long, value_name = "FILE", requires_all = ["ndt7", "ndt7_key"], hide_short_help = true)]
+    pub ndt7_certificate: Option<PathBuf>,
+    /// Private key (PEM) of the certificate
+    #[arg(long, value_name = "FILE", requires = "ndt7_certificate", hide_short_help = true)]
+    pub ndt7_key: Option<PathBuf>,
     /// Log one JSON object per line
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -126,13 +136,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         max_sessions: args.max_sessions,
         max_streams: args.max_streams,
         captures: !args.no_capture,
-        handlers: vec![
-            Arc::new(FilesHandler::new(check_served_folders(
-                &args.files,
-                args.files_user.as_deref(),
-            )?)),
-            Arc::new(Iperf3Handler::new(iperf3_options(args)?)),
-        ],
+        handlers: build_handlers(args)?,
         command: Some(invocation::redacted_command_line()),
         heavy_runs: None,
     })?;
@@ -175,6 +179,26 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         &stop,
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the handlers of the protocols besides longhaul's own.
+fn build_handlers(args: &ServeArgs) -> Result<Vec<Arc<dyn ProtocolHandler>>, CommandFailure> {
+    let folders = check_served_folders(&args.files, args.files_user.as_deref())?;
+    let mut handlers: Vec<Arc<dyn ProtocolHandler>> = vec![
+        Arc::new(FilesHandler::new(folders)),
+        Arc::new(Iperf3Handler::new(iperf3_options(args)?)),
+    ];
+    if args.ndt7 {
+        let handler = match args.ndt7_certificate.as_ref().zip(args.ndt7_key.as_ref()) {
+            Some((certificate, key)) => Ndt7Handler::load(certificate, key).map_err(|why| {
+                CommandFailure::new(USAGE, format!("cannot use the certificate: {why}"))
+                    .hint(Some("give PEM files of a certificate and its private key"))
+            })?,
+            None => Ndt7Handler::new(TlsIdentity::generate()?.server_config()),
+        };
+        handlers.push(Arc::new(handler));
+    }
+    Ok(handlers)
 }
 
 /// Builds the handlers of an agent's server; relative folders refer to `folder`.

@@ -36,6 +36,7 @@ mod logs;
 mod loopback;
 mod mcp;
 mod measured_record;
+mod ndt7;
 mod options_of_other_programs;
 mod path;
 mod predict;

@@ -1,0 +1,148 @@
+//! ndt7 clients on a measurement server's port, with TLS and without.
+//!
+//! A client without TLS begins with the path of a subtest. A ClientHello belongs to ndt7 if it does
+//! not name the server `longhaul`, as clients of longhaul do. The clients have no token, so the limits
+//! of anonymous clients apply.
+
+use crate::ndt7_connection::open_server;
+use crate::ndt7_messages::SubtestKind;
+use crate::subtest_transfer::{SubtestTransfer, TransferLimits, TransferOutcome};
+use longhaul_probe::measurement_server::{
+    AnonymousLimits, ConnectionKind, NewConnection, ProtocolHandler, ServeEvent, ServerContext,
+};
+use longhaul_probe::secure::SERVER_NAME;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::Acceptor;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const REQUEST_START: &[u8] = b"GET /ndt/v7/";
+/// The first byte of a TLS handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// Serves ndt7 clients on the port of a measurement server.
+pub struct Ndt7Handler {
+    tls: Arc<ServerConfig>,
+}
+
+impl fmt::Debug for Ndt7Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ndt7Handler")
+    }
+}
+
+impl Ndt7Handler {
+    /// Creates a handler with this certificate for clients with TLS.
+    pub fn new(tls: Arc<ServerConfig>) -> Ndt7Handler {
+        Ndt7Handler { tls }
+    }
+
+    /// Creates a handler with the certificate and the key of two PEM files.
+    ///
+    /// # Errors
+    /// A text names the file that cannot be read, or says that both do not match.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Ndt7Handler, String> {
+        let unreadable = |file: &Path, error: pem::Error| format!("{}: {error}", file.display());
+        let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+        let chain: Vec<_> = chain.map_err(|error| unreadable(certificate, error))?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .and_then(|it| it.with_no_client_auth().with_single_cert(chain, private))
+            .map_err(|error| format!("{}: {error}", certificate.display()))?;
+        Ok(Ndt7Handler::new(Arc::new(config)))
+    }
+
+    fn serve_subtest<'a>(
+        &'a self,
+        server: &'a ServerContext<'a>,
+        connection: NewConnection<'a>,
+    ) -> Result<(), String> {
+        let NewConnection { stream, peer, deadline, place, .. } = connection;
+        let refused = "clients of ndt7 have no token, which this server wants";
+        let anonymous = server.options.anonymous.ok_or(refused)?;
+        let unusable = |error: std::io::Error| format!("cannot use its socket: {error}");
+        let mut first = [0];
+        stream.peek(&mut first).map_err(unusable)?;
+        let tls = (first[0] == TLS_HANDSHAKE).then_some(&self.tls);
+        let mut admitted = None;
+        let mut admit = |kind: SubtestKind| {
+            let slot = server.take_slot(peer.ip(), Some(anonymous.concurrent))?;
+            admitted = Some((kind, slot));
+            Ok(())
+        };
+        let tcp = stream.try_clone().map_err(unusable)?;
+        let opened = open_server(tcp, tls, &mut admit, deadline)?;
+        drop(place);
+        let (kind, _slot) = admitted.ok_or("no subtest was requested")?;
+        server.log(ServeEvent::SessionOpened {
+            peer,
+            host: "ndt7 client".to_owned(),
+            anonymous: true,
+            what: format!("ndt7 {kind}"),
+        });
+        let stop = AtomicBool::new(false);
+        let transfer = SubtestTransfer::new(opened, kind, true, limit_transfer(&anonymous), &stop);
+        let outcome = transfer.run(&mut |_| stop.store(server.is_stopping(), Ordering::Relaxed));
+        let TransferOutcome { bytes, elapsed, failure, .. } = outcome;
+        let reason = failure.unwrap_or_else(|| "the test is over".to_owned());
+        server.log(ServeEvent::SessionClosed { peer, reason, elapsed, bytes, opened: true });
+        Ok(())
+    }
+}
+
+fn limit_transfer(anonymous: &AnonymousLimits) -> TransferLimits {
+    let default = TransferLimits::default();
+    let most = Duration::from_secs(anonymous.seconds);
+    TransferLimits {
+        send_time: default.send_time.min(most),
+        end_time: default.end_time.min(most + Duration::from_secs(3)),
+        bytes: anonymous.bytes,
+        rate_bps: anonymous.rate_bps,
+    }
+}
+
+impl ProtocolHandler for Ndt7Handler {
+    fn recognize_connection(&self, first_bytes: &[u8]) -> ConnectionKind {
+        if first_bytes.first() == Some(&TLS_HANDSHAKE) {
+            let is_foreign = read_server_name(first_bytes).is_some_and(|name| name != SERVER_NAME);
+            return if is_foreign { ConnectionKind::Session } else { ConnectionKind::Unknown };
+        }
+        if first_bytes.starts_with(REQUEST_START) {
+            ConnectionKind::Session
+        } else if REQUEST_START.starts_with(first_bytes) {
+            ConnectionKind::Incomplete
+        } else {
+            ConnectionKind::Unknown
+        }
+    }
+
+    fn handle_connection<'a>(
+        &'a self,
+        server: &'a ServerContext<'a>,
+        connection: NewConnection<'a>,
+    ) {
+        let peer = connection.peer;
+        if let Err(why) = self.serve_subtest(server, connection) {
+            server.log(ServeEvent::Dismissed { peer, why });
+        }
+    }
+}
+
+/// Returns the name of the server in a whole ClientHello, empty if it has none; `None` if it is no
+/// ClientHello.
+fn read_server_name(record: &[u8]) -> Option<String> {
+    let mut acceptor = Acceptor::default();
+    let mut rest = record;
+    while !rest.is_empty() {
+        acceptor.read_tls(&mut rest).ok().filter(|count| *count > 0)?;
+    }
+    let accepted = acceptor.accept().ok().flatten()?;
+    Some(accepted.client_hello().server_name().unwrap_or_default().to_owned())
+}
