@@ -11,6 +11,7 @@
 
 pub(crate) mod cell_kinds;
 pub(crate) mod matrix_cell;
+mod stop_replay;
 
 use crate::guest_cells::{
     self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
@@ -24,6 +25,7 @@ use longhaul_analysis::throughput::{TransferEvidence, conclude_throughput};
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use matrix_cell::MatrixCell;
 use std::path::Path;
+use stop_replay::{StopReplay, replay_stop};
 
 /// A wrong verdict with this confidence is a false accusation.
 const ACCUSING_CONFIDENCE: f64 = 0.8;
@@ -31,6 +33,8 @@ const ACCUSING_CONFIDENCE: f64 = 0.8;
 const ACCUSING_LIMITERS: [&str; 5] = ["policer", "shaper", "loss", "cpu_sender", "cpu_receiver"];
 const ACCUSING_CAUSES: [&str; 6] =
     ["policer", "shaper", "random_loss", "host_drops", "cpu_sender", "cpu_receiver"];
+/// The precision at which the replayed runs end: the default of `longhaul test`.
+const STOP_PRECISION_RATIO: f64 = 0.03;
 /// The bytes of an Ethernet header.
 const ETHERNET_BYTES: f64 = 14.0;
 /// The minimum shares of right cells, of all and of each kind.
@@ -47,6 +51,7 @@ pub struct CellVerdict {
     /// The limiter of the other direction of a run in both.
     reverse_limited_by: Option<String>,
     policer: Option<PolicerFit>,
+    stop: Option<StopReplay>,
 }
 
 impl JudgedCell<MatrixCell> {
@@ -90,6 +95,7 @@ pub fn run_all(longhaul: &Path, arguments: &BenchArguments) -> Result<BenchOutco
         tabulate_kinds(&judged),
         tabulate_policers(&policers),
         tabulate_reliability(&judged),
+        stop_replay::tabulate_stops(&judged),
         tabulate_wrong(
             "Wrong cells",
             "cell | path | truth | reported | Mbit/s |  | false accusations",
@@ -129,6 +135,7 @@ impl GuestCell for MatrixCell {
                 .as_str()
                 .map(str::to_owned),
             policer,
+            stop: replay_stop(&report, STOP_PRECISION_RATIO),
         })
     }
 

@@ -25,6 +25,7 @@ pub mod predict;
 pub mod repeat_command;
 pub mod scan;
 pub mod stats;
+pub mod stop_rule;
 pub mod throughput;
 pub mod tune;
 

@@ -2,7 +2,8 @@
 
 use longhaul_model::report::v1::SERVER_PLACEHOLDER;
 use longhaul_model::report::v1::plan::{
-    ReceiveMode, RunDirection, RunTransport, StopCondition, ThroughputPlan,
+    DEFAULT_PRECISION_PERMILLE, ReceiveMode, RunDirection, RunTransport, StopCondition,
+    ThroughputPlan,
 };
 use longhaul_model::units::format_option_size;
 
@@ -39,9 +40,11 @@ fn list_test_options(plan: &ThroughputPlan) -> Vec<(&'static str, String)> {
     let size = |bytes: Option<u64>| bytes.map(format_option_size);
     let number = |value: Option<u64>| value.map(|it| it.to_string());
     let switch = |is_set: bool| is_set.then(String::new);
+    let until = plan.precision_permille.filter(|it| *it != DEFAULT_PRECISION_PERMILLE);
+    let until = until.map(|it| format!("{}%", f64::from(it) / 10.0));
     let (time_us, bytes, blocks) = match plan.stop {
         _ if plan.until_stopped => (Some(0), None, None),
-        stop if stop == default.stop => (None, None, None),
+        stop if stop == default.stop && plan.precision_permille.is_some() => (None, None, None),
         StopCondition::TimeUs(us) => (Some(us), None, None),
         StopCondition::Bytes(bytes) => (None, Some(bytes), None),
         StopCondition::Blocks(blocks) => (None, None, Some(blocks)),
@@ -56,6 +59,7 @@ fn list_test_options(plan: &ThroughputPlan) -> Vec<(&'static str, String)> {
         ("--bidir", switch(plan.direction == RunDirection::Both)),
         ("-u", switch(udp_bps.is_some())),
         ("-P", (plan.streams != default.streams).then(|| plan.streams.to_string())),
+        ("--until", until),
         ("-t", time_us.map(|us| (us as f64 / 1e6).to_string())),
         ("-n", size(bytes)),
         ("-k", number(blocks)),

@@ -57,7 +57,7 @@ use longhaul_model::report::v1::capture::CapturedPolicer;
 use longhaul_model::report::v1::observation::{
     EndObservation, ObservedStream, StreamEnd, TcpReading, ThroughputObservation, UdpCounts,
 };
-use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use longhaul_model::report::v1::{ReportCaveat, ReportFinding};
 use longhaul_model::units::Rate;
 use std::time::Duration;
@@ -126,7 +126,7 @@ fn conclude_direction(
     let analysis = ThroughputAnalysis {
         version: VERSION,
         goodput_bps: goodput.bps,
-        goodput_interval_bps: goodput.interval_bps,
+        goodput_interval_bps: widen_to_precision(plan, observation, goodput),
         mean_goodput_bps,
         steady: run.steady,
         ramp_us,
@@ -157,6 +157,8 @@ fn find_first_byte_us(observation: &ThroughputObservation) -> u64 {
 
 /// Without a steady part, this last share of the run gives the rate it had reached.
 const LAST_RATIO: f64 = 0.25;
+/// A run that is shorter by less reached its longest time.
+const MIN_SAVED_US: u64 = 200_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GoodputEstimate {
@@ -193,6 +195,28 @@ pub fn measure_goodput(arrivals: &RunArrivals, steady: Option<SteadySpan>) -> Go
         [centre.saturating_sub(half), centre.saturating_add(half)]
     });
     GoodputEstimate { bps, interval_bps }
+}
+
+/// Returns the interval of the goodput; of a run that ended at a precision, at least that wide, because it
+/// stands for a longer run.
+fn widen_to_precision(
+    plan: &ThroughputPlan,
+    observation: &ThroughputObservation,
+    goodput: GoodputEstimate,
+) -> Option<[u64; 2]> {
+    let ([low, high], bps) = (goodput.interval_bps?, goodput.bps?);
+    let precision = plan.precision_permille.filter(|_| saved_time_us(plan, observation) > 0);
+    let precision = u64::from(precision.unwrap_or(0));
+    let half = bps.saturating_mul(precision) / 1000;
+    Some([low.min(bps.saturating_sub(half)), high.max(bps.saturating_add(half))])
+}
+
+/// Returns the time by which a run was shorter than its longest time because its goodput was known;
+/// 0 below a fifth of a second.
+pub fn saved_time_us(plan: &ThroughputPlan, observation: &ThroughputObservation) -> u64 {
+    let StopCondition::TimeUs(longest_us) = plan.stop else { return 0 };
+    let saved_us = longest_us.saturating_sub(observation.elapsed_us);
+    if plan.precision_permille.is_some() && saved_us >= MIN_SAVED_US { saved_us } else { 0 }
 }
 
 fn compute_rate(bins: &[ArrivalBin]) -> Option<u64> {

@@ -6,19 +6,24 @@ use crate::number_format::{
     ABSENT, RateUnit, count_of, format_grouped, format_micros, format_millis, format_percent,
     format_rate, format_seconds, join_parts, or_absent, sum_counts, sum_known_counts,
 };
+use longhaul_analysis::throughput::saved_time_us;
 use longhaul_model::report::v1::analysis::{RunTotals, StreamTotals, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{
     EndObservation, ObservedStream, SocketBuffer, ThroughputObservation, UdpCounts,
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
-use longhaul_model::units::Bytes;
+use longhaul_model::units::{Bytes, Rate};
+use std::time::Duration;
 
 /// Renders the report, from the hosts to the caveats.
 pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
     let mut page = ReportDocument::for_run(&report.run);
     run_answer::answer_throughput(&mut page, report);
     page.fact("test", describe_plan(&report.plan));
+    if let Some(text) = describe_early_end(report) {
+        page.fact("ended", text);
+    }
     let (observation, analysis) = (&report.observation, &report.analysis);
     let reverse = observation.reverse.as_deref().zip(analysis.reverse.as_deref());
     for half in std::iter::once((observation, analysis)).chain(reverse) {
@@ -28,6 +33,17 @@ pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
     page.details(|page| super::capture_text::write_captures(page, &report.observation));
     page.caveats(&report.caveats);
     page
+}
+
+/// Describes how much a run saved that ended because its goodput was known.
+fn describe_early_end(report: &ThroughputReport) -> Option<String> {
+    let saved_us = saved_time_us(&report.plan, &report.observation);
+    let rate = Rate::bits_per_second(report.analysis.goodput_bps?);
+    let saved = Bytes(rate.bytes_in(Duration::from_micros(saved_us)));
+    let elapsed = format_micros(report.observation.elapsed_us / 100_000 * 100_000);
+    (saved_us > 0).then(|| {
+        format!("after {elapsed}, because the goodput is known; the rest would have moved {saved}")
+    })
 }
 
 /// Describes the plan in one sentence, without kernel defaults.
@@ -46,7 +62,13 @@ pub fn describe_plan(plan: &ThroughputPlan) -> String {
     };
     let stop = match plan.stop {
         _ if plan.until_stopped => "until stopped".to_owned(),
-        StopCondition::TimeUs(us) => format_micros(us),
+        StopCondition::TimeUs(us) => match plan.precision_permille {
+            Some(precision) => {
+                let percent = f64::from(precision) / 10.0;
+                format!("until known to {percent} %, at most {}", format_micros(us))
+            }
+            None => format_micros(us),
+        },
         StopCondition::Bytes(bytes) => Bytes(bytes).to_string(),
         StopCondition::Blocks(blocks) => count_of(blocks, "write"),
     };

@@ -267,6 +267,8 @@ impl ReportCaveat {
     pub const INTERRUPTED: &str = "interrupted";
     /// The code of a measurement whose peer was lost before the end.
     pub const PEER_LOST: &str = "peer_lost";
+    /// The code of a measurement that ended at the longest time that the server grants.
+    pub const TIME_GRANTED: &str = "time_granted";
 
     /// Returns whether the measurement ended early, so that its result is a partial one.
     pub fn is_early_end(&self) -> bool {

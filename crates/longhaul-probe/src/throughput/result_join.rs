@@ -230,7 +230,7 @@ pub fn early_end_caveats(
         }
         None if plan.until_stopped && !stopped => {
             let text = format!("the server grants runs of at most {planned}");
-            caveats.push(ReportCaveat::new("time_granted", text));
+            caveats.push(ReportCaveat::new(ReportCaveat::TIME_GRANTED, text));
         }
         None => {}
     }

@@ -9,8 +9,8 @@ use crate::cli::iperf3_server::{self, Iperf3ServerArgs};
 use crate::cli::progress_lines::ThroughputLines;
 use crate::cli::value_parsers::{
     accept_count, accept_micros, accept_size, parse_blocks, parse_buffer_size, parse_host_name,
-    parse_line_interval, parse_open_run_time, parse_port, parse_rate, parse_rate_or_unlimited,
-    parse_run_bytes, parse_streams,
+    parse_line_interval, parse_open_run_time, parse_port, parse_precision, parse_rate,
+    parse_rate_or_unlimited, parse_run_bytes, parse_streams,
 };
 use crate::cli::{
     capture_command, command_output, interrupt, option_resolution, report_archiving, report_command,
@@ -18,9 +18,10 @@ use crate::cli::{
 use crate::command_failure::{self, CommandFailure, USAGE};
 use clap::Args;
 use jiff::Timestamp;
+use longhaul_analysis::stop_rule::RunProgress;
 use longhaul_iperf3::client_run::{self, LoginCredentials};
 use longhaul_model::report::v1::plan::ThroughputPlan;
-use longhaul_model::report::v1::{RunParty, ThroughputReport};
+use longhaul_model::report::v1::{ReportCaveat, RunParty, ThroughputReport};
 use longhaul_model::units::TextRateUnit;
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
@@ -31,6 +32,7 @@ use longhaul_report::throughput_text::build_throughput_document;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const EXAMPLES: &str = include_str!("help/test-examples.txt").trim_ascii_end();
@@ -73,6 +75,15 @@ pub struct TestArgs {
         conflicts_with_all = ["bytes", "blocks"],
     )]
     pub time: Option<u64>,
+    /// End when the goodput is known to this half-width [default: 3%, without another end]
+    ///
+    /// Never in the ramp, before the congestion window went through its cycles, or while the path
+    /// changes. With --time, that is the longest time; without it, 10 s.
+    #[arg(
+        long, value_name = "PERCENT", value_parser = parse_precision,
+        conflicts_with_all = ["udp", "bytes", "blocks"],
+    )]
+    pub until: Option<u32>,
     /// Number of bytes to send, all streams together
     #[arg(
         short = 'n', long, alias = "num", value_name = "SIZE", value_parser = parse_run_bytes,
@@ -318,7 +329,9 @@ fn measure_with_progress(
     };
     let mut fireflies = args.marking.firefly_sender(!args.udp)?;
     let login = args.server.user.login()?;
-    let stop = if plan.until_stopped {
+    let mut early_end = EarlyEnd::new(&plan);
+    let sent = early_end.as_ref().map_or(&plan, |it| &it.sent_plan).clone();
+    let stop = if sent.until_stopped {
         interrupt::install_end_flag()?
     } else {
         interrupt::install_stop_flag()?
@@ -328,8 +341,14 @@ fn measure_with_progress(
             fireflies.observe_run(now);
         }
         watch(now);
+        if early_end.as_mut().is_some_and(|it| it.is_known(now)) {
+            stop.store(true, Ordering::Relaxed);
+        }
     };
-    let mut outcome = run_throughput(args, &target, login.as_ref(), &plan, &stop, &mut watch)?;
+    let mut outcome = run_throughput(args, &target, login.as_ref(), &sent, &stop, &mut watch)?;
+    if plan.precision_permille.is_some() && outcome.stop == plan.stop {
+        outcome.caveats.retain(|caveat| caveat.code != ReportCaveat::TIME_GRANTED);
+    }
     if let Some(mut fireflies) = fireflies {
         fireflies.observe_result(&outcome.observation);
         outcome.caveats.extend(fireflies.finish());
@@ -339,6 +358,40 @@ fn measure_with_progress(
     capture_command::capture_files::write_run_captures(&args.capture, captures, &mut report);
     report_archiving::archive_report(&args.output, &mut report);
     Ok(report)
+}
+
+/// Ends a run when its goodput is known.
+struct EarlyEnd {
+    /// The plan as the server gets it.
+    sent_plan: ThroughputPlan,
+    precision_ratio: f64,
+    forward: RunProgress,
+    reverse: RunProgress,
+}
+
+impl EarlyEnd {
+    /// Returns `None` if the plan requests no precision.
+    fn new(plan: &ThroughputPlan) -> Option<EarlyEnd> {
+        let precision_ratio = f64::from(plan.precision_permille?) / 1000.0;
+        let sent_plan =
+            ThroughputPlan { precision_permille: None, until_stopped: true, ..plan.clone() };
+        let [forward, reverse] = [true, false].map(|sends| RunProgress::new(&sent_plan, sends));
+        Some(EarlyEnd { sent_plan, precision_ratio, forward, reverse })
+    }
+
+    /// Adds the readings of this moment; returns true if the goodput of each direction is known.
+    fn is_known(&mut self, now: &ThroughputProgress) -> bool {
+        let directions = [(&mut self.forward, &now.forward), (&mut self.reverse, &now.reverse)];
+        let mut flows = 0;
+        let mut known = 0;
+        for (progress, flow) in directions {
+            let Some(flow) = flow else { continue };
+            flows += 1;
+            progress.add_reading(&flow.own_ends);
+            known += u32::from(progress.find_wait_reason(self.precision_ratio).is_none());
+        }
+        flows > 0 && known == flows
+    }
 }
 
 /// Runs the test with the server's protocol. A server that speaks iperf3's ignores the token.

@@ -139,6 +139,14 @@ pub fn parse_open_run_time(text: &str) -> Result<u64, String> {
     if text == "0" { Ok(0) } else { parse_run_time(text) }
 }
 
+/// Parses a precision such as `3%`, in thousandths.
+pub fn parse_precision(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percent: f64 = number.parse().map_err(|_| "expected a percentage such as 3%".to_owned())?;
+    let percent = check_range(percent, 0.1, 50.0, |value| format!("{value}%"))?;
+    Ok((percent * 10.0).round() as u32)
+}
+
 pub fn parse_run_bytes(text: &str) -> Result<u64, String> {
     parse_size(text, 1, 1 << 60)
 }

@@ -44,7 +44,7 @@ impl ThroughputObservation {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BothEnds {
     pub sender: EndObservation,
     pub receiver: EndObservation,

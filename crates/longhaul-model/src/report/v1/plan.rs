@@ -4,6 +4,9 @@ use super::capture::CapturePlan;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
+/// The precision of a test that has no other end, in thousandths of the goodput.
+pub const DEFAULT_PRECISION_PERMILLE: u32 = 30;
+
 /// The maximum number of streams in each direction, unless `serve` sets another.
 pub const MAX_STREAMS: u32 = 128;
 
@@ -21,6 +24,9 @@ pub struct ThroughputPlan {
     /// Omitted when false, so that peers without this field understand every other plan.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_stopped: bool,
+    /// The client ends the run when the goodput is known to this half-width, in thousandths of it; `stop`
+    /// is then the longest time. The server is told of a run that lasts until it is stopped.
+    pub precision_permille: Option<u32>,
     /// Time excluded from the steady part; absent: found from the data.
     pub warm_up_us: Option<u64>,
     /// Requested SO_SNDBUF; absent: autotuned by the kernel.
@@ -128,6 +134,7 @@ impl Default for ThroughputPlan {
             streams: 1,
             stop: StopCondition::TimeUs(10_000_000),
             until_stopped: false,
+            precision_permille: None,
             warm_up_us: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
