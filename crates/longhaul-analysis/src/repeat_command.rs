@@ -44,7 +44,7 @@ fn list_test_options(plan: &ThroughputPlan) -> Vec<(&'static str, String)> {
     let until = until.map(|it| format!("{}%", f64::from(it) / 10.0));
     let (time_us, bytes, blocks) = match plan.stop {
         _ if plan.until_stopped => (Some(0), None, None),
-        stop if stop == default.stop && plan.precision_permille.is_some() => (None, None, None),
+        stop if stop == default.stop => (None, None, None),
         StopCondition::TimeUs(us) => (Some(us), None, None),
         StopCondition::Bytes(bytes) => (None, Some(bytes), None),
         StopCondition::Blocks(blocks) => (None, None, Some(blocks)),

@@ -69,7 +69,7 @@ pub struct TestArgs {
     /// Number of streams in each direction [default: 1]
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = parse_streams)]
     pub streams: Option<u32>,
-    /// Time to send for; 0: until stopped [default: 10 s]
+    /// Time to send for; 0: until stopped [default: as --until, at most 10 s]
     #[arg(
         short, long, value_name = "TIME", value_parser = parse_open_run_time,
         conflicts_with_all = ["bytes", "blocks"],
