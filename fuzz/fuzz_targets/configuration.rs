@@ -1,10 +1,11 @@
-//! Any text as a watch file, a list of hosts or a path file: no reader panics, every problem has its
+//! Any text as a watch file, a list of hosts, a template of pSConfig or a path file: no reader panics, every problem has its
 //! text, and what is accepted can be forecast, scheduled and emulated.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_agent::included_files::parse_host_list;
+use longhaul_agent::psconfig::convert_template;
 use longhaul_agent::watch::measure_jobs::{MeshTurns, build_jobs};
 use longhaul_agent::watch::run_schedule::{ClockTimes, RunSchedule};
 use longhaul_agent::watch::watch_file::{
@@ -24,10 +25,11 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let text = String::from_utf8_lossy(rest);
-    match kind % 4 {
+    match kind % 5 {
         0 => read_watch_file(&text),
         1 => read_path_file(&text),
         2 => read_host_list(&text),
+        3 => read_template(&text),
         _ => read_value(&text),
     }
 });
@@ -73,6 +75,17 @@ fn use_watch_file(file: &WatchFile) {
 fn read_host_list(text: &str) {
     if let Err(problems) = parse_host_list("hosts.json", text, &|value| value, "") {
         check_problems(&problems);
+    }
+}
+
+/// What a template becomes is a watch file, right or with problems.
+fn read_template(text: &str) {
+    match convert_template("mesh.json", text, &["a".to_owned(), "192.0.2.1".to_owned()]) {
+        Ok(converted) => {
+            assert!(!converted.notes.iter().any(|note| note.contains(is_unsafe_char)));
+            read_watch_file(&format!("[agent]\nname = \"a\"\n{}", converted.tables));
+        }
+        Err(problems) => check_problems(&problems),
     }
 }
 

@@ -1,11 +1,13 @@
-//! The files that a watch file includes: TOML with more tables, and lists of hosts in the JSON format
-//! of Prometheus's `file_sd_configs`.
+//! The files that a watch file includes: TOML with more tables, lists of hosts in the JSON format of
+//! Prometheus's `file_sd_configs`, and pSConfig templates of perfSONAR.
 
+use crate::psconfig::{self, TEMPLATE_BYTES_MAX};
 use crate::watch::watch_file::{
     FILE_BYTES_MAX, IncludedFile, IncludedVersions, SecretFileState, WatchFile, WatchFileContext,
     parse_included_files,
 };
 use longhaul_config::{ConfigDocument, ConfigProblems, ConfigRules, config_values};
+use longhaul_model::units::Bytes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,6 +23,13 @@ const MAX_FILES: usize = 1000;
 struct IncludeKeys {
     #[serde(default, deserialize_with = "config_values::texts")]
     include: Vec<String>,
+    #[serde(default)]
+    agent: AgentName,
+}
+
+#[derive(Default, Deserialize)]
+struct AgentName {
+    name: Option<String>,
 }
 
 /// The included files of a watch file.
@@ -29,23 +38,28 @@ pub struct IncludedFiles {
     pub files: Vec<IncludedFile>,
     /// From before they were read, so that no change is missed.
     pub versions: IncludedVersions,
+    /// Lines about what could not be taken from templates.
+    pub notes: Vec<String>,
 }
 
 /// Reads the files that the text of a watch file includes, in the order of their names. Relative
-/// names refer to `folder`.
+/// names refer to `folder`. `agent` overrides the name of the agent in the text.
 ///
 /// # Errors
-/// The files that cannot be read, and the first error of each list of hosts.
+/// The files that cannot be read, and the first error of each list of hosts and each template.
 pub fn read_included_files(
     file: &str,
     text: &str,
     folder: &Path,
+    agent: Option<&str>,
 ) -> Result<IncludedFiles, ConfigProblems> {
     let mut document = ConfigDocument::parse(file, text, ConfigRules::default())?;
     // Problems of other keys are reported when the file itself is read.
-    let patterns = document.read::<IncludeKeys>().map_or_else(Vec::new, |keys| keys.include);
+    let keys = document.read::<IncludeKeys>();
+    let (patterns, name) = keys.map_or_else(Default::default, |it| (it.include, it.agent.name));
+    let own: Vec<String> = agent.map(str::to_owned).or(name).into_iter().collect();
     let versions = list_versions(folder, &patterns);
-    let mut included = Vec::new();
+    let (mut included, mut notes) = (Vec::new(), Vec::new());
     for (number, pattern) in patterns.iter().enumerate() {
         let at = format!("include.{number}");
         let paths = match expand_pattern(folder, pattern) {
@@ -62,7 +76,17 @@ pub fn read_included_files(
         };
         for path in paths {
             let name = path.display().to_string();
-            match crate::watch_file_reading::read_limited_text(&path, FILE_BYTES_MAX) {
+            match crate::watch_file_reading::read_limited_text(&path, TEMPLATE_BYTES_MAX) {
+                Ok(text) if is_template(&text) => {
+                    let template = psconfig::convert_template(&name, &text, &own)?;
+                    notes.extend(template.notes.iter().map(|note| format!("{name}: {note}")));
+                    let name = format!("{name} as a watch file");
+                    included.push(IncludedFile { name, text: template.tables });
+                }
+                Ok(text) if text.len() as u64 > FILE_BYTES_MAX => {
+                    let what = format!("{name} is larger than {}", Bytes(FILE_BYTES_MAX));
+                    document.add(&at, what, "split the file");
+                }
                 Ok(text) if path.extension().is_some_and(|it| it == "json") => {
                     let text = format_host_tables(&read_target_groups(&name, &text)?, &text);
                     included.push(IncludedFile { name, text });
@@ -75,7 +99,12 @@ pub fn read_included_files(
             }
         }
     }
-    document.into_result(Some(included)).map(|(files, _)| IncludedFiles { files, versions })
+    document.into_result(Some(included)).map(|(files, _)| IncludedFiles { files, versions, notes })
+}
+
+/// Returns whether a text is a template of pSConfig, which is one object of JSON; no TOML begins so.
+pub fn is_template(text: &str) -> bool {
+    text.trim_start().starts_with('{')
 }
 
 /// Parses the text of a watch file with one list of hosts, as the agent of its first host. `complete`
@@ -257,7 +286,7 @@ mod tests {
             let shown = |problems: ConfigProblems| {
                 problems.to_string().replace(&format!("{}/", self.0.display()), "")
             };
-            let included = read_included_files("w", &text, &self.0).map_err(shown)?;
+            let included = read_included_files("w", &text, &self.0, None).map_err(shown)?;
             parse_included_files("w", &text, &included.files, &here).map_err(shown)
         }
     }
@@ -330,6 +359,29 @@ mod tests {
         fs::write(folder.0.join("list.json"), "[\n{\"targets\": 1}]").expect("written");
         let told = folder.parse("\"list.json\"").expect_err("no list");
         assert!(told.starts_with("list.json:2: "), "{told}");
+    }
+
+    #[test]
+    fn a_template_of_perfsonar_is_included_for_the_name_of_the_agent() {
+        let template = r#"{"addresses": {"a": {"address": "192.0.2.1"}, "b": {"address": "192.0.2.2"}},
+            "groups": {"m": {"type": "mesh", "addresses": [{"name": "a"}, {"name": "b"}]}},
+            "schedules": {"s": {"repeat": "PT1H"}},
+            "tests": {"t": {"type": "trace", "spec": {"dest": "{% address[1] %}"}},
+                "u": {"type": "dns", "spec": {}}},
+            "tasks": {"t": {"group": "m", "test": "t", "schedule": "s"},
+                "u": {"group": "m", "test": "u"}}}"#;
+        let folder = IncludeFolder::new("template", &[("t.json", template)]);
+        let file = folder.parse("\"t.json\"").expect("right");
+        assert_eq!(names(&file), ["a", "b"]);
+        assert_eq!(file.measures.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["m", "t"]);
+        let alone = crate::watch_file_reading::read_watch_file(&folder.0.join("t.json"), Some("b"));
+        let alone = alone.expect("read").expect("right");
+        assert_eq!((alone.agent.name.as_str(), names(&alone)), ("b", vec!["b", "a"]));
+        assert!(alone.serve.is_some());
+        assert!(
+            alone.notes[0].ends_with("tasks.u: tests of type dns are not measured by longhaul")
+        );
+        assert_eq!(alone.included.len(), 1, "a change of the template is seen");
     }
 
     #[test]

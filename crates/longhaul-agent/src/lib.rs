@@ -7,6 +7,7 @@
 //! - [`watch`]: the content of `watch.toml`, and the schedule of its runs
 //! - [`watch_file_reading`]: reads `watch.toml` and looks at its secret files
 //! - [`included_files`]: the files that it includes
+//! - [`psconfig`]: templates of perfSONAR as tables of a watch file
 //! - [`watch_cost`]: the cost of a watch file
 //! - [`token_store`]: named tokens of an agent
 //! - [`agent`]: the agent; `api`: its web page; `secret_file`: secrets in files
@@ -21,6 +22,7 @@ pub mod event_log;
 pub mod included_files;
 pub mod log_writer;
 mod path_traces;
+pub mod psconfig;
 mod secret_file;
 pub mod token_store;
 pub mod watch;

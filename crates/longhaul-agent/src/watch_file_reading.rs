@@ -1,5 +1,6 @@
 //! Reads the watch file and looks at the secret files that it names.
 
+use crate::psconfig::TEMPLATE_BYTES_MAX;
 use crate::watch::watch_file::{
     self, FILE_BYTES_MAX, SecretFileState, WatchFile, WatchFileContext,
 };
@@ -30,9 +31,17 @@ pub fn read_watch_file(
 ) -> Result<Result<WatchFile, ConfigProblems>, WatchFileReadError> {
     let shown = path.display().to_string();
     let cannot = |source| WatchFileReadError { path: shown.clone(), source };
-    let text = read_limited_text(path, FILE_BYTES_MAX).map_err(cannot)?;
+    let text = read_limited_text(path, TEMPLATE_BYTES_MAX).map_err(cannot)?;
+    let (text, agent) = if included_files::is_template(&text) {
+        (wrap_template(path, agent), None)
+    } else {
+        (text, agent)
+    };
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(cannot(io::Error::other(format!("larger than {}", Bytes(FILE_BYTES_MAX)))));
+    }
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let included = match included_files::read_included_files(&shown, &text, &folder) {
+    let included = match included_files::read_included_files(&shown, &text, &folder, agent) {
         Ok(included) => included,
         Err(problems) => {
             return Ok(Err(match watch_file::list_value_problems(&shown, &text) {
@@ -48,9 +57,20 @@ pub fn read_watch_file(
         let factor = std::env::var(TIME_FACTOR_VARIABLE).ok();
         let factor = factor.and_then(|it| it.parse().ok());
         file.included = included.versions;
+        file.notes = included.notes;
         file.detect.time_factor = factor.filter(|it| (1..=100_000).contains(it));
     }
     Ok(parsed)
+}
+
+/// Returns the text of a watch file that includes a template of perfSONAR and answers the runs of
+/// others, for a host whose default name is its own.
+fn wrap_template(path: &Path, agent: Option<&str>) -> String {
+    let quote = |text: &str| serde_json::Value::from(text).to_string();
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let own = longhaul_probe::throughput::initiator_party(None).host;
+    let (file, agent) = (quote(&file), quote(agent.unwrap_or(&own)));
+    format!("include = {file}\n[agent]\nname = {agent}\n[serve]\n")
 }
 
 /// Reads a text file with a limit of its size.

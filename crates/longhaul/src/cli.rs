@@ -15,6 +15,7 @@
 //! - [`capture_command`]: reads packet captures
 //! - [`record_command`]: records with their evidence, and checks of published claims
 //! - [`import_command`]: imports the output of other programs
+//! - [`psconfig_command`]: templates of perfSONAR as watch files
 //! - [`pscheduler_command`]: the methods of a tool plug-in of pScheduler
 //! - [`demo`]: two measurements on an emulated path
 //! - [`address_data`]: databases that name the network and place of an address
@@ -53,6 +54,7 @@ pub mod path_command;
 pub mod predict_command;
 mod progress_lines;
 pub mod pscheduler_command;
+pub mod psconfig_command;
 pub mod record_command;
 pub mod report_archiving;
 pub mod report_command;

@@ -71,6 +71,7 @@ fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure>
         CliCommand::Import(args) => cli::import_command::run(&args),
         CliCommand::Demo(args) => cli::demo::run(&args),
         CliCommand::Watch(args) => cli::watch_command::run(&args),
+        CliCommand::Psconfig(args) => cli::psconfig_command::run(&args),
         CliCommand::Pscheduler(args) => cli::pscheduler_command::run(&args),
         CliCommand::Mcp(args) => cli::mcp_command::run(&args),
         CliCommand::Completions(args) => cli::manual::write_completions(&args),

@@ -370,6 +370,9 @@ fn reject_watch_file(agent: &EventLoop, why: &str) {
 }
 
 fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
+    for note in &file.notes {
+        agent.log.warn(note);
+    }
     let before = agent.state.file();
     for (what, differs) in [
         ("archive", before.agent.archive != file.agent.archive),

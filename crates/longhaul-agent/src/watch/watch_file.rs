@@ -72,6 +72,9 @@ pub struct WatchFile {
     /// The included files when they were read.
     #[serde(skip)]
     pub included: IncludedVersions,
+    /// Lines about what could not be taken from included templates.
+    #[serde(skip)]
+    pub notes: Vec<String>,
     /// All hosts, including the agent's own.
     #[serde(default, rename = "host")]
     pub hosts: Vec<WatchHost>,

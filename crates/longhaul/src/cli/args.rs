@@ -34,6 +34,7 @@ pub use super::ndt7_command::Ndt7Args;
 pub use super::path_command::PathArgs;
 pub use super::predict_command::PredictArgs;
 pub use super::pscheduler_command::PschedulerArgs;
+pub use super::psconfig_command::PsconfigArgs;
 pub use super::record_command::RecordArgs;
 pub use super::serve_command::ServeArgs;
 pub use super::test_command::{TestArgs, TestFormat};
@@ -51,7 +52,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &["test", "path", "available", "load", "copy", "explain", "serve", "iperf3", "ndt7"],
     ),
     ("Tune", &["tune", "host", "predict"]),
-    ("Monitor", &["watch"]),
+    ("Monitor", &["watch", "psconfig"]),
     ("Archive", &["report", "archive", "import", "record", "capture"]),
     ("Lab", &["lab", "demo"]),
     ("Other", &["mcp", "completions", "man"]),
@@ -146,6 +147,8 @@ pub enum CliCommand {
     Import(Box<ImportArgs>),
     /// Run two measurements over an emulated path
     Demo(DemoArgs),
+    /// Convert a pSConfig template of perfSONAR into a watch file
+    Psconfig(PsconfigArgs),
     /// Serve as a tool of perfSONAR's pScheduler, which calls it: JSON in, JSON out
     #[command(hide = true)]
     Pscheduler(PschedulerArgs),

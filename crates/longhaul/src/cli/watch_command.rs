@@ -40,6 +40,9 @@ pub struct WatchArgs {
     /// /etc/longhaul/watch.toml]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Watch what a pSConfig template of perfSONAR has for this host
+    #[arg(long, value_name = "TEMPLATE", conflicts_with = "file")]
+    pub psconfig: Option<PathBuf>,
     /// Name of this host in a file that several hosts share [default: the name of the agent in
     /// the file]
     #[arg(long, value_name = "NAME")]
@@ -68,12 +71,16 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
         Some(WatchCommand::Token(token)) => return token_command::run(token),
         None => {}
     }
-    let path = args.file.clone().map_or_else(find_default_file, Ok)?;
+    let named = args.psconfig.as_ref().or(args.file.as_ref());
+    let path = named.cloned().map_or_else(find_default_file, Ok)?;
     let parsed = read_watch_file(&path, args.agent.as_deref())?;
     if let Ok(WatchFile { serve: Some(serve), .. }) = &parsed {
         let folder = path.parent().unwrap_or(Path::new(""));
         serve_command::build_section_handlers(serve, folder)
             .map_err(|why| CommandFailure::new(USAGE, format!("[serve]: {why}")))?;
+    }
+    for note in parsed.iter().flat_map(|file| &file.notes) {
+        command_output::print_caveat(note);
     }
     match parsed {
         Ok(file) if !args.check => run_agent(args, path, file),
@@ -120,7 +127,7 @@ fn find_default_file() -> Result<PathBuf, CommandFailure> {
         .hint(Some("name one with `longhaul watch FILE`; see docs/watch-file.md for the format")))
 }
 
-fn watch_file_failure(problems: &ConfigProblems) -> CommandFailure {
+pub fn watch_file_failure(problems: &ConfigProblems) -> CommandFailure {
     let number = problems.list.len() + problems.left_out;
     let what = count_of(number as u64, "problem");
     CommandFailure::new(USAGE, format!("{what} in {}\n{problems}", problems.file))

@@ -44,11 +44,11 @@ pub struct RunInput {
     #[serde(rename = "participant-data")]
     participant_data: Vec<Value>,
     test: TestInput,
-    schedule: RunSchedule,
+    schedule: ScheduleInput,
 }
 
 #[derive(Deserialize)]
-struct RunSchedule {
+struct ScheduleInput {
     start: String,
     #[serde(default)]
     duration: Value,

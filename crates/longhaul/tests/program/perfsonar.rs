@@ -1,6 +1,7 @@
-//! The methods of the plug-in for pScheduler, called as it calls them.
+//! perfSONAR: the methods of the plug-in for pScheduler, called as it calls them, and templates of
+//! pSConfig.
 
-use crate::support::{free_port, longhaul};
+use crate::support::{Folder, free_port, longhaul};
 use serde_json::{Value, json};
 use std::thread;
 
@@ -118,4 +119,35 @@ fn what_longhaul_cannot_measure_is_refused_with_all_reasons() {
     let reasons = refused("trace", option);
     assert!(reasons.contains("icmp, udp or tcp") && reasons.contains("4 or 6"), "{reasons}");
     assert!(refused("latency", json!({"dest": "a"})).contains("rtt, trace and mtu"));
+}
+
+#[test]
+fn a_template_of_perfsonar_is_checked_and_converted_with_what_is_left_out() {
+    let folder = Folder::new("psconfig");
+    let template = folder.file("mesh.json");
+    let text = r#"{"addresses": {"a": {"address": "192.0.2.1"}, "b": {"address": "192.0.2.2"}},
+        "groups": {"m": {"type": "mesh", "addresses": [{"name": "a"}, {"name": "b"}]}},
+        "schedules": {"s": {"repeat": "PT1H"}},
+        "tests": {"t": {"type": "rtt", "spec": {"dest": "{% address[1] %}"}},
+            "u": {"type": "dns", "spec": {}}},
+        "tasks": {"rtt": {"group": "m", "test": "t", "schedule": "s"},
+            "dns": {"group": "m", "test": "u"}}}"#;
+    std::fs::write(&template, text).expect("written");
+    let path = template.to_str().expect("UTF-8");
+    let check = ["watch", "--check", "--psconfig", path, "--agent", "b"];
+    let assert = longhaul().args(check).assert().success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(said.contains("tasks.dns: tests of type dns are not measured"), "{said}");
+    let shown = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    assert!(shown.contains("1 host, 2 pairs"), "{shown}");
+    let convert = ["psconfig", "convert", "-", "--agent", "b"];
+    let assert = longhaul().args(convert).write_stdin(text).assert().success();
+    let file = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    for part in ["# not taken: tasks.dns", "address = \"192.0.2.1\"", "kind = \"path\"", "[serve]"]
+    {
+        assert!(file.contains(part), "{part} in {file}");
+    }
+    let assert = longhaul().args(["psconfig", "convert", "-"]).write_stdin("{}").assert().code(2);
+    let why = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(why.contains("-:1: missing field `addresses`"), "{why}");
 }
