@@ -10,6 +10,7 @@ crate::virtual_tests!(
     both_ends_of_a_run_with_iperf3_agree,
     iperf3_and_longhaul_as_its_peer_count_alike,
     a_run_ends_soon_after_its_time,
+    a_run_without_an_end_ends_when_its_goodput_is_known,
     a_requested_window_is_kept,
     a_capture_holds_every_delivered_byte,
     readers_and_writers_keep_to_the_rates_that_were_requested,
@@ -75,6 +76,19 @@ fn iperf3_and_longhaul_as_its_peer_count_alike() {
         // What is on the way at the end counts at one end only.
         assert!(received > 1e6 && received <= sent, "{words:?}: {sent}, {received}");
         assert!(words[0] == "-t" || received >= 2e6, "{received}");
+    }
+}
+
+fn a_run_without_an_end_ends_when_its_goodput_is_known() {
+    let lab = with_responder();
+    for direction in [&[][..], &["-R"]] {
+        let report = near(&lab, &[&["test", "far", "--json", "--no-save"], direction].concat());
+        // Not within a usual burst of a shaper, and within five seconds after the ramp.
+        let elapsed = number(&report["observation"]["elapsed_us"]) / 1e6;
+        assert!((3.4..5.5).contains(&elapsed), "{elapsed} s: {:#}", report["analysis"]);
+        let goodput = number(&report["analysis"]["goodput_bps"]);
+        assert_near("goodput", goodput, 100e6 * 1448.0 / 1538.0, 0.03);
+        assert_eq!(report["caveats"], Value::Array(Vec::new()), "{:#}", report["caveats"]);
     }
 }
 

@@ -328,7 +328,22 @@ pub fn find_steady_span(arrivals: &RunArrivals, warm_up_us: Option<u64>) -> Opti
     let cut = find_ramp_end(&running_median(&rates, DIP_WIDTH))
         .filter(|cut| !is_climbing(&rates[*cut..]))?;
     let cut = skip_release_burst(&rates, cut);
+    let to_us = if ends_with_part_of_flight(&rates[cut..]) {
+        arrivals.bins.last().map_or(to_us, |bin| bin.from_us)
+    } else {
+        to_us
+    };
     Some(SteadySpan { from_us: arrivals.bins[cut].from_us, to_us })
+}
+
+/// Returns true if the last interval is slow although the others are not: the last flight of a window is
+/// rarely whole.
+fn ends_with_part_of_flight(rates: &[f64]) -> bool {
+    let Some((last, others)) = rates.split_last().filter(|(_, others)| others.len() >= MIN_BINS)
+    else {
+        return false;
+    };
+    median(others.iter().copied()).is_some_and(|level| *last < FIRST_RATE_RATIO * level)
 }
 
 /// Returns true if the rate was still growing when the run ended.

@@ -52,7 +52,7 @@ fn print_failure(failure: Option<command_failure::CommandFailure>) {
 fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure> {
     match command {
         CliCommand::Serve(args) => cli::serve_command::run(&args),
-        CliCommand::Test(args) => cli::test_command::run(&args),
+        CliCommand::Test(args) => cli::test_command::run(&args.with_default_end()),
         CliCommand::Tune(args) => cli::tune_command::run(&args),
         CliCommand::Path(args) => cli::path_command::run(&args),
         CliCommand::Available(args) => cli::available_command::run(&args),

@@ -52,25 +52,22 @@ pub(super) struct StreamState {
 }
 
 impl StreamState {
-    fn describe_progress(&self, elapsed: Duration) -> StreamEnd {
+    fn describe_progress(&self, elapsed: Duration, now_us: u64) -> StreamEnd {
         let (local, peer) = self.addresses;
-        let (at_us, bytes) = (elapsed.as_micros() as u64, self.counters.bytes());
+        let elapsed_us = elapsed.as_micros() as u64;
         let latest = self.latest.lock().clone();
-        let (cpu_us, core_wait_us) = self.counters.thread_times_us();
+        let mss_bytes = latest.as_ref().and_then(|it| Some(it.tcp.as_ref()?.mss_bytes as u32));
+        let sample = latest.map(|reading| StreamSample {
+            at_us: elapsed_us.saturating_sub(now_us.saturating_sub(reading.at_us)),
+            ..reading
+        });
         StreamEnd {
             local: local.map(|address| address.to_string()),
             peer: peer.map(|address| address.to_string()),
-            bytes,
-            duration_us: at_us,
-            mss_bytes: latest.as_ref().and_then(|it| Some(it.tcp.as_ref()?.mss_bytes as u32)),
-            samples: vec![StreamSample {
-                at_us,
-                bytes,
-                blocked_us: self.counters.blocked_us(),
-                cpu_us,
-                core_wait_us,
-                ..latest.unwrap_or_default()
-            }],
+            bytes: self.counters.bytes(),
+            duration_us: elapsed_us,
+            mss_bytes,
+            samples: vec![sample.unwrap_or_default()],
             ..StreamEnd::default()
         }
     }
@@ -266,8 +263,9 @@ impl EndRun {
         let stream_bytes: Vec<u64> = streams.iter().map(|stream| stream.counters.bytes()).collect();
         let started_at = self.shared.state.lock().started_at;
         let elapsed = started_at.map_or(Duration::ZERO, |went| went.elapsed());
+        let now_us = self.shared.clock().now_ns() / 1000;
         let own_ends: Vec<StreamEnd> =
-            streams.iter().map(|stream| stream.describe_progress(elapsed)).collect();
+            streams.iter().map(|stream| stream.describe_progress(elapsed, now_us)).collect();
         let samples = || own_ends.iter().flat_map(|end| &end.samples);
         let latest = || samples().filter_map(|sample| sample.tcp.as_ref());
         let retransmits =

@@ -3,9 +3,7 @@
 
 use super::args::{LocalArgs, PeerArgs, TestArgs, TokenArgs};
 use crate::command_failure::{CommandFailure, USAGE};
-use longhaul_model::report::v1::plan::{
-    DEFAULT_PRECISION_PERMILLE, ReceiveMode, RunTransport, StopCondition, ThroughputPlan,
-};
+use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::units::format_duration;
 use longhaul_probe::host_endpoint::{HostEndpoint, ScopedAddress};
 use longhaul_probe::plan_limits;
@@ -37,7 +35,7 @@ pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure
         streams: args.streams.unwrap_or(default.streams),
         stop: stop_condition(args, default.stop),
         until_stopped: args.time == Some(UNTIL_STOPPED),
-        precision_permille: find_precision(args),
+        precision_permille: args.until,
         warm_up_us: args.omit,
         send_buffer_bytes: args.send_buffer.or(args.socket.window),
         receive_buffer_bytes: args.receive_buffer.or(args.socket.window),
@@ -61,12 +59,6 @@ pub fn plan_throughput(args: &TestArgs) -> Result<ThroughputPlan, CommandFailure
     };
     check_throughput_plan(&plan)?;
     Ok(plan)
-}
-
-/// Returns the requested precision. A test of TCP with no end of its own ends at the default precision.
-fn find_precision(args: &TestArgs) -> Option<u32> {
-    let has_end = args.time.is_some() || args.bytes.is_some() || args.blocks.is_some();
-    args.until.or((!args.udp && !has_end).then_some(DEFAULT_PRECISION_PERMILLE))
 }
 
 fn test_transport(args: &TestArgs) -> RunTransport {

@@ -20,7 +20,7 @@ use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::stop_rule::RunProgress;
 use longhaul_iperf3::client_run::{self, LoginCredentials};
-use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::plan::{DEFAULT_PRECISION_PERMILLE, ThroughputPlan};
 use longhaul_model::report::v1::{ReportCaveat, RunParty, ThroughputReport};
 use longhaul_model::units::TextRateUnit;
 use longhaul_probe::plan_limits;
@@ -69,19 +69,19 @@ pub struct TestArgs {
     /// Number of streams in each direction [default: 1]
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = parse_streams)]
     pub streams: Option<u32>,
-    /// Time to send for; 0: until stopped [default: as --until, at most 10 s]
+    /// Time to send for; 0: until stopped
     #[arg(
         short, long, value_name = "TIME", value_parser = parse_open_run_time,
         conflicts_with_all = ["bytes", "blocks"],
     )]
     pub time: Option<u64>,
-    /// End when the goodput is known to this half-width [default: 3%, without another end]
+    /// End when the goodput is known to this half-width [default of test: 3%]
     ///
     /// Never in the ramp, before the congestion window went through its cycles, or while the path
-    /// changes. With --time, that is the longest time; without it, 10 s.
+    /// changes, and at most after --time or 10 s. --time, --bytes and --blocks replace the default.
     #[arg(
         long, value_name = "PERCENT", value_parser = parse_precision,
-        conflicts_with_all = ["udp", "bytes", "blocks"],
+        conflicts_with_all = ["udp", "bytes", "blocks"], hide_short_help = true,
     )]
     pub until: Option<u32>,
     /// Number of bytes to send, all streams together
@@ -207,6 +207,13 @@ const DEFAULT_INTERVAL_US: u64 = 1_000_000;
 impl TestArgs {
     pub fn prints_iperf3_json(&self) -> bool {
         self.format == Some(TestFormat::Iperf3)
+    }
+
+    /// Returns the arguments of `longhaul test`: TCP without another end has the default precision.
+    pub fn with_default_end(&self) -> TestArgs {
+        let has_end = self.time.is_some() || self.bytes.is_some() || self.blocks.is_some();
+        let default = (!self.udp && !has_end).then_some(DEFAULT_PRECISION_PERMILLE);
+        TestArgs { until: self.until.or(default), ..self.clone() }
     }
 
     fn json_interval_us(&self) -> u64 {
