@@ -116,7 +116,7 @@ function seedOf(text: string): number {
   return seed;
 }
 
-const BASES: Record<Quantity, number> = { goodput: 93e6, available: 240e6, capacity: 311e6, rtt_floor: 161_800, rtt_median: 162_600, rtt_p95: 166_000, loss: 0.0002, retransmits: 0.00002, hops: 17, host_share: 0.9 };
+const BASES: Record<Quantity, number> = { goodput: 93e6, available: 240e6, capacity: 311e6, rtt_floor: 161_800, rtt_median: 162_600, rtt_p95: 166_000, one_way_delay: 80_700, delay_variation: 900, loss: 0.0002, retransmits: 0.00002, hops: 17, host_share: 0.9 };
 
 function value(pair: Pair, quantity: Quantity, atUs: number): number {
   const path = `${pair.from}>${pair.to}`;
@@ -134,7 +134,7 @@ function value(pair: Pair, quantity: Quantity, atUs: number): number {
   return base * (1 + day + wave * (quantity.startsWith("rtt") ? (quantity === "rtt_p95" ? 0.01 : 0.002) : quantity === "capacity" ? 0.01 : 0.05));
 }
 
-const EVERY_US: Record<Quantity, number> = { goodput: HOUR_US, available: HOUR_US / 4, capacity: HOUR_US / 4, rtt_floor: HOUR_US / 12, rtt_median: HOUR_US / 12, rtt_p95: HOUR_US / 12, loss: HOUR_US / 12, retransmits: HOUR_US, hops: 6 * HOUR_US, host_share: HOUR_US };
+const EVERY_US: Record<Quantity, number> = { goodput: HOUR_US, available: HOUR_US / 4, capacity: HOUR_US / 4, rtt_floor: HOUR_US / 12, rtt_median: HOUR_US / 12, rtt_p95: HOUR_US / 12, one_way_delay: HOUR_US / 12, delay_variation: HOUR_US / 12, loss: HOUR_US / 12, retransmits: HOUR_US, hops: 6 * HOUR_US, host_share: HOUR_US };
 const FIRST_US = NOW_US - 400 * 24 * HOUR_US;
 
 export function series(pair: Pair, quantity: Quantity, beginUs: number, endUs: number, points: number): Series {

@@ -18,6 +18,8 @@ export const QUANTITIES: Record<Quantity, QuantityWords> = {
   rtt_floor: { title: "RTT floor", short: "RTT floor", unit: "us", moreIsBetter: false },
   rtt_median: { title: "RTT median", short: "RTT median", unit: "us", moreIsBetter: false },
   rtt_p95: { title: "RTT p95", short: "RTT p95", unit: "us", moreIsBetter: false },
+  one_way_delay: { title: "One-way delay", short: "one way", unit: "us", moreIsBetter: false },
+  delay_variation: { title: "Delay variation", short: "variation", unit: "us", moreIsBetter: false },
   loss: { title: "Loss", short: "loss", unit: "ratio", moreIsBetter: false },
   retransmits: { title: "Retransmits", short: "retransmits", unit: "ratio", moreIsBetter: false },
   hops: { title: "Hops", short: "hops", unit: "count" },
@@ -181,6 +183,7 @@ export function runResult({ kind, goodput_bps, streams, values }: RunRow): strin
   if (values === undefined) return rate(goodput_bps);
   const { rtt_us, rtt_rise_us, loss_ratio, hops, available_bps, capacity_bps, limiting_settings, advised_settings } = values;
   switch (kind) {
+    case "latency":
     case "path":
       return joined([rtt_us === undefined ? "no answer" : `RTT ${micros(rtt_us)}`, hops !== undefined && counted(hops, "hop"), loss_ratio !== undefined && (loss_ratio > 0 ? `${percent(loss_ratio)} lost` : "no loss")], ", ");
     case "available":
@@ -224,6 +227,7 @@ export const KINDS: Record<Kind, string> = {
   imported: "imported",
   copy: "copy",
   flows: "transfers",
+  latency: "latency",
 };
 
 export const STATES: Record<State, string> = {

@@ -18,6 +18,7 @@ pub mod copy_analysis;
 pub mod diagnose;
 pub mod flow_analysis;
 pub mod imported;
+pub mod latency;
 pub mod limit;
 pub mod load;
 pub mod path;

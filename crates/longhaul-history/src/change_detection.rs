@@ -54,6 +54,8 @@
 //! - available: available bandwidth and capacity of each direction
 //! - path: RTT floor, loss and hops of each measured direction
 //! - load: RTT floor and loss of its idle phases
+//! - latency: RTT floor, median and p95; delay variation and, if the clocks allow it, delay of each
+//!   direction; loss, of each direction if the reflector counts
 //! - flows: goodput, retransmit ratio and share of the hosts' limits of the busiest transfers
 //!
 //! Missing readings give no point. Neither do probes of a scan or of a before/after test, whose
@@ -296,6 +298,7 @@ pub fn extract_points(
             found.add(true, PathQuantity::RttFloor, it.analysis.rtt_min_us.map(|us| us as f64));
         }
         AnyReport::Flows(it) => found.add_flows(it),
+        AnyReport::Latency(it) => found.add_latency(&it.analysis),
         AnyReport::Scan(_) | AnyReport::Host(_) | AnyReport::Predict(_) | AnyReport::Copy(_) => {}
     }
     found.points
@@ -362,6 +365,32 @@ impl PointList {
         }
     }
 
+    /// Adds the round trips of a session, and its losses: without a count of the reflector, all are of
+    /// the forward direction, as those of a path.
+    fn add_latency(&mut self, it: &LatencyAnalysis) {
+        let rtt = it.rtt.filter(|rtt| rtt.min_ns > 0);
+        let as_us = |ns: i64| ns as f64 / 1e3;
+        self.add(true, PathQuantity::RttFloor, rtt.map(|rtt| as_us(rtt.min_ns)));
+        self.add(true, PathQuantity::RttMedian, rtt.map(|rtt| as_us(rtt.p50_ns)));
+        self.add(true, PathQuantity::RttP95, rtt.map(|rtt| as_us(rtt.p95_ns)));
+        for (forward, direction) in [(true, &it.forward), (false, &it.reverse)] {
+            let delay = direction.as_ref().and_then(|it| it.delay);
+            let delay = delay.filter(|delay| delay.min_ns > 0).map(|delay| as_us(delay.min_ns));
+            self.add(forward, PathQuantity::OneWayDelay, delay);
+            let variation = direction.as_ref().and_then(|it| it.variation);
+            let variation = variation.map(|delays| as_us(delays.p95_ns));
+            self.add(forward, PathQuantity::DelayVariation, variation);
+        }
+        let loss = |direction: &Option<OneWayLatency>| Some(direction.as_ref()?.counts?.loss_ratio);
+        match loss(&it.forward).zip(loss(&it.reverse)) {
+            Some((forward, reverse)) => {
+                self.add(true, PathQuantity::Loss, Some(forward));
+                self.add(false, PathQuantity::Loss, Some(reverse));
+            }
+            None => self.add(true, PathQuantity::Loss, (it.sent > 0).then_some(it.loss_ratio)),
+        }
+    }
+
     fn add_path(&mut self, rtt: Option<&PathRtt>, route: Option<&ObservedRoute>, forward: bool) {
         // A host that answers no probe may just not reply to them, so it has no loss either.
         let rtt = rtt.filter(|rtt| rtt.answered > 0);
@@ -396,6 +425,7 @@ use level_shifts::{LevelShift, LevelShifts};
 use longhaul_analysis::stats::{MidRanks, median, quantile, sort_finite};
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
 use longhaul_model::report::v1::available::{AvailableEstimate, EstimateVerdict};
+use longhaul_model::report::v1::latency::{LatencyAnalysis, OneWayLatency};
 use longhaul_model::report::v1::path::{ObservedRoute, PathRtt};
 use longhaul_model::report::v1::plan::RunDirection;
 use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};

@@ -159,7 +159,7 @@ impl LabRun<'_> {
     /// Starts the server, waits until it listens, and returns its process.
     fn start_far(&mut self, token: &str) -> Result<u32, LabError> {
         let own = std::env::current_exe().with_context("cannot find this executable")?;
-        let words = [own.into(), "serve".into()];
+        let words = [own.into(), "serve".into(), "--stamp".into(), "--stamp-stateful".into()];
         let mut output = create_unnamed_file().with_context("cannot create a temporary file")?;
         let far = NamespaceCommand {
             words: &words,

@@ -28,6 +28,7 @@ pub mod flow_text;
 pub mod goodput_picture;
 pub mod imported_text;
 pub mod iperf3_report_json;
+pub mod latency_text;
 pub mod load_text;
 pub mod number_format;
 pub mod path_text;
@@ -61,5 +62,6 @@ pub fn build_document(report: &AnyReport) -> document::ReportDocument {
         AnyReport::Imported(imported) => imported_text::build_imported_document(imported),
         AnyReport::Copy(copy) => copy_text::build_copy_document(copy),
         AnyReport::Flows(flows) => flow_text::build_flows_document(flows),
+        AnyReport::Latency(latency) => latency_text::build_latency_document(latency),
     }
 }

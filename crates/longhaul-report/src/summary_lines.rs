@@ -41,6 +41,7 @@ pub fn summarize_report(report: &AnyReport) -> String {
         AnyReport::Imported(it) => crate::imported_text::summarize_import(it),
         AnyReport::Copy(it) => crate::copy_text::summarize_copy(it),
         AnyReport::Flows(it) => crate::flow_text::summarize_flows(it),
+        AnyReport::Latency(it) => crate::latency_text::summarize_latency(it),
     }
 }
 

@@ -8,6 +8,7 @@
 #![expect(unsafe_code, reason = "this crate is where the unsafe code of longhaul lives")]
 
 pub mod boot_clock;
+pub mod clock_state;
 pub mod confined_dir;
 pub mod cycle_counter;
 pub mod file_user;

@@ -169,6 +169,32 @@ impl ProbeSocket {
         ProbeSocket::open(family, Type::STREAM, Protocol::TCP)
     }
 
+    /// Opens a socket for a service that answers with [`ProbeSocket::answer`]. An IPv6 socket
+    /// receives no IPv4. Datagrams leave with this TTL or hop limit.
+    pub fn udp_service(family: IpFamily, ttl: u8) -> io::Result<ProbeSocket> {
+        let it = ProbeSocket::open(family, Type::DGRAM, Protocol::UDP)?.with_receive_options()?;
+        it.set_ttl(ttl)?;
+        if family == IpFamily::V6 {
+            it.socket.set_only_v6(true)?;
+            it.socket.set_recv_tclass_v6(true)?;
+        } else {
+            it.socket.set_recv_tos_v4(true)?;
+        }
+        it.enable_for_family(
+            (libc::IPPROTO_IP, libc::IP_PKTINFO),
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+        )?;
+        Ok(it)
+    }
+
+    /// Sets the TTL or hop limit of packets that are sent without one of their own.
+    pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
+        match self.family {
+            IpFamily::V4 => self.socket.set_ttl_v4(ttl.into()),
+            IpFamily::V6 => self.socket.set_unicast_hops_v6(ttl.into()),
+        }
+    }
+
     /// Sets the source address; port 0 lets the kernel choose.
     pub fn bind(&self, source: SocketAddr) -> io::Result<()> {
         self.socket.bind(&source.into())

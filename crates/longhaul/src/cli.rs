@@ -7,6 +7,7 @@
 //! - [`usage_hints`]: answers to the command lines of other programs
 //! - [`mod@test_command`], [`serve_command`], [`lab_command`], [`report_command`]: the commands of these names
 //! - [`tune_command`], [`mod@path_command`], [`available_command`], [`load_command`], [`host_command`], [`predict_command`]: more commands
+//! - [`latency_command`]: latency by STAMP or TWAMP Light
 //! - [`iperf3_command`]: `test` and `serve` with the options of iperf3
 //! - [`ndt7_command`]: a test with an ndt7 server
 //! - [`mod@copy_command`]: copies files and reports what limited the copy
@@ -45,6 +46,7 @@ pub mod invocation;
 pub mod iperf3_command;
 pub mod iperf3_server;
 pub mod lab_command;
+pub mod latency_command;
 pub mod load_command;
 pub mod manual;
 pub mod mcp_command;

@@ -55,6 +55,7 @@ fn run(command: CliCommand) -> Result<ExitCode, command_failure::CommandFailure>
         CliCommand::Test(args) => cli::test_command::run(&args.with_default_end()),
         CliCommand::Tune(args) => cli::tune_command::run(&args),
         CliCommand::Path(args) => cli::path_command::run(&args),
+        CliCommand::Latency(args) => cli::latency_command::run(&args),
         CliCommand::Available(args) => cli::available_command::run(&args),
         CliCommand::Load(args) => cli::load_command::run(&args),
         CliCommand::Copy(args) => cli::copy_command::run(&args),

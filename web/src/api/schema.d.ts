@@ -646,7 +646,7 @@ export interface components {
             from: string;
             /** @description The run fills the path, so it waits until hosts, interfaces and links are free. */
             heavy: boolean;
-            /** @description `path`, `available`, `throughput`, `tune`, `load`, `host`, `flows`. */
+            /** @description `path`, `latency`, `available`, `throughput`, `tune`, `load`, `host`, `flows`. */
             kind: string;
             /**
              * Format: int64
@@ -666,7 +666,7 @@ export interface components {
          * @description The kinds of report v1.
          * @enum {string}
          */
-        Kind: "throughput" | "scan" | "host" | "predict" | "path" | "available" | "load" | "imported" | "copy" | "flows";
+        Kind: "throughput" | "scan" | "host" | "predict" | "path" | "available" | "load" | "imported" | "copy" | "flows" | "latency";
         /** @description Values between two changes. */
         Level: {
             /**
@@ -709,7 +709,7 @@ export interface components {
             /** @description Absent if the last run that ended had a result. */
             failure?: components["schemas"]["MeasurementFailure"];
             /**
-             * @description `path`, `available`, `throughput`, `tune`, `load`, `host`, `flows`; of another agent, the kind of its last
+             * @description `path`, `latency`, `available`, `throughput`, `tune`, `load`, `host`, `flows`; of another agent, the kind of its last
              *     report; absent if neither is known.
              */
             kind?: string;
@@ -823,10 +823,10 @@ export interface components {
         };
         /**
          * @description The quantity of a series, with one value per run and direction: `goodput`, `available`,
-         *     `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95` in us; `loss`, `retransmits`, `host_share` as ratios; `hops` as a count.
+         *     `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95`, `one_way_delay`, `delay_variation` in us; `loss`, `retransmits`, `host_share` as ratios; `hops` as a count.
          * @enum {string}
          */
-        Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "rtt_median" | "rtt_p95" | "loss" | "retransmits" | "hops" | "host_share";
+        Quantity: "goodput" | "available" | "capacity" | "rtt_floor" | "rtt_median" | "rtt_p95" | "one_way_delay" | "delay_variation" | "loss" | "retransmits" | "hops" | "host_share";
         /** @description A report in the format of report v1; docs/report-v1.md describes its fields. */
         Report: {
             [key: string]: unknown;

@@ -11,12 +11,13 @@ const QUANTITIES_OF: Record<string, readonly Quantity[]> = {
   scan: ["goodput"],
   available: ["available", "capacity"],
   path: ["rtt_floor", "rtt_median", "rtt_p95", "loss", "hops"],
+  latency: ["rtt_floor", "rtt_median", "rtt_p95", "one_way_delay", "delay_variation", "loss"],
   load: [],
   host: [],
   flows: ["goodput", "retransmits", "host_share"],
 };
 /** One run of these kinds measures both directions. */
-const BOTH_WAYS = new Set(["path", "available"]);
+const BOTH_WAYS = new Set(["path", "latency", "available"]);
 const DAY_US = 86_400e6;
 
 export type StateIndex = Map<string, MeasurementState[]>;

@@ -157,6 +157,8 @@ fn generate_value(quantity: PathQuantity, after: bool, wave: f64) -> f64 {
         (PathQuantity::RttFloor, _) => 161_800.0 * wave,
         (PathQuantity::RttMedian, _) => 162_400.0 * wave,
         (PathQuantity::RttP95, _) => 166_000.0 * wave,
+        (PathQuantity::OneWayDelay, _) => 80_700.0 * wave,
+        (PathQuantity::DelayVariation, _) => 900.0 * wave,
         (PathQuantity::Loss | PathQuantity::Retransmits, _) => 1e-4 * wave,
         (PathQuantity::HostShare, _) => 0.9,
         (PathQuantity::Hops, true) => 13.0,

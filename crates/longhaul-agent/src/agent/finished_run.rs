@@ -188,6 +188,9 @@ pub fn count_sent_bytes(report: &AnyReport) -> Option<u64> {
             Some(flows.flatten().map(|flow| flow.bytes).sum())
         }
         AnyReport::Copy(it) => Some(it.observation.sent_bytes),
+        AnyReport::Latency(it) => {
+            Some(u64::from(it.plan.payload_bytes) * it.observation.packets.len() as u64)
+        }
         AnyReport::Host(_)
         | AnyReport::Predict(_)
         | AnyReport::Imported(_)

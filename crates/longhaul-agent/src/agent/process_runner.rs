@@ -12,6 +12,7 @@ use crate::watch::measure_jobs::MeasureJob;
 use crate::watch::watch_file::{MeasureConfig, MeasureKind, WatchFile, WatchHost};
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_model::units::Rate;
+use longhaul_probe::latency::STAMP_PORT;
 use longhaul_probe::supervise;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -256,7 +257,11 @@ pub fn build_run_command(
         Some(name) => {
             let far = file.hosts.iter().find(|host| *host.name == **name)?;
             add_measurement(&job.measure, job.is_reverse(), &mut line);
-            add_target(far, folder, &mut line);
+            if job.measure.kind == MeasureKind::Latency {
+                add_reflector(far, &job.measure, folder, &mut line);
+            } else {
+                add_target(far, folder, &mut line);
+            }
         }
     }
     line.add("--json");
@@ -309,6 +314,13 @@ fn add_measurement(measure: &MeasureConfig, back: bool, line: &mut RunCommand) {
             line.add(format!("--{}", measure.protocol().word()));
             line.add_option("--count", measure.count().to_string());
         }
+        MeasureKind::Latency => {
+            line.add("latency");
+            line.add_option("--count", measure.count().to_string());
+            if measure.twamp_light == Some(true) {
+                line.add("--twamp-light");
+            }
+        }
         MeasureKind::Available => {
             line.add("available");
             line.add(format!("--{}", measure.mode().word()));
@@ -357,6 +369,16 @@ fn add_target(far: &WatchHost, folder: &Path, line: &mut RunCommand) {
     line.add_option("--port", far.port.to_string());
     if let Some(token) = &far.token_file {
         line.add_option("--token-file", PathBuf::from(folder).join(token));
+    }
+    line.add("--quiet");
+    line.add(&far.address);
+}
+
+/// Adds the reflector of a host, which needs no token and listens on a port of its own.
+fn add_reflector(far: &WatchHost, measure: &MeasureConfig, folder: &Path, line: &mut RunCommand) {
+    line.add_option("--port", measure.reflector_port.unwrap_or(STAMP_PORT).to_string());
+    if let Some(key) = &measure.key_file {
+        line.add_option("--key-file", folder.join(key));
     }
     line.add("--quiet");
     line.add(&far.address);
@@ -425,6 +447,23 @@ mod run_command_tests {
         let begin = "test --time 2000000us --streams 4 --window 1048576 \
                      --congestion-control cubic --bitrate 50000000";
         assert_eq!(commands(&file), [format!("{begin} {end}"), format!("{begin} --reverse {end}")]);
+    }
+
+    #[test]
+    fn latency_is_measured_on_the_port_of_the_reflector_without_a_token() {
+        let file = file(
+            "[[measure]]\nname = \"m\"\nkind = \"latency\"\nevery = \"1 min\"\n[[measure]]\n\
+             name = \"k\"\nkind = \"latency\"\nevery = \"1 min\"\ncount = 20\n\
+             reflector_port = 8862\nkey_file = \"s.key\"\n[[measure]]\nname = \"t\"\n\
+             kind = \"latency\"\nevery = \"1 min\"\ntwamp_light = true\n",
+        );
+        let end = "--quiet 192.0.2.7 --json --archive /a.db";
+        let expected = [
+            format!("latency --count 100 --port 862 {end}"),
+            format!("latency --count 20 --port 8862 --key-file /etc/lh/s.key {end}"),
+            format!("latency --count 100 --twamp-light --port 862 {end}"),
+        ];
+        assert_eq!(commands(&file), expected);
     }
 
     #[test]

@@ -215,7 +215,7 @@ pub struct MeasurementRow {
     pub measurement: String,
     /// Absent if it concerns one host.
     pub pair: Option<HostPair>,
-    /// `path`, `available`, `throughput`, `tune`, `load`, `host`, `flows`; of another agent, the kind of its last
+    /// `path`, `latency`, `available`, `throughput`, `tune`, `load`, `host`, `flows`; of another agent, the kind of its last
     /// report; absent if neither is known.
     pub kind: Option<String>,
     /// Due time of the last run with a result; absent: none yet.
@@ -237,7 +237,7 @@ pub struct RequestableRun {
     pub measure: String,
     pub from: String,
     pub to: String,
-    /// `path`, `available`, `throughput`, `tune`, `load`, `host`, `flows`.
+    /// `path`, `latency`, `available`, `throughput`, `tune`, `load`, `host`, `flows`.
     pub kind: String,
     /// The run fills the path, so it waits until hosts, interfaces and links are free.
     pub heavy: bool,

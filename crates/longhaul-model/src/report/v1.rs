@@ -15,6 +15,7 @@ pub mod copy;
 pub mod flows;
 pub mod host;
 pub mod imported;
+pub mod latency;
 pub mod load;
 pub mod observation;
 pub mod path;
@@ -26,9 +27,9 @@ pub mod run_environment;
 pub mod scan;
 
 pub use report_kind::{
-    AnyReport, AvailableReport, CopyReport, FlowsReport, HostReport, ImportedReport, ListColumns,
-    LoadReport, PathReport, PredictionReport, ReportContent, ReportKind, RunValues, ScanReport,
-    ThroughputReport,
+    AnyReport, AvailableReport, CopyReport, FlowsReport, HostReport, ImportedReport, LatencyReport,
+    ListColumns, LoadReport, PathReport, PredictionReport, ReportContent, ReportKind, RunValues,
+    ScanReport, ThroughputReport,
 };
 pub use run_environment::RunEnvironment;
 

@@ -5,6 +5,7 @@ use longhaul_analysis::available_bandwidth::conclude_available;
 use longhaul_analysis::copy_analysis::conclude_copy;
 use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_analysis::imported::conclude_imported;
+use longhaul_analysis::latency::conclude_latency;
 use longhaul_analysis::load::conclude_load;
 use longhaul_analysis::path::conclude_path;
 use longhaul_analysis::predict::predict_goodput;
@@ -53,6 +54,11 @@ pub fn conclude_again(report: &mut AnyReport, runs: &[ThroughputReport]) {
             let found = conclude_flows(&flows.observation);
             flows.analysis = found.analysis;
             (flows.findings, flows.caveats) = (found.findings, found.caveats);
+        }
+        AnyReport::Latency(latency) => {
+            let found = conclude_latency(&latency.plan, &latency.observation);
+            latency.analysis = found.analysis;
+            (latency.findings, latency.caveats) = (found.findings, found.caveats);
         }
         AnyReport::Host(host) => {
             (host.analysis, host.findings, host.caveats) =

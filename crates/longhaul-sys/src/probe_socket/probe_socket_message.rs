@@ -29,6 +29,10 @@ pub struct ProbeArrival {
     pub at: Option<Duration>,
     /// TTL or hop limit on arrival.
     pub ttl: Option<u8>,
+    /// The address of this host to which it was sent; only on a [`ProbeSocket::udp_service`].
+    pub to: Option<IpAddr>,
+    /// Type of service or traffic class; only on a [`ProbeSocket::udp_service`].
+    pub traffic_class: Option<u8>,
     /// Present if it came from the error queue.
     pub queued: Option<ErrorQueueEntry>,
 }
@@ -85,6 +89,41 @@ impl ProbeSocket {
         Ok(())
     }
 
+    /// Answers a packet of a [`ProbeSocket::udp_service`]: from the address to which it was sent,
+    /// with its DSCP.
+    pub fn answer(&self, packet: &[u8], request: &ProbeArrival) -> io::Result<()> {
+        let Some(to) = request.from else {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        };
+        // The kernel chooses the interface by the routes (index 0).
+        let (v4, v6);
+        let source = match request.to {
+            Some(IpAddr::V4(own)) => {
+                let own = libc::in_addr { s_addr: u32::from(own).to_be() };
+                v4 = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: own, ipi_addr: own };
+                Some(ControlMessage::Ipv4PacketInfo(&v4))
+            }
+            Some(IpAddr::V6(own)) => {
+                let own = libc::in6_addr { s6_addr: own.octets() };
+                v6 = libc::in6_pktinfo { ipi6_ifindex: 0, ipi6_addr: own };
+                Some(ControlMessage::Ipv6PacketInfo(&v6))
+            }
+            None => None,
+        };
+        // The lower two bits belong to the network (ECN).
+        let class = request.traffic_class.unwrap_or(0) & !3;
+        let class_v6 = i32::from(class);
+        let class = match self.family {
+            IpFamily::V4 => ControlMessage::Ipv4Tos(&class),
+            IpFamily::V6 => ControlMessage::Ipv6TClass(&class_v6),
+        };
+        let control: Vec<_> = source.into_iter().chain([class]).collect();
+        let (raw, part) = (self.socket.as_raw_fd(), [IoSlice::new(packet)]);
+        let to = SockaddrStorage::from(to);
+        sendmsg(raw, &part, &control, MsgFlags::empty(), Some(&to))?;
+        Ok(())
+    }
+
     /// Returns the next message, from the error queue first, then from the receive queue; `None` if
     /// there is none.
     pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<ProbeArrival>> {
@@ -138,8 +177,15 @@ fn is_path_error(error: &io::Error) -> bool {
 }
 
 fn parse_arrival(message: &RecvMsg<'_, '_, SockaddrStorage>) -> io::Result<ProbeArrival> {
-    let mut arrival =
-        ProbeArrival { bytes: message.bytes, from: None, at: None, ttl: None, queued: None };
+    let mut arrival = ProbeArrival {
+        bytes: message.bytes,
+        from: None,
+        at: None,
+        ttl: None,
+        to: None,
+        traffic_class: None,
+        queued: None,
+    };
     for control in message.cmsgs()? {
         match control {
             ControlMessageOwned::ScmTimestampns(time) => arrival.at = Some(time.into()),
@@ -150,6 +196,16 @@ fn parse_arrival(message: &RecvMsg<'_, '_, SockaddrStorage>) -> io::Result<Probe
             }
             ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
                 arrival.ttl = u8::try_from(ttl).ok();
+            }
+            ControlMessageOwned::Ipv4PacketInfo(info) => {
+                arrival.to = Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
+            }
+            ControlMessageOwned::Ipv6PacketInfo(info) => {
+                arrival.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+            }
+            ControlMessageOwned::Ipv4Tos(class) => arrival.traffic_class = Some(class),
+            ControlMessageOwned::Ipv6TClass(class) => {
+                arrival.traffic_class = u8::try_from(class).ok();
             }
             ControlMessageOwned::Ipv4RecvErr(error, by) => {
                 let by = by.map(|by| Ipv4Addr::from(u32::from_be(by.sin_addr.s_addr)).into());

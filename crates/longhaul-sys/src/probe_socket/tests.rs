@@ -194,3 +194,31 @@ fn a_whole_packet_of_our_own_making_arrives() {
     let (length, from) = far.recv_from(&mut byte).expect("it arrives");
     assert_eq!((&byte[..length], from.port()), (&b"!"[..], 0x9999));
 }
+
+#[test]
+fn a_service_answers_from_the_address_that_was_asked_with_the_dscp_of_the_packet() {
+    for (address, other) in
+        [(LOOPBACK[0], IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9))), (LOOPBACK[1], LOOPBACK[1])]
+    {
+        let family = IpFamily::of_address(address);
+        let any: IpAddr = match family {
+            IpFamily::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            IpFamily::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let service = ProbeSocket::udp_service(family, 255).expect("no privilege needed");
+        service.bind(SocketAddr::new(any, 0)).expect("a port");
+        let port = service.local_address().expect("address").port();
+        let client = ProbeSocket::udp_service(family, 64).expect("a socket");
+        // It receives only from the address that it asks.
+        client.connect(SocketAddr::new(other, port)).expect("connect");
+        sockopt::set_dscp(&client, 46, SocketAddr::new(other, port)).expect("EF");
+        client.send(b"question", None, None).expect("send");
+        let mut bytes = [0; 100];
+        let question = next(&service, &mut bytes, |_, text| text == b"question");
+        assert_eq!((question.to, question.ttl), (Some(other), Some(64)));
+        assert_eq!(question.traffic_class, Some(46 << 2));
+        service.answer(b"answer", &question).expect("answer");
+        let answer = next(&client, &mut bytes, |_, text| text == b"answer");
+        assert_eq!((answer.ttl, answer.traffic_class), (Some(255), Some(46 << 2)));
+    }
+}

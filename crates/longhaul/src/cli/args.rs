@@ -27,6 +27,7 @@ pub use super::host_command::HostArgs;
 pub use super::import_command::ImportArgs;
 pub use super::iperf3_command::{Iperf3Args, Iperf3UserArgs};
 pub use super::lab_command::LabArgs;
+pub use super::latency_command::LatencyArgs;
 pub use super::load_command::LoadArgs;
 pub use super::manual::{CompletionsArgs, ManArgs};
 pub use super::mcp_command::McpArgs;
@@ -49,7 +50,18 @@ const DETAILS: &str = include_str!("help/longhaul-details.txt").trim_ascii_end()
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Measure",
-        &["test", "path", "available", "load", "copy", "explain", "serve", "iperf3", "ndt7"],
+        &[
+            "test",
+            "path",
+            "latency",
+            "available",
+            "load",
+            "copy",
+            "explain",
+            "serve",
+            "iperf3",
+            "ndt7",
+        ],
     ),
     ("Tune", &["tune", "host", "predict"]),
     ("Monitor", &["watch", "psconfig"]),
@@ -115,6 +127,8 @@ pub enum CliCommand {
     Tune(Box<TuneArgs>),
     /// Measure RTT, routes, path MTU and where queues build up
     Path(Box<PathArgs>),
+    /// Measure round-trip and one-way latency by STAMP or TWAMP Light
+    Latency(Box<LatencyArgs>),
     /// Estimate capacity and available bandwidth with short trains
     Available(Box<AvailableArgs>),
     /// Measure RTT and loss under load, and the effect on other flows

@@ -6,6 +6,7 @@ use crate::command_failure::{CommandFailure, USAGE};
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::units::format_duration;
 use longhaul_probe::host_endpoint::{HostEndpoint, ScopedAddress};
+use longhaul_probe::latency::test_packet::PacketKey;
 use longhaul_probe::plan_limits;
 use longhaul_probe::secure::AuthToken;
 use longhaul_probe::throughput::{IpFamily, LocalBind, TargetHost};
@@ -163,7 +164,7 @@ pub fn resolve_token(args: &TokenArgs) -> Result<Option<AuthToken>, CommandFailu
     let (text, origin) = if let Some(text) = &args.token {
         (text.clone(), "--token".to_owned())
     } else if let Some(path) = &args.token_file {
-        (read_first_line(path)?, path.display().to_string())
+        (read_first_line("token", path)?, path.display().to_string())
     } else if let Some(text) = std::env::var_os(TOKEN_VARIABLE) {
         (text.to_string_lossy().into_owned(), TOKEN_VARIABLE.to_owned())
     } else {
@@ -175,12 +176,20 @@ pub fn resolve_token(args: &TokenArgs) -> Result<Option<AuthToken>, CommandFailu
     token.map(Some)
 }
 
-fn read_first_line(path: &Path) -> Result<String, CommandFailure> {
+/// Returns the key of authenticated packets of STAMP in a file.
+pub fn read_packet_key(path: &Path) -> Result<PacketKey, CommandFailure> {
+    PacketKey::parse(&read_first_line("key", path)?).map_err(|why| {
+        let text = format!("cannot use the key in {}: it {why}", path.display());
+        CommandFailure::new(USAGE, text)
+    })
+}
+
+fn read_first_line(what: &str, path: &Path) -> Result<String, CommandFailure> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text))
         .map_err(|source| {
-            let text = format!("cannot read the token file {}", path.display());
+            let text = format!("cannot read the {what} file {}", path.display());
             CommandFailure::new(USAGE, text).cause(&source)
         })?;
     Ok(text.lines().next().unwrap_or_default().to_owned())

@@ -18,10 +18,12 @@ use longhaul_iperf3::users::DEFAULT_SKEW;
 use longhaul_iperf3::{AuthorizedUsers, Iperf3Handler, Iperf3Options};
 use longhaul_model::units::Bytes;
 use longhaul_ndt7::ndt7_service::Ndt7Handler;
+use longhaul_probe::latency::session_reflector::{ReflectorOptions, SessionReflector};
 use longhaul_probe::measurement_server::{
     AnonymousLimits, MeasurementServer, ProtocolHandler, ServeEvent, ServeOptions,
 };
 use longhaul_probe::secure::{AuthToken, TlsIdentity};
+use longhaul_probe::supervise::StopFlag;
 use longhaul_report::number_format::{count_of, format_rate};
 use longhaul_report::style::{COMMAND, FAINT, STRONG, paint};
 use serde_json::{Value, json};
@@ -34,6 +36,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 const EXAMPLES: &str = include_str!("help/serve-examples.txt").trim_ascii_end();
@@ -82,6 +85,25 @@ pub struct ServeArgs {
     /// Private key (PEM) of the certificate
     #[arg(long, value_name = "FILE", requires = "ndt7_certificate", hide_short_help = true)]
     pub ndt7_key: Option<PathBuf>,
+    /// Reflect STAMP and TWAMP Light [default port: 862]
+    ///
+    /// Answers on this UDP port need no token; docs/latency.md has the limits.
+    #[arg(
+        long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "862",
+        value_parser = accept_count::<u16>(0..=65_535))]
+    pub stamp: Option<u16>,
+    /// Count the packets of each session of STAMP, so that senders see the loss of each direction
+    #[arg(long, requires = "stamp", hide_short_help = true)]
+    pub stamp_stateful: bool,
+    /// Answer only packets of STAMP that are authenticated with the key in this file
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "stamp",
+        help_heading = "Access",
+        hide_short_help = true
+    )]
+    pub stamp_key: Option<PathBuf>,
     /// Log one JSON object per line
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -140,7 +162,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         command: Some(invocation::redacted_command_line()),
         heavy_runs: None,
     })?;
+    let reflector = bind_reflector(args)?;
     let addresses = responder.addresses();
+    let reflected = reflector.as_ref().map(SessionReflector::addresses).unwrap_or_default();
     let shown = match &token {
         Some(ServeToken { token, is_generated: true, .. }) => format!(
             "{}\n                 {}",
@@ -156,10 +180,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         &log,
         log_format,
         LogLevel::Info,
-        || format_notice(args, &addresses, &shown, anonymous.as_ref()),
-        || (describe_service(file), notice_json(args, &addresses, file, anonymous.as_ref())),
+        || format_notice(args, &addresses, &reflected, &shown, anonymous.as_ref()),
+        || {
+            let fields = notice_json(args, &addresses, &reflected, file, anonymous.as_ref());
+            (describe_service(file), fields)
+        },
     );
-    responder.run(
+    let reflector = start_reflector(reflector, &stop);
+    let served = responder.run(
         |event| {
             if let ServeEvent::Listening(_) = event {
                 return;
@@ -177,7 +205,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
             }
         },
         &stop,
-    )?;
+    );
+    stop.store(true, Ordering::Relaxed);
+    // A panic was reported by its hook.
+    reflector.map(JoinHandle::join);
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -199,6 +231,26 @@ fn build_handlers(args: &ServeArgs) -> Result<Vec<Arc<dyn ProtocolHandler>>, Com
         handlers.push(Arc::new(handler));
     }
     Ok(handlers)
+}
+
+/// Opens the reflector of STAMP, if it is wanted.
+fn bind_reflector(args: &ServeArgs) -> Result<Option<SessionReflector>, CommandFailure> {
+    let Some(port) = args.stamp else {
+        return Ok(None);
+    };
+    Ok(Some(SessionReflector::bind(ReflectorOptions {
+        address: args.bind,
+        port,
+        device: args.bind_dev.clone(),
+        is_stateful: args.stamp_stateful,
+        key: args.stamp_key.as_deref().map(option_resolution::read_packet_key).transpose()?,
+    })?))
+}
+
+/// Runs the reflector on a thread of its own until `stop` is set.
+fn start_reflector(reflector: Option<SessionReflector>, stop: &StopFlag) -> Option<JoinHandle<()>> {
+    let stop = Arc::clone(stop);
+    reflector.map(|reflector| thread::spawn(move || reflector.run(&stop)))
 }
 
 /// Builds the handlers of an agent's server; relative folders refer to `folder`.
@@ -338,16 +390,23 @@ fn anonymous_limits(args: &ServeArgs) -> AnonymousLimits {
 fn format_notice(
     args: &ServeArgs,
     addresses: &[SocketAddr],
+    reflected: &[SocketAddr],
     token: &str,
     anonymous: Option<&AnonymousLimits>,
 ) -> String {
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let list = |addresses: &[SocketAddr]| {
+        addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
     let mut text = format!(
         "{} on {}, TCP and UDP\ntoken            {token}\nwithout a token  {}",
         paint(STRONG, concat!("longhaul ", env!("CARGO_PKG_VERSION"), " serving")),
-        addresses.join(", "),
+        list(addresses),
         describe_limits(anonymous)
     );
+    if !reflected.is_empty() {
+        let whom = if args.stamp_key.is_some() { "with the key" } else { "without a token" };
+        text = format!("{text}\nSTAMP            {}, {whom}", list(reflected));
+    }
     for root in &args.files {
         let may = if root.writable { "read, and write with the token" } else { "read only" };
         text = format!("{text}\nfiles            {}, {may}", root.path.display());
@@ -358,6 +417,7 @@ fn format_notice(
 fn notice_json(
     args: &ServeArgs,
     addresses: &[SocketAddr],
+    reflected: &[SocketAddr],
     token_file: Option<&Path>,
     anonymous: Option<&AnonymousLimits>,
 ) -> Value {
@@ -371,6 +431,7 @@ fn notice_json(
         "event": "serving",
         "longhaul": env!("CARGO_PKG_VERSION"),
         "addresses": addresses,
+        "stamp": reflected,
         "token_file": token_file,
         "files": args.files.iter().map(folder).collect::<Vec<_>>(),
         "anonymous": anonymous,

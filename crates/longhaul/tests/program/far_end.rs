@@ -13,16 +13,18 @@ use std::time::{Duration, Instant};
 const TOKEN: &str = "a token of more than sixteen characters";
 
 /// A server on loopback that ends with the test.
-struct FarEndServer {
+pub struct FarEndServer {
     child: Child,
     port: u16,
 }
 
 impl FarEndServer {
-    fn start() -> FarEndServer {
+    /// Starts a server with further options.
+    pub fn start(options: &[&str]) -> FarEndServer {
         let port = free_port();
         let child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
             .args(["serve", "-B", "127.0.0.1", "-p", &port.to_string()])
+            .args(options)
             .env("LONGHAUL_TOKEN", TOKEN)
             .stdin(Stdio::null())
             .stderr(Stdio::null())
@@ -84,7 +86,7 @@ fn find_refusal(report: &FlowsReport) -> Option<&str> {
 
 #[test]
 fn the_server_at_the_far_end_adds_its_half_and_both_ends_give_one_verdict() {
-    let report = explain_slow_transfer(&FarEndServer::start(), Some(TOKEN));
+    let report = explain_slow_transfer(&FarEndServer::start(&[]), Some(TOKEN));
     assert_eq!(find_refusal(&report), None);
     let transfers = &report.observation.transfers;
     let far = transfers.iter().filter(|it| it.watched_at.is_some()).count();
@@ -101,7 +103,7 @@ fn the_server_at_the_far_end_adds_its_half_and_both_ends_give_one_verdict() {
 
 #[test]
 fn a_server_watches_nothing_for_clients_without_the_token() {
-    let report = explain_slow_transfer(&FarEndServer::start(), None);
+    let report = explain_slow_transfer(&FarEndServer::start(&[]), None);
     let refusal = find_refusal(&report).expect("the reason");
     assert!(refusal.contains("only with the token"), "{refusal}");
     assert!(report.observation.transfers.iter().all(|it| it.watched_at.is_none()));

@@ -63,6 +63,7 @@ fn append(file: &Path, report: AnyReport) {
         AnyReport::Imported(report) => archive.append(&*report),
         AnyReport::Copy(report) => archive.append(&*report),
         AnyReport::Flows(report) => archive.append(&*report),
+        AnyReport::Latency(report) => archive.append(&*report),
     };
     appended.expect("appended");
 }

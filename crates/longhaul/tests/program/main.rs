@@ -31,6 +31,7 @@ mod iperf3;
 mod iperf3_command;
 mod iperf3_killed;
 mod json_pointers;
+mod latency;
 mod load;
 mod logs;
 mod loopback;

@@ -20,6 +20,8 @@ const PATH_TIME: Duration = Duration::from_secs(40);
 /// The bytes of a path run: probes of 64 bytes to 64 hops in both directions, and the path MTU
 /// search.
 const PATH_BYTES: u64 = 128_000;
+/// The bytes of a packet of a latency run, with the headers of IPv6 and UDP and a key.
+const LATENCY_PACKET_BYTES: u64 = 160;
 /// The maximum duration of an audit, which reads this host and sends nothing.
 const AUDIT_TIME: Duration = Duration::from_secs(10);
 /// The default of the maximum number of flows that are watched at once: fewer than by hand, because
@@ -41,6 +43,8 @@ const MAX_EVERY_S: u64 = 366 * 86_400;
 pub enum MeasureKind {
     #[default]
     Path,
+    /// Latency by STAMP or TWAMP Light.
+    Latency,
     Available,
     Throughput,
     Tune,
@@ -62,7 +66,7 @@ impl MeasureKind {
 
     /// Returns whether one run measures both directions.
     pub fn covers_both_ways(self) -> bool {
-        matches!(self, MeasureKind::Path | MeasureKind::Available)
+        matches!(self, MeasureKind::Path | MeasureKind::Latency | MeasureKind::Available)
     }
 
     /// Returns whether a run concerns the agent's own host only.
@@ -111,6 +115,14 @@ pub struct MeasureConfig {
     #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, 1000>")]
     pub count: Option<u32>,
     pub protocol: Option<ProbeProtocol>,
+    /// TWAMP Light instead of STAMP.
+    pub twamp_light: Option<bool>,
+    /// UDP port of the reflector.
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u16, 1, 65_535>")]
+    pub reflector_port: Option<u16>,
+    /// File with the key of authenticated STAMP.
+    #[serde(default, deserialize_with = "config_values::line")]
+    pub key_file: Option<String>,
     pub mode: Option<AvailableMode>,
     #[serde(default, deserialize_with = "config_values::duration::<_, _, 1, 3600>")]
     pub time: Option<Duration>,
@@ -136,9 +148,9 @@ pub struct MeasureConfig {
 }
 
 impl MeasureConfig {
-    /// Returns the number of round trips of a path run.
+    /// Returns the number of round trips of a path run, or of packets of a latency run.
     pub fn count(&self) -> u32 {
-        self.count.unwrap_or(10)
+        self.count.unwrap_or(if self.kind == MeasureKind::Latency { 100 } else { 10 })
     }
 
     pub fn protocol(&self) -> ProbeProtocol {
@@ -180,7 +192,9 @@ impl MeasureConfig {
             | MeasureKind::Load
             | MeasureKind::AvailableShaper => true,
             MeasureKind::Available => self.mode() == AvailableMode::Careful,
-            MeasureKind::Path | MeasureKind::Host | MeasureKind::Flows => false,
+            MeasureKind::Path | MeasureKind::Latency | MeasureKind::Host | MeasureKind::Flows => {
+                false
+            }
         }
     }
 
@@ -190,6 +204,7 @@ impl MeasureConfig {
         SESSION_OVERHEAD
             + match self.kind {
                 MeasureKind::Path => PATH_TIME + Duration::from_millis(100) * self.count(),
+                MeasureKind::Latency => Duration::from_millis(100) * self.count(),
                 MeasureKind::Available => search(self.mode()) * 2,
                 MeasureKind::Throughput | MeasureKind::Flows => self.time(),
                 MeasureKind::Tune => (self.time() + BETWEEN_PROBES) * self.probes(),
@@ -203,7 +218,7 @@ impl MeasureConfig {
     /// longer now and then only delays the next one.
     pub fn min_duration(&self) -> Duration {
         match self.kind {
-            MeasureKind::Path => Duration::from_millis(100) * self.count(),
+            MeasureKind::Path | MeasureKind::Latency => Duration::from_millis(100) * self.count(),
             MeasureKind::Flows => self.time(),
             _ if self.is_heavy() => self.max_duration(),
             _ => Duration::from_secs(1),
@@ -215,6 +230,7 @@ impl MeasureConfig {
         let paced = self.rate.map_or(path, |asked| asked.min(path));
         match self.kind {
             MeasureKind::Path => PATH_BYTES,
+            MeasureKind::Latency => u64::from(self.count()) * LATENCY_PACKET_BYTES,
             MeasureKind::Available => budget_of_mode(self.mode()).most_bytes * 2,
             MeasureKind::Throughput | MeasureKind::Load => {
                 paced.bytes_in(self.time()) * u64::from(self.phases())
@@ -280,9 +296,12 @@ pub(super) fn complete_measures(
 
 /// Reports options that the kind does not have.
 fn refuse_other_options(it: &MeasureConfig, document: &ConfigDocument<'_>) {
-    use MeasureKind::{Available, Flows, Load, Path, Throughput, Tune};
-    let options: [(&str, bool, &[MeasureKind]); 12] = [
-        ("count", it.count.is_some(), &[Path]),
+    use MeasureKind::{Available, Flows, Latency, Load, Path, Throughput, Tune};
+    let options: [(&str, bool, &[MeasureKind]); 15] = [
+        ("count", it.count.is_some(), &[Path, Latency]),
+        ("reflector_port", it.reflector_port.is_some(), &[Latency]),
+        ("twamp_light", it.twamp_light.is_some(), &[Latency]),
+        ("key_file", it.key_file.is_some(), &[Latency]),
         ("protocol", it.protocol.is_some(), &[Path]),
         ("mode", it.mode.is_some(), &[Available]),
         ("time", it.time.is_some(), &[Throughput, Tune, Load, Flows]),

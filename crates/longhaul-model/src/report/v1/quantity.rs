@@ -4,7 +4,7 @@ use crate::serde_name;
 use serde::{Deserialize, Serialize};
 
 /// The quantity of a series, with one value per run and direction: `goodput`, `available`,
-/// `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95` in us; `loss`, `retransmits`, `host_share` as ratios; `hops` as a count.
+/// `capacity` in bit/s; `rtt_floor`, `rtt_median`, `rtt_p95`, `one_way_delay`, `delay_variation` in us; `loss`, `retransmits`, `host_share` as ratios; `hops` as a count.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Quantity))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,6 +21,10 @@ pub enum PathQuantity {
     RttMedian,
     /// 95th percentile of the RTT of the probes of a path run, us.
     RttP95,
+    /// Minimum one-way delay of a latency run whose clocks allow it, us.
+    OneWayDelay,
+    /// 95th percentile of the one-way delay above its minimum, us.
+    DelayVariation,
     /// Loss of probes or packets, 0 to 1.
     Loss,
     /// Share of the segments of a bulk run that were retransmitted, 0 to 1.
@@ -43,13 +47,15 @@ pub enum QuantityScale {
 }
 
 impl PathQuantity {
-    pub const ALL: [PathQuantity; 10] = [
+    pub const ALL: [PathQuantity; 12] = [
         PathQuantity::Goodput,
         PathQuantity::Available,
         PathQuantity::Capacity,
         PathQuantity::RttFloor,
         PathQuantity::RttMedian,
         PathQuantity::RttP95,
+        PathQuantity::OneWayDelay,
+        PathQuantity::DelayVariation,
         PathQuantity::Loss,
         PathQuantity::Retransmits,
         PathQuantity::Hops,
@@ -57,7 +63,8 @@ impl PathQuantity {
     ];
 
     /// The quantities in which changes are detected unless others are chosen: the median and the
-    /// percentile of the RTT follow the load of the path, and its floor follows the route.
+    /// percentile of the RTT and the delay variation follow the load of the path, and the floor of the RTT
+    /// follows the route; one-way delays also follow the clocks.
     pub const DETECTED: [PathQuantity; 8] = [
         PathQuantity::Goodput,
         PathQuantity::Available,
@@ -88,6 +95,8 @@ impl PathQuantity {
             PathQuantity::RttFloor => "RTT floor",
             PathQuantity::RttMedian => "RTT median",
             PathQuantity::RttP95 => "RTT p95",
+            PathQuantity::OneWayDelay => "one-way delay",
+            PathQuantity::DelayVariation => "delay variation",
             PathQuantity::Loss => "loss",
             PathQuantity::Retransmits => "retransmitted",
             PathQuantity::Hops => "hops",
@@ -99,7 +108,11 @@ impl PathQuantity {
     pub const fn unit(self) -> &'static str {
         match self {
             PathQuantity::Goodput | PathQuantity::Available | PathQuantity::Capacity => "bps",
-            PathQuantity::RttFloor | PathQuantity::RttMedian | PathQuantity::RttP95 => "us",
+            PathQuantity::RttFloor
+            | PathQuantity::RttMedian
+            | PathQuantity::RttP95
+            | PathQuantity::OneWayDelay
+            | PathQuantity::DelayVariation => "us",
             PathQuantity::Loss | PathQuantity::Retransmits | PathQuantity::HostShare => "ratio",
             PathQuantity::Hops => "count",
         }
@@ -122,6 +135,8 @@ impl PathQuantity {
             PathQuantity::RttFloor
             | PathQuantity::RttMedian
             | PathQuantity::RttP95
+            | PathQuantity::OneWayDelay
+            | PathQuantity::DelayVariation
             | PathQuantity::Loss
             | PathQuantity::Retransmits => Some(false),
             PathQuantity::Hops | PathQuantity::HostShare => None,

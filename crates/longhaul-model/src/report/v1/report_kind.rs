@@ -4,8 +4,8 @@ use super::analysis::ThroughputAnalysis;
 use super::observation::ThroughputObservation;
 use super::plan::ThroughputPlan;
 use super::{
-    Report, ReportCaveat, ReportFinding, RunInfo, available, copy, flows, host, imported, load,
-    path, predict, scan,
+    Report, ReportCaveat, ReportFinding, RunInfo, available, copy, flows, host, imported, latency,
+    load, path, predict, scan,
 };
 use crate::serde_name;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -186,6 +186,10 @@ define_report_kinds! {
     /// A report of flows of other programs.
     Flows:
         FlowsReport<flows::FlowsPlan, flows::FlowsObservation, flows::FlowsAnalysis>, flows_columns;
+    /// A report of latency by STAMP or TWAMP Light.
+    Latency:
+        LatencyReport<latency::LatencyPlan, latency::LatencyObservation,
+            latency::LatencyAnalysis>, latency_columns;
 }
 
 fn prediction_columns(_: &PredictionReport) -> ListColumns {
@@ -233,6 +237,15 @@ fn load_columns(report: &LoadReport) -> ListColumns {
     columns_with_values(RunValues {
         rtt_us: analysis.idle.as_ref().map(|idle| idle.rtt_median_ns / 1000),
         rtt_rise_us: analysis.steps.iter().find_map(|step| step.rise_ns).map(|ns| ns / 1000),
+        ..RunValues::default()
+    })
+}
+
+fn latency_columns(report: &LatencyReport) -> ListColumns {
+    let analysis = &report.analysis;
+    columns_with_values(RunValues {
+        rtt_us: analysis.rtt.map(|rtt| rtt.min_ns.unsigned_abs() / 1000),
+        loss_ratio: (analysis.sent > 0).then_some(analysis.loss_ratio),
         ..RunValues::default()
     })
 }

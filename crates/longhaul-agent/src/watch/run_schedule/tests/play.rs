@@ -102,8 +102,8 @@ fn text_of(seed: u64, slower: u64) -> String {
     let form = ["group", "mesh"][pick(2) as usize];
     let _ = writeln!(text, "[[{form}]]\nname = \"g\"\nhosts = [{}]", names.join(", "));
     for measure in 0..=pick(4) {
-        let kinds = ["path", "available", "throughput", "tune", "load", "host", "flows"];
-        let kind = kinds[pick(7) as usize];
+        let kinds = ["path", "latency", "available", "throughput", "tune", "load", "host", "flows"];
+        let kind = kinds[pick(8) as usize];
         let every = (60 + pick(3600)) * slower;
         let _ = writeln!(
             text,

@@ -1,0 +1,37 @@
+//! Arbitrary bytes as packets of STAMP and TWAMP Light: an answer has the length of its packet, can be
+//! decoded, and is not answered itself.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use longhaul_probe::latency::reflector_state::{ReflectorArrival, ReflectorState};
+use longhaul_probe::latency::test_packet::{PacketCodec, PacketKey};
+use longhaul_probe::latency::wire_time::{ErrorEstimate, decode_time};
+use std::time::Duration;
+
+const RECEIVED_NS: u64 = 1_795_842_000_000_000_000;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&[mode], packet)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let codec = PacketCodec::new((mode & 1 != 0).then(|| PacketKey::new(b"key")));
+    let mut state = ReflectorState::new(codec.clone(), mode & 2 != 0);
+    if let Some(reply) = codec.decode_reply(packet) {
+        decode_time(reply.received, reply.error.format);
+        reply.error.encode();
+    }
+    let from = ([192, 0, 2, mode], 40_000).into();
+    let arrival = ReflectorArrival { from, received_ns: RECEIVED_NS, ttl: mode };
+    let mut answer = |packet: &mut [u8]| {
+        let error = ErrorEstimate::decode(0x8001);
+        state.answer(packet, &arrival, Duration::ZERO, error, || RECEIVED_NS + 1000)
+    };
+    let mut reflected = packet.to_vec();
+    if answer(&mut reflected) {
+        assert_eq!(reflected.len(), packet.len());
+        let reply = codec.decode_reply(&reflected).expect("it is authentic");
+        assert_eq!(Some(reply.request), codec.decode_request(packet));
+        assert!(!answer(&mut reflected));
+    }
+});
