@@ -29,7 +29,7 @@ mod markdown_table;
 mod narrow_path;
 pub mod path_matrix;
 pub mod scratch_folder;
-mod testbed;
+pub mod testbed;
 mod throughput_bench;
 mod tune_bench;
 pub mod verdict_matrix;

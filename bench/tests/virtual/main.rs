@@ -14,6 +14,7 @@ mod interop_matrix;
 mod interruption;
 mod lab;
 mod lab_report;
+mod latency;
 mod load;
 mod path;
 mod runs;
@@ -65,6 +66,7 @@ const SUITES: &[(&str, &[VirtualTest])] = &[
     ("interop", interop_matrix::TESTS),
     ("interruption", interruption::TESTS),
     ("lab", lab::TESTS),
+    ("latency", latency::TESTS),
     ("load", load::TESTS),
     ("path", path::TESTS),
     ("runs", runs::TESTS),

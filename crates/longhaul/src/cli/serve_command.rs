@@ -90,7 +90,7 @@ pub struct ServeArgs {
     /// Answers on this UDP port need no token; docs/latency.md has the limits.
     #[arg(
         long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "862",
-        value_parser = accept_count::<u16>(0..=65_535))]
+        value_parser = accept_count::<u16>(0..=65_535), hide_short_help = true)]
     pub stamp: Option<u16>,
     /// Count the packets of each session of STAMP, so that senders see the loss of each direction
     #[arg(long, requires = "stamp", hide_short_help = true)]
