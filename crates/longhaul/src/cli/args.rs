@@ -47,7 +47,7 @@ const EXAMPLES: &str = include_str!("help/longhaul-examples.txt").trim_ascii_end
 const DETAILS: &str = include_str!("help/longhaul-details.txt").trim_ascii_end();
 
 /// The commands in the groups in which `longhaul --help` lists them.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Measure",
         &[
@@ -66,8 +66,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Tune", &["tune", "host", "predict"]),
     ("Monitor", &["watch", "psconfig"]),
     ("Archive", &["report", "archive", "import", "record", "capture"]),
-    ("Lab", &["lab", "demo"]),
-    ("Other", &["mcp", "completions", "man"]),
+    ("Other", &["lab", "demo", "mcp", "completions", "man"]),
 ];
 
 /// Returns the template of the help of `longhaul`. Headings have clap's style.
