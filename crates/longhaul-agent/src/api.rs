@@ -67,6 +67,8 @@ pub async fn serve_api(
         stop: stop.clone(),
         state,
     });
+    // It ends with the page.
+    tokio::spawn(metrics::otlp_export::export_metrics(Arc::clone(&shared)));
     http_server::serve_connections(listener, tls_config, api_router::build_router(shared), stop)
         .await
 }

@@ -80,6 +80,8 @@ pub struct AgentCounters {
     pub set_aside: Option<u64>,
     pub notified: u64,
     pub notices_failed: u64,
+    pub otlp_exports: u64,
+    pub otlp_exports_failed: u64,
     pub reloads: u64,
     pub reloads_refused: u64,
 }

@@ -5,6 +5,7 @@
 //! the rest is counted. Built for each scrape; only the histogram of durations has state in between.
 
 mod metrics_registry;
+pub mod otlp_export;
 
 use super::ApiState;
 use super::api_error::ApiError;

@@ -24,7 +24,7 @@ pub use measure_tables::{MeasureConfig, MeasureDirections, MeasureKind};
 pub use serve_section::ServeSection;
 pub use service_sections::{
     ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,
-    SenderConfig, WebhookConfig,
+    OtlpSection, SenderConfig, WebhookConfig,
 };
 
 use host_tables::TargetKeys;
@@ -53,6 +53,7 @@ const RULES: ConfigRules = ConfigRules {
         ("measure.kind", "write path, available, throughput, tune, load, host or flows"),
         ("measure.every", "write the interval, such as \"30 min\""),
         ("webhook.url", "write the URL of the webhook, such as \"https://…\""),
+        ("otlp.url", "write the URL of the receiver, such as \"http://localhost:4318/v1/metrics\""),
         ("collector.url", "write the URL of the collector, such as \"https://…\""),
         ("database.url", "write the URL of ClickHouse, such as \"https://db.example.net:8443\""),
         ("agent.name", "write the name from [agent] of the agent's own watch file"),
@@ -99,6 +100,8 @@ pub struct WatchFile {
     pub fireflies: Option<FirefliesSection>,
     #[serde(default)]
     pub notify: NotifySection,
+    /// The receiver of metrics by OTLP; absent: they are only in `/metrics`.
+    pub otlp: Option<OtlpSection>,
     pub collector: Option<CollectorSection>,
     pub database: Option<DatabaseSection>,
     #[serde(default)]
@@ -220,6 +223,9 @@ impl WatchFileReader<'_, '_> {
         self.join_named_groups(&file.hosts[..declared], &mut file.sets);
         self.check_api(&file.api, file.agent.listen);
         self.check_notify(&file.notify);
+        if let Some(section) = &file.otlp {
+            self.check_otlp(section);
+        }
         file.collector.iter().for_each(|it| self.check_collector(it));
         file.database.iter().for_each(|it| self.check_database(it));
         if file.retain.hourly.is_some_and(|hourly| hourly < file.retain.runs) {

@@ -138,6 +138,12 @@ impl MetricsPage {
                 "Notifications of events that could not be delivered",
                 figures.notices_failed,
             ),
+            ("otlp_exports", "Exports of metrics by OTLP", figures.otlp_exports),
+            (
+                "otlp_exports_failed",
+                "Exports of metrics by OTLP that failed",
+                figures.otlp_exports_failed,
+            ),
             ("reloads", "Reloads of the watch file", figures.reloads),
             ("reloads_refused", "Reloads with an invalid watch file", figures.reloads_refused),
         ] {

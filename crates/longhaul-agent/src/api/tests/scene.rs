@@ -275,6 +275,8 @@ fn figures() -> AgentCounters {
         set_aside: Some(1),
         notified: 4,
         notices_failed: 1,
+        otlp_exports: 0,
+        otlp_exports_failed: 0,
         reloads: 2,
         reloads_refused: 1,
     }

@@ -34,6 +34,25 @@ pub struct WebhookConfig {
     pub token_file: Option<PathBuf>,
 }
 
+/// A receiver of metrics by OTLP/HTTP.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtlpSection {
+    /// The whole URL, whose path usually is `/v1/metrics`.
+    #[serde(deserialize_with = "config_values::line")]
+    pub url: String,
+    pub token_file: Option<PathBuf>,
+    #[serde(
+        default = "default_otlp_interval",
+        deserialize_with = "config_values::duration::<_, _, 1, DAY_S>"
+    )]
+    pub every: Duration,
+}
+
+const fn default_otlp_interval() -> Duration {
+    Duration::from_secs(60)
+}
+
 /// A collector that results are sent to.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -156,15 +175,24 @@ impl WatchFileReader<'_, '_> {
         self.document.add(at, "the value is invalid", advice);
     }
 
+    /// Checks a URL to which the token of a file may be sent.
+    fn check_receiver(&self, section: &str, url: &str, token_file: Option<&Path>) {
+        let at = format!("{section}.url");
+        self.check_url(&at, url, &["https", "http"]);
+        self.check_secret(&format!("{section}.token_file"), token_file);
+        if token_file.is_some() && url.starts_with("http://") {
+            let what = "would send the token unencrypted";
+            self.document.add(&at, what, "use https, or remove token_file");
+        }
+    }
+
+    pub(super) fn check_otlp(&self, section: &OtlpSection) {
+        self.check_receiver("otlp", &section.url, section.token_file.as_deref());
+    }
+
     pub(super) fn check_notify(&self, section: &NotifySection) {
-        if let Some(webhook) = &section.webhook {
-            let at = "notify.webhook.url";
-            self.check_url(at, &webhook.url, &["https", "http"]);
-            self.check_secret("notify.webhook.token_file", webhook.token_file.as_deref());
-            if webhook.token_file.is_some() && webhook.url.starts_with("http://") {
-                let what = "would send the token unencrypted";
-                self.document.add(at, what, "use https, or remove token_file");
-            }
+        if let Some(WebhookConfig { url, token_file }) = &section.webhook {
+            self.check_receiver("notify.webhook", url, token_file.as_deref());
         }
         if let Some(words) = &section.command {
             let has_path = words.first().is_some_and(|it| it.starts_with('/'));

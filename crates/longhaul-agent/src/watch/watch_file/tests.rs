@@ -235,7 +235,7 @@ proptest! {
             (
                 prop::sample::select(vec![
                     "[agent]", "[[host]]", "[[link]]", "[[group]]", "[[mesh]]", "[[target]]",
-                    "[[measure]]", "[detect]", "[notify.webhook]", "[collector]", "[retain]", "",
+                    "[[measure]]", "[detect]", "[notify.webhook]", "[otlp]", "[collector]", "[retain]", "",
                 ]),
                 prop::sample::select(vec![
                     "name", "address", "kind", "every", "hosts", "groups", "links", "rate",
