@@ -155,6 +155,9 @@ fn ctrl_c_leaves_the_partial_result_of_every_command() {
         let report = lab.interrupt(&format!("test far -b 20M {options}"), 4);
         assert!(received_bytes(&report) > 5_000_000, "{options}: {report:#}");
     }
+    // Before its goodput is known.
+    let report = lab.interrupt("test far -b 20M", 1);
+    assert!(received_bytes(&report) > 0, "{report:#}");
     for options in ["", " -R"] {
         let report = lab.interrupt(&format!("test far -u -b 5M -t 20{options}"), 3);
         assert!(received_bytes(&report) > 1_000_000, "{options}: {report:#}");
@@ -175,9 +178,9 @@ fn ctrl_c_leaves_the_partial_result_of_every_command() {
 
 fn ctrl_c_leaves_the_partial_result_of_runs_with_an_iperf3_server() {
     let lab = InterruptionLab::up();
-    for options in ["", " -R", " --bidir", " -u", " -n 10G"] {
+    for options in ["-t 20", "-t 20 -R", "-t 20 --bidir", "-t 20 -u", "-n 10G"] {
         let report =
-            lab.interrupt(&format!("test far -p {IPERF3_PORT} --iperf3 -b 5M{options}"), 4);
+            lab.interrupt(&format!("test far -p {IPERF3_PORT} --iperf3 -b 5M {options}"), 4);
         assert!(received_bytes(&report) > 1_000_000, "{options}: {report:#}");
         assert!(!caveat_codes(&report).contains(&"peer_lost"), "{options}: {report:#}");
     }

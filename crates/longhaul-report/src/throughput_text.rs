@@ -12,7 +12,7 @@ use longhaul_model::report::v1::observation::{
     EndObservation, ObservedStream, SocketBuffer, ThroughputObservation, UdpCounts,
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
-use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
+use longhaul_model::report::v1::{ReportCaveat, ReportFinding, ThroughputReport};
 use longhaul_model::units::{Bytes, Rate};
 use std::time::Duration;
 
@@ -41,7 +41,8 @@ fn describe_early_end(report: &ThroughputReport) -> Option<String> {
     let rate = Rate::bits_per_second(report.analysis.goodput_bps?);
     let saved = Bytes(rate.bytes_in(Duration::from_micros(saved_us)));
     let elapsed = format_micros(report.observation.elapsed_us / 100_000 * 100_000);
-    (saved_us > 0).then(|| {
+    let is_interrupted = report.caveats.iter().any(ReportCaveat::is_early_end);
+    (saved_us > 0 && !is_interrupted).then(|| {
         format!("after {elapsed}, because the goodput is known; the rest would have moved {saved}")
     })
 }

@@ -38,6 +38,11 @@ pub fn install_end_flag() -> Result<StopFlag, CommandFailure> {
     Ok(stop)
 }
 
+/// Declares that the signal that set this flag has cut a measurement short.
+pub fn cut_short(stop: &StopFlag) {
+    CUT_SHORT.get_or_init(|| StopFlag::clone(stop));
+}
+
 /// Returns whether a signal has cut a measurement short.
 pub fn was_cut_short() -> bool {
     CUT_SHORT.get().is_some_and(|stop| stop.load(Ordering::Relaxed))

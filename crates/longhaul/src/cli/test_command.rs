@@ -348,11 +348,20 @@ fn measure_with_progress(
             fireflies.observe_run(now);
         }
         watch(now);
-        if early_end.as_mut().is_some_and(|it| it.is_known(now)) {
-            stop.store(true, Ordering::Relaxed);
+        if let Some(early_end) = &mut early_end {
+            early_end.observe(now, &stop);
         }
     };
-    let mut outcome = run_throughput(args, &target, login.as_ref(), &sent, &stop, &mut watch)?;
+    let outcome = run_throughput(args, &target, login.as_ref(), &sent, &stop, &mut watch);
+    let is_interrupted = early_end.is_some_and(|it| !it.is_known) && stop.load(Ordering::Relaxed);
+    if is_interrupted {
+        interrupt::cut_short(&stop);
+    }
+    let mut outcome = outcome?;
+    if is_interrupted {
+        let caveats = throughput::early_end_caveats(&plan, &outcome.observation, true, None);
+        outcome.caveats.extend(caveats);
+    }
     if plan.precision_permille.is_some() && outcome.stop == plan.stop {
         outcome.caveats.retain(|caveat| caveat.code != ReportCaveat::TIME_GRANTED);
     }
@@ -374,6 +383,8 @@ struct EarlyEnd {
     precision_ratio: f64,
     forward: RunProgress,
     reverse: RunProgress,
+    /// The goodput of each direction is known.
+    is_known: bool,
 }
 
 impl EarlyEnd {
@@ -383,11 +394,11 @@ impl EarlyEnd {
         let sent_plan =
             ThroughputPlan { precision_permille: None, until_stopped: true, ..plan.clone() };
         let [forward, reverse] = [true, false].map(|sends| RunProgress::new(&sent_plan, sends));
-        Some(EarlyEnd { sent_plan, precision_ratio, forward, reverse })
+        Some(EarlyEnd { sent_plan, precision_ratio, forward, reverse, is_known: false })
     }
 
-    /// Adds the readings of this moment; returns true if the goodput of each direction is known.
-    fn is_known(&mut self, now: &ThroughputProgress) -> bool {
+    /// Adds the readings of this moment, and stops the run if the goodput of each direction is known.
+    fn observe(&mut self, now: &ThroughputProgress, stop: &StopFlag) {
         let directions = [(&mut self.forward, &now.forward), (&mut self.reverse, &now.reverse)];
         let mut flows = 0;
         let mut known = 0;
@@ -397,7 +408,9 @@ impl EarlyEnd {
             progress.add_reading(&flow.own_ends);
             known += u32::from(progress.find_wait_reason(self.precision_ratio).is_none());
         }
-        flows > 0 && known == flows
+        if flows > 0 && known == flows && !stop.swap(true, Ordering::Relaxed) {
+            self.is_known = true;
+        }
     }
 }
 
