@@ -151,7 +151,7 @@ impl Lab<'_> {
         let mut command = own_executable(self.unprivileged);
         command.arg("as-lab");
         match self.path {
-            "plain.toml" => command.arg(own_path(self.path)),
+            "plain.toml" | "machine-limit.toml" => command.arg(own_path(self.path)),
             shipped => command.arg(shipped),
         };
         command.arg("--").args(words);

@@ -25,6 +25,10 @@ const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 const PLAIN: Lab<'static> =
     Lab { path: "plain.toml", far_fails: false, backend: LabBackend::Tun, unprivileged: false };
 
+/// It sets a limit of socket buffers for the whole machine, to one that hampers no test beside.
+const MACHINE_LIMIT: Lab<'static> = Lab { path: "machine-limit.toml", ..PLAIN };
+const LIMIT: &str = "8388608";
+
 /// It clips socket buffers of the whole machine.
 const DARESBURY: Lab<'static> = Lab { path: "slac-daresbury", ..PLAIN };
 
@@ -109,10 +113,10 @@ const SAY_AND_STAY: &str =
 
 fn sysctls_after_kill() {
     let before = rmem_max();
-    assert_ne!(before, "65536", "left by something else");
-    let (mut lab, inside) = start(&DARESBURY, SAY_AND_STAY);
+    assert_ne!(before, LIMIT, "left by something else");
+    let (mut lab, inside) = start(&MACHINE_LIMIT, SAY_AND_STAY);
     let (value, namespace) = inside.split_once(' ').expect("value and namespace");
-    assert_eq!((value, rmem_max().as_str()), ("65536", "65536"));
+    assert_eq!((value, rmem_max().as_str()), (LIMIT, LIMIT));
     kill(lab.0.id(), "KILL");
     lab.0.wait().expect("the lab's end");
     until("rmem_max is restored", || rmem_max() == before);
@@ -130,14 +134,14 @@ fn find_guard(lab: u32) -> Option<u32> {
 
 fn sysctls_after_guard() {
     let before = rmem_max();
-    let (mut lab, _) = start(&DARESBURY, SAY_AND_STAY);
+    let (mut lab, _) = start(&MACHINE_LIMIT, SAY_AND_STAY);
     kill(find_guard(lab.0.id()).expect("a guard"), "KILL");
     kill(lab.0.id(), "KILL");
     lab.0.wait().expect("the lab's end");
-    assert_eq!(rmem_max(), "65536", "nobody was there to restore it");
+    assert_eq!(rmem_max(), LIMIT, "nobody was there to restore it");
     let stale = sysctl_guard::find_stale_sysctls();
     assert!(stale.iter().any(|left| left.originals.iter().any(|(_, value)| *value == before)));
-    let outcome = DARESBURY.run(&["true"]);
+    let outcome = MACHINE_LIMIT.run(&["true"]);
     assert_eq!(outcome.code, 0, "{}", outcome.err);
     until("rmem_max is restored", || rmem_max() == before);
     assert!(sysctl_guard::find_stale_sysctls().is_empty());
@@ -164,7 +168,7 @@ fn killed() {
     let mut chance = 7_u64;
     for number in 0..KILLS {
         let word = format!("{}", 7_000_000 + number);
-        let mut command = DARESBURY.command(&["sh", "-c", &leave_processes(&word)]);
+        let mut command = MACHINE_LIMIT.command(&["sh", "-c", &leave_processes(&word)]);
         let lab = command.process_group(0).stdout(Stdio::null()).spawn();
         let mut lab = StartedLab(lab.expect("the lab"));
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
