@@ -40,7 +40,7 @@ pub struct ConvertedTemplate {
     pub agent: String,
     /// The tables `[[host]]`, `[[group]]` and `[[measure]]`.
     pub tables: String,
-    /// What could not be taken, one sentence each, with its place in the template.
+    /// The parts that could not be taken, one sentence each, with its place in the template.
     pub notes: Vec<String>,
 }
 

@@ -11,8 +11,8 @@
 //! Error: that of the interval; in the benchmark 3 % (docs/benchmarks.md).
 //! Wrong when: a limit begins to hold only later, such as a shaper whose bucket outlasts the run.
 
+use crate::limit::receiver_side::find_run_limiter;
 use crate::limit::run_reading::{RunView, read_run};
-use crate::limit::{limiter_verdict, receiver_side};
 use crate::throughput::{TransferEvidence, measure_goodput};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{
@@ -140,11 +140,7 @@ fn add_sample(stream: &mut ObservedStream, end: &StreamEnd, sends: bool) {
 fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
     let trip_us = run.idle_rtt_us.unwrap_or(0);
     let run_us = run.arrivals.to_us().saturating_sub(run.arrivals.from_us());
-    let verdict = if receiver_side::is_receiver_watched(run.observation) {
-        receiver_side::find_receiver_limiter(run)
-    } else {
-        limiter_verdict::find_limiter(run)
-    };
+    let verdict = find_run_limiter(run);
     if verdict.limiter == Limiter::Ramp {
         return Some(WaitReason::Ramp);
     }
@@ -177,8 +173,7 @@ fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
 fn has_seen_cycles(run: &RunView, trip_us: u64) -> bool {
     let mut losses = 0;
     let mut last_us = None;
-    let judged: Vec<_> = run.judged_intervals().collect();
-    for interval in judged.iter().filter(|it| it.has_retransmits()) {
+    for interval in run.judged_intervals().filter(|it| it.has_retransmits()) {
         let apart_us = StopTuning::LOSS_TRIPS.saturating_mul(trip_us);
         let is_new =
             last_us.is_none_or(|last: u64| interval.from_us >= last.saturating_add(apart_us));

@@ -45,7 +45,7 @@
 pub mod arrival_timeline;
 
 use crate::limit::run_reading::{RunView, read_run};
-use crate::limit::{limit_bounds, limiter_verdict, receiver_side};
+use crate::limit::{limit_bounds, receiver_side};
 use crate::stats::mean_interval::mean_half_width;
 use crate::stats::{median, running_median};
 use crate::{RunConclusion, VERSION, caveats, diagnose};
@@ -109,11 +109,7 @@ fn conclude_direction(
     evidence: TransferEvidence,
 ) -> RunConclusion<ThroughputAnalysis> {
     let run = read_run(plan, observation, evidence);
-    let verdict = if receiver_side::is_receiver_watched(observation) {
-        receiver_side::find_receiver_limiter(&run)
-    } else {
-        limiter_verdict::find_limiter(&run)
-    };
+    let verdict = receiver_side::find_run_limiter(&run);
     let steady_goodput = measure_goodput(&run.arrivals, run.steady);
     let mean_goodput_bps = compute_mean_goodput(observation);
     let goodput = if steady_goodput.is_informative() {

@@ -28,7 +28,7 @@ const GROWTH_DIVISOR: u64 = 16;
 /// The maximum time for the closing handshake.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
-/// What a transfer must not exceed.
+/// The bounds of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferLimits {
     /// The time after which a sender ends.
@@ -51,7 +51,7 @@ impl Default for TransferLimits {
     }
 }
 
-/// What both ends have measured.
+/// The measurements of both ends.
 #[derive(Debug, Default)]
 pub struct TransferOutcome {
     pub own: Vec<Ndt7Measurement>,

@@ -69,7 +69,7 @@ pub struct PairFinder<'t> {
 
 /// One address of a group, and what selected it.
 #[derive(Clone, Copy)]
-struct Candidate<'t> {
+struct PairCandidate<'t> {
     name: &'t str,
     selector: &'t AddressSelector,
     address: &'t TemplateAddress,
@@ -136,11 +136,11 @@ impl<'t> PairFinder<'t> {
     fn find_pairs(
         &mut self,
         task: &'t TemplateTask,
-        sources: &[Candidate<'t>],
-        targets: &[Candidate<'t>],
+        sources: &[PairCandidate<'t>],
+        targets: &[PairCandidate<'t>],
         rules: &'t PairRules,
     ) -> Result<Vec<OwnTest<'t>>, String> {
-        let own = |all: &[Candidate<'t>]| -> Vec<usize> {
+        let own = |all: &[PairCandidate<'t>]| -> Vec<usize> {
             (0..all.len()).filter(|index| self.own.contains(all[*index].name)).collect()
         };
         let (own_sources, own_targets) = (own(sources), own(targets));
@@ -201,7 +201,10 @@ impl<'t> PairFinder<'t> {
     }
 
     /// Returns the addresses that the selectors choose.
-    fn expand(&mut self, selectors: &'t [AddressSelector]) -> Result<Vec<Candidate<'t>>, String> {
+    fn expand(
+        &mut self,
+        selectors: &'t [AddressSelector],
+    ) -> Result<Vec<PairCandidate<'t>>, String> {
         let mut found = Vec::new();
         for selector in selectors.iter().filter(|it| !it.disabled) {
             let names: Rc<[&'t str]> = match (&selector.name, &selector.class) {
@@ -212,7 +215,7 @@ impl<'t> PairFinder<'t> {
             for name in names.iter().copied() {
                 let address = self.template.addresses.get(name);
                 let address = address.ok_or_else(|| format!("unknown address {name}"))?;
-                found.push(Candidate { name, selector, address });
+                found.push(PairCandidate { name, selector, address });
             }
         }
         Ok(found)
@@ -304,7 +307,7 @@ impl<'t> PairFinder<'t> {
 /// Returns the entry of an address that applies to a remote address and a label; `None` if the
 /// address does not take part.
 fn select_entry<'t>(
-    candidate: Candidate<'t>,
+    candidate: PairCandidate<'t>,
     default_label: Option<&'t str>,
     remote_name: Option<&str>,
 ) -> Option<SeenAddress<'t>> {

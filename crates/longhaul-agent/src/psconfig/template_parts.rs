@@ -160,7 +160,7 @@ pub struct AddressSelector {
     pub disabled: bool,
 }
 
-/// When a task runs. Durations are those of ISO 8601.
+/// The schedule of a task. Durations are those of ISO 8601.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct TemplateSchedule {

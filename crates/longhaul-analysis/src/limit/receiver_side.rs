@@ -11,7 +11,7 @@
 //! Wrong when: a sender's small buffer limits a transfer that also sends requests.
 
 use super::interval_state::{IntervalState, StateShares};
-use super::limiter_verdict::RunVerdict;
+use super::limiter_verdict::{self, RunVerdict};
 use super::request_pattern::{StreamRequests, find_requests, fits_ssh_requests};
 use super::run_reading::{QUEUED_RATIO, RunView};
 use longhaul_model::report::v1::analysis::Limiter;
@@ -60,8 +60,17 @@ pub fn is_receiver_watched(observation: &ThroughputObservation) -> bool {
     !observation.streams.is_empty() && observation.streams.iter().all(watched)
 }
 
+/// Names the limiter of a run, from the readings of its sender or, without them, of its receiver.
+pub fn find_run_limiter(run: &RunView) -> RunVerdict {
+    if is_receiver_watched(run.observation) {
+        find_receiver_limiter(run)
+    } else {
+        limiter_verdict::find_limiter(run)
+    }
+}
+
 /// Names the limiter from the states of all intervals, each weighted by its length.
-pub fn find_receiver_limiter(run: &RunView) -> RunVerdict {
+fn find_receiver_limiter(run: &RunView) -> RunVerdict {
     let mut weights: BTreeMap<IntervalState, f64> = BTreeMap::new();
     let has_pauses = has_pauses(run);
     for stream in &run.observation.streams {

@@ -28,7 +28,7 @@ pub(super) struct ExtensionKey<'a> {
 struct PacketExtension {
     at: usize,
     kind: u8,
-    /// Where the next one begins; beyond the packet if the value is cut off.
+    /// The offset of the next one; beyond the packet if the value is cut off.
     end: usize,
     /// The value is not cut off, and has a valid length.
     is_whole: bool,

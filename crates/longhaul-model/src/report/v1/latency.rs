@@ -61,7 +61,7 @@ pub struct LatencyObservation {
     /// Both ends read the clock of the same machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_clock: bool,
-    /// How far this host's wall clock was set during the run; absent: not beyond its noise.
+    /// The step by which this host's wall clock was set during the run; absent: not beyond its noise.
     pub clock_step_ns: Option<i64>,
     /// TTL of the first answered packet at the reflector. Senders begin with 255.
     pub forward_ttl: Option<u8>,
@@ -119,7 +119,7 @@ pub struct LatencyAnalysis {
     pub rtt: Option<DelayPercentiles>,
     /// Median time in the reflector.
     pub reflector_ns: Option<u64>,
-    /// Whether the reflector counts its packets; absent: its numbers do not tell.
+    /// True: the reflector counts its packets; absent: its numbers do not tell.
     pub stateful: Option<bool>,
     pub forward: Option<OneWayLatency>,
     pub reverse: Option<OneWayLatency>,
@@ -173,7 +173,7 @@ pub struct ClockComparison {
     pub offset_ns: i64,
     /// Half of that round trip: the offset is within it, however asymmetrical the path.
     pub offset_error_ns: u64,
-    /// How much faster the reflector's clock runs, in 10⁻⁶.
+    /// The rate by which the reflector's clock runs faster, in 10⁻⁶.
     pub skew_ppm: Option<f64>,
     pub skew_error_ppm: Option<f64>,
 }
