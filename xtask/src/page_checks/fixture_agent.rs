@@ -90,7 +90,8 @@ fn fill_archive(path: &Path) -> Result<(), String> {
     let carrier = small.cloned().ok_or("there are no fixtures")?;
     let transfer = HostPair { from: "slac/rclone".to_owned(), to: "192.0.2.7".to_owned() };
     for (index, pair) in list_host_pairs().into_iter().chain([transfer]).enumerate() {
-        runs.push(generate_series(&carrier, &pair, index as i64));
+        let series = |quantity| generate_series(&carrier, &pair, quantity, index as i64);
+        runs.extend(PathQuantity::ALL.map(series));
     }
     archive.append_runs(&runs).map_err(|e| e.to_string())?;
     for event in load_fixture::<Vec<ChangeEvent>>("events.json")? {
@@ -128,23 +129,25 @@ fn load_report_run(path: &Path) -> Option<IncomingRun> {
     Some(run)
 }
 
-/// Returns hourly values of each quantity, with a change in one path; one run carries them all.
-fn generate_series(carrier: &IncomingRun, pair: &HostPair, number: i64) -> IncomingRun {
+/// Returns a run that carries hourly values of `quantity`; one path changes.
+fn generate_series(
+    carrier: &IncomingRun,
+    pair: &HostPair,
+    quantity: PathQuantity,
+    number: i64,
+) -> IncomingRun {
     let changed = pair.from == "slac" && pair.to == "cesnet";
     let mut run = carrier.clone();
-    run.run.id = format!("{}-{number:02}", carrier.run.id);
+    run.run.id = format!("{}-{number:02}-{}", carrier.run.id, quantity.word());
     run.report = run.report.replace(&carrier.run.id, &run.run.id);
     run.pairs = vec![pair.clone()];
-    for hour in 0..DAYS * 24 {
+    run.readings.extend((0..DAYS * 24).map(|hour| {
         let at_us = NOW_US - (DAYS * 24 - hour) * HOUR_US + number * 1_000_000;
         let after = changed && at_us > CHANGE_US;
         let wave = 1.0 + 0.03 * ((hour * (7 + number)) % 11) as f64 / 11.0;
-        run.readings.extend(PathQuantity::ALL.map(|quantity| SeriesReading {
-            pair: pair.clone(),
-            quantity,
-            point: SeriesPoint { at_us, value: generate_value(quantity, after, wave) },
-        }));
-    }
+        let point = SeriesPoint { at_us, value: generate_value(quantity, after, wave) };
+        SeriesReading { pair: pair.clone(), quantity, point }
+    }));
     run
 }
 
