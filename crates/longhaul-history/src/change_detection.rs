@@ -65,7 +65,7 @@
 //! Error: that of the report. Wrong when: RTT floors come from different protocols; hosts answer
 //! them differently.
 
-mod daily_season;
+pub mod daily_season;
 pub mod event_tracking;
 pub mod level_shifts;
 pub mod transfer_points;
@@ -421,6 +421,7 @@ fn count_hops(route: &ObservedRoute) -> Option<f64> {
 #[cfg(test)]
 mod tests;
 
+use daily_season::DailySeason;
 use level_shifts::{LevelShift, LevelShifts};
 use longhaul_analysis::stats::{MidRanks, median, quantile, sort_finite};
 use longhaul_model::report::v1::analysis::ThroughputAnalysis;
@@ -494,8 +495,9 @@ pub struct SeriesLevels {
     pub samples: Vec<SeriesSample>,
     pub changes: Vec<LevelChange>,
     /// On the scale of the quantity, without season.
-    scaled: Vec<f64>,
-    levels: LevelShifts,
+    pub(crate) scaled: Vec<f64>,
+    pub(crate) levels: LevelShifts,
+    pub(crate) season: Option<DailySeason>,
 }
 
 /// Returns the lasting changes of a series, in time order.
@@ -519,10 +521,12 @@ pub fn analyse_series(
     let samples = build_samples(points, options.slot_us);
     let mut scaled: Vec<f64> =
         samples.iter().map(|it| scale_value(it.value, quantity.scale())).collect();
-    if options.season
-        && let Some(season) = daily_season::find_season(&samples, &scaled, options.day_us)
-    {
-        scaled.iter_mut().zip(season).for_each(|(y, s)| *y -= s);
+    let season = options
+        .season
+        .then(|| daily_season::find_season(&samples, &scaled, options.day_us))
+        .flatten();
+    if let Some(season) = &season {
+        scaled.iter_mut().zip(&samples).for_each(|(y, it)| *y -= season.value_at(it.first_us));
     }
     let least = options.least.unwrap_or_else(|| {
         let level = median(samples.iter().map(|it| it.value)).unwrap_or(0.0);
@@ -530,7 +534,7 @@ pub fn analyse_series(
     });
     let levels = level_shifts::find_levels(&scaled, least);
     let changes = list_level_changes(&samples, &levels);
-    SeriesLevels { samples, changes, scaled, levels }
+    SeriesLevels { samples, changes, scaled, levels, season }
 }
 
 /// Returns the changes at the start of every level but the first.

@@ -3,6 +3,7 @@
 //!
 //! - [`change_detection`]: lasting changes of a series, and events with stable names
 //! - [`event`]: the causes of a change, the next measurements, and a text for the operator
+//! - [`finish_forecast`]: when a transfer will finish, from series or from its progress
 //! - [`report_comparison`]: two periods, two directions, two sets of runs, or all paths
 //!
 //! Everything here is a pure function of its arguments. Statistics and comparisons of routes come
@@ -12,6 +13,7 @@
 
 pub mod change_detection;
 pub mod event;
+pub mod finish_forecast;
 #[cfg(test)]
 #[expect(dead_code, reason = "some builders serve the tests of the other crate only")]
 #[path = "../../longhaul-analysis/src/path/path_test_builder.rs"]

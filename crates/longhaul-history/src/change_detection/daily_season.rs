@@ -26,12 +26,27 @@ const SATURDAY: i64 = 5;
 /// 1970-01-01 was a Thursday.
 const FIRST_WEEKDAY: i64 = 3;
 
-/// Returns the value to subtract from each sample, or `None` without a season.
+/// The season of a series for each slot of a weekday and of a day of the weekend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DailySeason {
+    day_us: i64,
+    /// Slots of a weekday, then of a day of the weekend.
+    profile: Vec<f64>,
+}
+
+impl DailySeason {
+    /// Returns the value to subtract at this time, on the scale of the quantity.
+    pub fn value_at(&self, at_us: i64) -> f64 {
+        self.profile[slot_index(at_us, self.day_us, self.profile.len() / 2)]
+    }
+}
+
+/// Returns the season of the samples, if there is one.
 pub(super) fn find_season(
     samples: &[SeriesSample],
     scaled: &[f64],
     day_us: u64,
-) -> Option<Vec<f64>> {
+) -> Option<DailySeason> {
     let times: Vec<i64> = samples.iter().map(|it| it.first_us).collect();
     let spacing = median_spacing_us(times.iter().copied())?;
     let span = times[times.len() - 1].abs_diff(times[0]) as f64 + spacing;
@@ -51,7 +66,7 @@ pub(super) fn find_season(
     let values = rest.iter().copied().zip(keys.iter().copied());
     let mut profile = compute_profile(values, slots);
     join_at_midnight(&mut profile);
-    Some(keys.iter().map(|key| profile[*key]).collect())
+    Some(DailySeason { day_us: day_us as i64, profile })
 }
 
 /// Returns the residuals of the even days with the season of the odd ones, and vice versa: a
@@ -182,10 +197,11 @@ mod tests {
     fn busy_afternoons_of_weekdays_are_taken_out() {
         let (samples, values) = hourly(24 * 28, busy);
         let season = find_season(&samples, &values, DAY).unwrap();
+        let at = |day: i64, hour: i64| season.value_at((24 * day + hour) * HOUR);
         // Day 4 is a Monday, day 2 a Saturday.
-        assert!(season[24 * 4 + 14] < -0.3, "{}", season[24 * 4 + 14]);
-        assert!(season[24 * 2 + 14].abs() < 0.1);
-        assert!(season[24 * 4 + 4].abs() < 0.1);
+        assert!(at(4, 14) < -0.3, "{}", at(4, 14));
+        assert!(at(2, 14).abs() < 0.1);
+        assert!(at(4, 4).abs() < 0.1);
     }
 
     #[test]
@@ -199,7 +215,7 @@ mod tests {
         let season = find_season(&samples, &values, DAY).unwrap();
         let level = |day: usize| {
             let hours = 24 * day..24 * (day + 1);
-            median(hours.map(|h| values[h] - season[h])).unwrap()
+            median(hours.map(|h| values[h] - season.value_at(h as i64 * HOUR))).unwrap()
         };
         let (friday, saturday) = (level(8), level(9));
         assert!((friday - saturday).abs() < 0.1, "{friday} and {saturday}");
