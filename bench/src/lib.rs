@@ -11,6 +11,7 @@
 //! - [`foreign_captures`]: counts in captures of other projects, against tcptrace
 //! - [`copy_bench`]: file copies against their parts
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
+//! - [`forecast_bench`]: finish times against simulated transfers
 //! - [`bench_lab`], [`narrow_path`]: commands on emulated paths
 //! - [`testbed`], [`scratch_folder`]: networks without delay, and files
 //! - [`markdown_table`]: tables and statistics
@@ -22,6 +23,7 @@ pub mod available_matrix;
 pub mod bench_lab;
 pub mod copy_bench;
 pub mod explain_matrix;
+mod forecast_bench;
 mod foreign_captures;
 mod guest_cells;
 pub mod interop_matrix;
@@ -107,6 +109,7 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,
         BenchName::Accuracy => accuracy_bench::run_all(),
+        BenchName::Forecast => forecast_bench::run_all(),
     };
     if outcome.text.is_empty() {
         return Err(format!("no table or case of this bench contains `{only}`"));

@@ -82,6 +82,7 @@ pub enum BenchName {
     Tune,
     Copy,
     Accuracy,
+    Forecast,
 }
 
 impl DevelopmentTask {
