@@ -11,6 +11,7 @@ use longhaul_bench::scratch_folder::ScratchFolder;
 crate::virtual_tests!(
     the_verdict_follows_whatever_is_slow,
     a_copy_that_is_killed_at_both_ends_is_taken_up_each_time,
+    the_end_of_a_copy_is_forecast_while_it_runs,
 );
 
 /// Short and with large packets: what a kill loses is small beside a small file.
@@ -40,4 +41,17 @@ fn a_copy_that_is_killed_at_both_ends_is_taken_up_each_time() {
     assert!(seen.held_bytes > seen.bytes / 2, "{seen:?}");
     assert!(seen.sent_bytes > seen.bytes, "headers count: {seen:?}");
     assert!(seen.sent_ratio() < MAX_SENT_RATIO, "{seen:?}");
+}
+
+fn the_end_of_a_copy_is_forecast_while_it_runs() {
+    let longhaul = xtask::program_runner::build_longhaul_for_tests().expect("the program builds");
+    let report = slowdown_proof::copy_over_narrow_path(&longhaul, 240 << 20).expect("it ends well");
+    let forecasts = report["analysis"]["forecasts"].as_array().expect("forecasts");
+    let truth_us = report["observation"]["data_us"].as_u64().expect("a time");
+    assert!(forecasts.len() >= 3, "{forecasts:?} of {truth_us} us");
+    for forecast in &forecasts[1..] {
+        let field = |name: &str| forecast[name].as_u64().expect("a time");
+        let interval = field("finish_low_us")..=field("finish_high_us");
+        assert!(interval.contains(&truth_us), "{forecast} but {truth_us} us");
+    }
 }

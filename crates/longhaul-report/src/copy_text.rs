@@ -1,11 +1,12 @@
 //! A report of a copy as text: the files, the rate, and the bottleneck.
 
 use super::capture_text::sanitize_shown;
+use super::scan_text::setting_format::format_span;
 use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_micros, format_percent, format_rate, join_parts};
 use crate::run_answer;
 use longhaul_model::report::v1::CopyReport;
-use longhaul_model::report::v1::copy::CopyTimeSplit;
+use longhaul_model::report::v1::copy::{CopyForecast, CopyTimeSplit};
 use longhaul_model::units::Bytes;
 
 /// Width of a full bar.
@@ -85,6 +86,18 @@ fn write_result(page: &mut ReportDocument, report: &CopyReport) {
     }
     page.fact("sent", describe_sent(report));
     page.fact("time", describe_times(report));
+    page.facts("forecast", report.analysis.forecasts.first().map(describe_forecast));
+}
+
+/// Describes the forecast beside which `data` is the truth.
+fn describe_forecast(forecast: &CopyForecast) -> String {
+    format!(
+        "after {}: data {} ({} to {})",
+        format_span(forecast.elapsed_us),
+        format_span(forecast.finish_us),
+        format_span(forecast.finish_low_us),
+        format_span(forecast.finish_high_us),
+    )
 }
 
 /// Formats a speed both as a network rate and as a disk rate.

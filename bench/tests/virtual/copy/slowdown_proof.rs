@@ -50,6 +50,11 @@ pub fn run_slowdown_proofs(longhaul: &Path) -> Result<Vec<SlowdownProof>, String
     ])
 }
 
+/// Copies a file of so many bytes over the narrow path.
+pub fn copy_over_narrow_path(longhaul: &Path, bytes: u64) -> Result<Value, String> {
+    Ok(prove_slow_path(longhaul, "a path of 200 Mbit/s", NARROW_PATH_FILE, bytes)?.report)
+}
+
 fn prove_slow_path(
     longhaul: &Path,
     slow: &'static str,

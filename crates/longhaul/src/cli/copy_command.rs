@@ -1,5 +1,7 @@
 //! `longhaul copy SRC DST`: copies files, then analyses, archives and shows the result.
 
+mod copy_progress;
+
 use crate::cli::args::{LocalArgs, OutputArgs, SocketArgs, TokenArgs};
 use crate::cli::firefly_sender::{FireflySender, MarkingArgs};
 use crate::cli::progress_lines::StatusLine;
@@ -9,21 +11,17 @@ use crate::cli::value_parsers::{parse_port, parse_streams};
 use crate::cli::{command_output, interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
 use clap::Args;
+use copy_progress::CopyTracker;
 use longhaul_analysis::copy_analysis::conclude_copy;
-use longhaul_copy::{
-    BLOCK_BYTES, CopyError, CopyOutcome, CopyProgress, CopyRequest, LocalLocation,
-};
-use longhaul_model::report::v1::copy::CopyPlan;
+use longhaul_copy::{BLOCK_BYTES, CopyError, CopyOutcome, CopyRequest, LocalLocation};
+use longhaul_model::report::v1::copy::{CopyForecast, CopyPlan};
 use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::report::v1::{CopyReport, Report};
-use longhaul_model::units::{Bytes, Rate, format_duration};
 use longhaul_probe::host_endpoint::{EndpointError, HostEndpoint};
 use longhaul_probe::throughput::{self, TargetHost};
 use longhaul_report::copy_text::build_copy_document;
-use longhaul_report::number_format::{format_rate, join_parts};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 const EXAMPLES: &str = include_str!("help/copy-examples.txt").trim_ascii_end();
 
@@ -68,26 +66,28 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     let asked = prepare_copy(args)?;
     let stop = interrupt::install_stop_flag()?;
     let mut line = StatusLine::new(args.output.shows_progress());
-    let mut state = None;
+    let (mut tracker, mut has_begun) = (CopyTracker::default(), false);
     let mut fireflies = args.marking.firefly_sender(true)?;
     let copied = longhaul_copy::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
         if let Some(fireflies) = &mut fireflies {
             fireflies.observe(asked.request.plan.forward, &now.own_ends);
         }
-        let text = format_copy_progress(now);
-        line.update(&text);
-        state = Some(text);
+        has_begun = true;
+        tracker.track_progress(now);
+        line.update(&tracker.format_progress());
     });
     line.clear();
     let mut outcome = copied.map_err(|error| {
         let failure = copy_failure(&error, &asked);
-        match &state {
-            Some(state) => failure.cause(&format!("the copy had reached {state}")),
-            None => failure,
+        if has_begun {
+            return failure.cause(&format!("the copy had reached {}", tracker.format_progress()));
         }
+        failure
     })?;
     outcome.caveats.extend(fireflies.into_iter().flat_map(FireflySender::finish));
-    let report = archive_copy(args, &asked, outcome);
+    let (forecasts, caveat) = tracker.finish();
+    outcome.caveats.extend(caveat);
+    let report = archive_copy(args, &asked, outcome, forecasts);
     if asked.is_to_stdout() {
         // The file is on standard output, so the report goes to stderr.
         if !args.output.quiet {
@@ -99,8 +99,14 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn archive_copy(args: &CopyArgs, asked: &PreparedCopy, outcome: CopyOutcome) -> CopyReport {
-    let (analysis, findings) = conclude_copy(&outcome.observation);
+fn archive_copy(
+    args: &CopyArgs,
+    asked: &PreparedCopy,
+    outcome: CopyOutcome,
+    forecasts: Vec<CopyForecast>,
+) -> CopyReport {
+    let (mut analysis, findings) = conclude_copy(&outcome.observation);
+    analysis.forecasts = forecasts;
     let run = report_archiving::create_run_info(
         timestamp_of(outcome.started_at),
         outcome.duration,
@@ -290,26 +296,6 @@ fn parse_copy_endpoint(text: &str) -> Result<CopyEndpoint, String> {
     Ok(CopyEndpoint::Remote { host: host.host, name: name.to_owned() })
 }
 
-/// Formats the progress, with the mean rate since the start.
-fn format_copy_progress(now: &CopyProgress) -> String {
-    let done = now.bytes + now.skipped_bytes;
-    let total = now.total_bytes.filter(|total| *total > 0);
-    let share = total
-        .map(|total| format!(" of {} ({} %)", Bytes(total), done.min(total) * 100 / total))
-        .unwrap_or_default();
-    let speed = Rate::over(now.bytes, now.elapsed).filter(|speed| speed.as_bps() > 0);
-    let left = now.total_bytes.and_then(|total| total.checked_sub(done));
-    let left = speed.zip(left).and_then(|(speed, left)| speed.time_for(left));
-    // Whole seconds, at least one.
-    let left = left.map(|time| Duration::from_secs(time.as_secs().max(1)));
-    let parts = [
-        Some(format!("{}{share}", Bytes(done))),
-        speed.map(|speed| format_rate(speed.as_bps())),
-        left.map(|time| format!("{} left", format_duration(time))),
-    ];
-    join_parts(", ", parts)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,23 +329,5 @@ mod tests {
         fn no_text_panics(text in ".{0,40}|[\\[\\]:/a]{0,12}") {
             let _ = parse_copy_endpoint(&text);
         }
-    }
-
-    #[test]
-    fn a_line_fits_the_terminal_and_tells_what_is_known() {
-        let mut now = CopyProgress {
-            elapsed: Duration::from_secs(4),
-            bytes: 4_000_000_000,
-            skipped_bytes: 0,
-            total_bytes: Some(10_000_000_000),
-            own_ends: Vec::new(),
-        };
-        let text = format_copy_progress(&now);
-        assert!(text.contains("40 %") && text.contains("6 s left"), "{text}");
-        assert!(text.len() < 78, "{text}");
-        now.total_bytes = None;
-        now.bytes = 0;
-        let text = format_copy_progress(&now);
-        assert!(!text.contains('%') && !text.contains("left"), "{text}");
     }
 }

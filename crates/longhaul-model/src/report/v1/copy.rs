@@ -153,6 +153,22 @@ pub struct CopyAnalysis {
     pub asymptotic_bps: Option<u64>,
     /// Time of this run beyond its bytes at that rate: session, listing, ramp.
     pub startup_us: Option<u64>,
+    /// Forecasts of `data_us` made during the copy, after 1 s and each time its time had doubled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forecasts: Vec<CopyForecast>,
+}
+
+/// A forecast of the time at which a copy ends, made while it ran. All times are since the first
+/// block was requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CopyForecast {
+    /// The time at which it was made.
+    pub elapsed_us: u64,
+    /// The median.
+    pub finish_us: u64,
+    /// The 90 % interval.
+    pub finish_low_us: u64,
+    pub finish_high_us: u64,
 }
 
 /// Shares of the time in which each resource was the bottleneck; the sum is 1.
