@@ -30,6 +30,7 @@
 //!
 //! Source: Mann and Whitney 1947. Units: ranks from 1. Error: none. Wrong when: never.
 
+pub mod hypergeometric_tail;
 pub mod mean_interval;
 pub mod sample_change;
 pub mod sign_test;
