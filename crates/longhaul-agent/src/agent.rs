@@ -12,6 +12,7 @@
 //! - [`embedded_server`]: the server of `[serve]`
 //! - [`firefly_receiver`]: the receiver of `[fireflies]`; [`firefly_table`], [`firefly_report`]: flows of
 //!   which fireflies tell
+//! - [`received_results`]: results of other agents that wait for the analysis
 //! - [`shared_state`]: state shared by agent and API
 
 mod agent_folder;
@@ -33,6 +34,7 @@ pub mod job_status;
 mod lifecycle;
 mod notifier;
 mod process_runner;
+pub mod received_results;
 mod run_tasks;
 mod service_manager;
 #[cfg(feature = "clickhouse")]
@@ -47,4 +49,5 @@ pub use embedded_server::HandlerBuilder;
 pub use lifecycle::run;
 pub use process_runner::build_run_command;
 pub use startup::AgentOptions;
+pub(crate) use startup::MAX_NOTIFY_AGE_US;
 pub(crate) use startup::read_hostname;

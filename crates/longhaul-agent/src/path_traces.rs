@@ -11,7 +11,7 @@ use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind};
 use longhaul_model::report::v1::{AnyReport, HostPair, PathReport, ReportKind};
 use longhaul_store::history_store::{RunFilter, TimeRange};
 use longhaul_store::{Archive, RunEntry, StoreError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of path runs that are listed for a pair.
 const MAX_LISTED_RUNS: u32 = 100_000;
@@ -41,6 +41,38 @@ pub fn read_traces(
             _ => None,
         })
     })
+}
+
+/// Returns the addresses of the hops in the last trace of the pair before a time, and in the newest
+/// one.
+pub fn read_hop_addresses(
+    archive: &Archive,
+    file: &WatchFile,
+    pair: &HostPair,
+    before_us: i64,
+) -> Result<BTreeSet<String>, StoreError> {
+    let mut addresses = BTreeSet::new();
+    for end_us in [before_us, i64::MAX] {
+        let filter = RunFilter {
+            range: TimeRange { begin_us: i64::MIN, end_us },
+            pair: Some(pair.clone()),
+            kind: Some(ReportKind::Path),
+            ..RunFilter::newest(1)
+        };
+        for entry in archive.runs(&filter)? {
+            let back = is_reverse_run(file, pair, &entry);
+            let Some(AnyReport::Path(trace)) = archive.report(&entry.id)? else {
+                continue;
+            };
+            let route = orient_trace(*trace, back).and_then(|trace| trace.observation.route);
+            let Some(ObservedRoute { from, to, hops, .. }) = route else {
+                continue;
+            };
+            let answers = hops.into_iter().flat_map(|hop| hop.answers).map(|it| it.address);
+            addresses.extend(answers.filter(|address| *address != from && *address != to));
+        }
+    }
+    Ok(addresses)
 }
 
 /// Returns whether the receiver of the pair started the run.

@@ -4,6 +4,7 @@
 //! - [`change_detection`]: lasting changes of a series, and events with stable names
 //! - [`event`]: the causes of a change, the next measurements, and a text for the operator
 //! - [`finish_forecast`]: when a transfer will finish, from series or from its progress
+//! - [`shared_cause`]: what several paths share that changed at the same time
 //! - [`report_comparison`]: two periods, two directions, two sets of runs, or all paths
 //!
 //! Everything here is a pure function of its arguments. Statistics and comparisons of routes come
@@ -19,3 +20,4 @@ pub mod finish_forecast;
 #[path = "../../longhaul-analysis/src/path/path_test_builder.rs"]
 mod path_test_builder;
 pub mod report_comparison;
+pub mod shared_cause;

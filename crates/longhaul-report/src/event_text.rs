@@ -6,7 +6,7 @@ use longhaul_history::event::{
     OperatorReport, OperatorReportKind, format_quantity, format_time_span,
 };
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{ChangeEvent, QuantityLevel};
+use longhaul_model::report::v1::{ChangeEvent, HostPair, QuantityLevel, SharedScope};
 
 /// Renders a list of events, each with the id that selects it.
 pub fn build_event_list(events: &[ChangeEvent]) -> ReportDocument {
@@ -35,6 +35,10 @@ pub fn build_event_document(event: &ChangeEvent) -> ReportDocument {
     if let Some(scope) = &event.scope {
         page.fact("other paths", scope);
     }
+    page.facts("part of", &event.part_of);
+    if let Some(scope) = &event.shared {
+        add_scope(&mut page, scope);
+    }
     if !event.follow_ups.is_empty() {
         page.fact("follow-up runs", event.follow_ups.join(", "));
     }
@@ -47,6 +51,17 @@ pub fn build_event_document(event: &ChangeEvent) -> ReportDocument {
         page.item("    - ", sentence);
     }
     page
+}
+
+/// Adds the affected paths, and those that pass the same element and did not change.
+fn add_scope(page: &mut ReportDocument, scope: &SharedScope) {
+    let name = |pair: &HostPair| format!("{} > {}", pair.from, pair.to);
+    let affected = scope.affected.iter();
+    page.facts(
+        "affected",
+        affected.map(|it| format!("{} {} {}", it.quantity.title(), name(&it.pair), it.event)),
+    );
+    page.facts("not affected", scope.unaffected.iter().map(name));
 }
 
 /// Renders the text for the operator of a path, for a file that is sent to them.

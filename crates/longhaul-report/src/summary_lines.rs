@@ -8,6 +8,7 @@ use crate::text_page::TextPage;
 use anstyle::Style;
 use longhaul_analysis::throughput::name_limiter;
 use longhaul_history::event::format_quantity;
+use longhaul_history::shared_cause::format_elements;
 use longhaul_model::report::v1::available::AvailableEstimate;
 use longhaul_model::report::v1::{
     AnyReport, AvailableReport, ChangeEvent, EventState, LoadReport, PathReport, ScanReport,
@@ -112,8 +113,20 @@ pub fn summarize_load(report: &LoadReport) -> String {
     format!("RTT {} idle, {} under load", or_absent(idle, |it| it), or_absent(loaded, |it| it))
 }
 
-/// Formats an event: `throughput a > b fell from 400 Mbit/s to 200 Mbit/s: confirmed`.
+/// Formats an event: `throughput a > b fell from 400 Mbit/s to 200 Mbit/s: confirmed`, or of several
+/// paths `3 of 3 paths through hop 10.2.0.1 changed (throughput, loss): confirmed`.
 pub fn format_event_headline(event: &ChangeEvent) -> String {
+    if let Some(scope) = &event.shared {
+        let quantities: Vec<&str> = scope.quantities.iter().map(|it| it.title()).collect();
+        return format!(
+            "{} of {} through {} changed ({}): {}",
+            scope.affected_paths,
+            count_of(u64::from(scope.paths), "path"),
+            format_elements(scope),
+            quantities.join(", "),
+            state_label(event.state),
+        );
+    }
     let way = if event.after.median < event.before.median { "fell" } else { "rose" };
     sanitize(&format!(
         "{} {way} from {} to {}: {}",
@@ -125,9 +138,10 @@ pub fn format_event_headline(event: &ChangeEvent) -> String {
     .into_owned()
 }
 
-/// Formats an event with its most likely cause.
+/// Formats an event with its most likely cause, and the event of several paths that contains it.
 pub fn describe_event(event: &ChangeEvent) -> String {
-    let told = format_event_headline(event);
+    let part_of = event.part_of.as_ref().map(|id| format!(", part of {}", sanitize(id)));
+    let told = format_event_headline(event) + &part_of.unwrap_or_default();
     match event.causes.as_slice() {
         [] if event.state == EventState::Confirmed => format!("{told}, no cause found yet"),
         [] => told,

@@ -84,7 +84,8 @@ fn put_event(
             pair,
             event.quantity.word(),
             event.state.word(),
-            history_store::is_event_open(event),
+            // An event of several paths is no other event of its first path.
+            history_store::is_event_open(event) && event.shared.is_none(),
             event.between_us[0],
             event.between_us[1],
             text

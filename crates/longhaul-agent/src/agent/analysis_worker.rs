@@ -6,14 +6,19 @@
 //!
 //! - [`event_evidence`]: the evidence in the archive around an event
 //! - [`other_paths`]: paths that changed at the same time, and paths that did not
+//! - [`shared_events`]: at a collector, results of other agents and events of several paths
 
 mod event_evidence;
 mod other_paths;
+#[cfg(test)]
+mod shared_event_tests;
+mod shared_events;
 #[cfg(test)]
 mod transfer_event_tests;
 
 use super::agent_log::AgentLog;
 use super::clocks;
+use super::received_results::WaitingEvent;
 use super::run_tasks::StoredRun;
 use super::shared_state::SharedState;
 use crate::path_traces::{self, parse_time_us};
@@ -25,6 +30,7 @@ use longhaul_history::event::{
     EventExplanation, FollowUpMeasurement, OperatorReport, RouteChangeBaseRate,
     build_operator_report, explain_event, plan_follow_ups,
 };
+use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::quantity::{PathQuantity, QuantityScale};
 use longhaul_model::report::v1::scan::{SettingChoice, TransferSetting};
 use longhaul_model::report::v1::{
@@ -37,7 +43,8 @@ use longhaul_store::history_store::{self, EventFilter, TimeRange, is_event_open}
 use longhaul_store::{Archive, StoreError};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 use std::{io, thread};
 use tokio::sync::mpsc;
 
@@ -59,7 +66,7 @@ pub struct AnalysisResult {
     pub is_news: bool,
     /// The case text for the network operator.
     pub case: String,
-    /// A person has silenced the event, so it is not notified.
+    /// A person has silenced the event, or it is a part of another one: it is not notified.
     pub is_silenced: bool,
     /// Measurements that would explain an open event.
     pub wanted: Vec<FollowUpMeasurement>,
@@ -119,20 +126,30 @@ struct AnalysisThread {
 
 impl AnalysisThread {
     fn run(mut self, tasks: &Receiver<AnalysisTask>) {
-        while let Ok(task) = tasks.recv() {
-            match task {
-                AnalysisTask::Renotify(id) => {
-                    let event = self.archive.event(&id).ok().flatten();
-                    if let Some(Err(error)) = event.map(|event| self.explain(event, true)) {
-                        let text = format!("cannot send the notification of event {id}: {error}");
-                        self.log.warn(&text);
-                    }
+        self.resume_grouping();
+        let mut wait = Duration::ZERO;
+        loop {
+            match tasks.recv_timeout(wait) {
+                Ok(task) => self.handle_task(task),
+                Err(RecvTimeoutError::Timeout) => wait = self.check_received_results(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn handle_task(&mut self, task: AnalysisTask) {
+        match task {
+            AnalysisTask::Renotify(id) => {
+                let event = self.archive.event(&id).ok().flatten();
+                if let Some(Err(error)) = event.map(|event| self.explain(event, true)) {
+                    let text = format!("cannot send the notification of event {id}: {error}");
+                    self.log.warn(&text);
                 }
-                AnalysisTask::Analyze { run, follows_up } => {
-                    if let Err(error) = self.analyze_run(&run, follows_up) {
-                        let id = &run.entry.id;
-                        self.log.warn(&format!("cannot check run {id} for changes: {error}"));
-                    }
+            }
+            AnalysisTask::Analyze { run, follows_up } => {
+                if let Err(error) = self.analyze_run(&run, follows_up) {
+                    let id = &run.entry.id;
+                    self.log.warn(&format!("cannot check run {id} for changes: {error}"));
                 }
             }
         }
@@ -159,6 +176,21 @@ impl AnalysisThread {
             news.push(id);
         }
         self.explain_open_events(&run.pairs, &news)
+    }
+
+    /// Runs the detector on a series of another agent. Events that this agent has found or explained
+    /// itself keep their causes: it knows more of its host.
+    fn detect_received_changes(
+        &mut self,
+        pair: &HostPair,
+        quantity: PathQuantity,
+    ) -> Result<(), StoreError> {
+        let file = self.state.file();
+        let followed = file.detect.quantities.as_deref().unwrap_or(&PathQuantity::DETECTED);
+        if !followed.contains(&quantity) {
+            return Ok(());
+        }
+        self.detect_changes(pair, quantity, &mut Vec::new())
     }
 
     /// Runs the detector on one series. Adds the ids of explained events to `announced_ids`.
@@ -210,7 +242,9 @@ impl AnalysisThread {
                 state: Some(EventState::Confirmed),
                 limit: MAX_EARLIER_EVENTS,
             };
-            for event in self.archive.events(&filter)? {
+            let mut events = self.archive.events(&filter)?;
+            events.retain(|event| event.shared.is_none());
+            for event in events {
                 let tried = self.explanations.get(&event.id).copied().unwrap_or(0);
                 let asks = is_event_open(&event) && tried < MAX_EXPLANATIONS;
                 if asks && !done.contains(&event.id) {
@@ -221,8 +255,39 @@ impl AnalysisThread {
         Ok(())
     }
 
-    /// Diagnoses causes, stores the event, and requests measurements that decide between causes.
-    fn explain(&mut self, mut event: ChangeEvent, is_news: bool) -> Result<(), StoreError> {
+    /// Returns true if another agent has diagnosed the event, or its members, already.
+    fn is_diagnosed_elsewhere(&self, event: &ChangeEvent) -> bool {
+        let file = self.state.file();
+        let own = &file.agent.name;
+        let transfer = TransferIdentity::of_pair(&event.pair);
+        let is_own = event.pair.from == *own
+            || event.pair.to == *own
+            || transfer.is_some_and(|it| it.host == own);
+        event.shared.is_some() || !is_own && !event.causes.is_empty()
+    }
+
+    /// Diagnoses causes, stores the event, and requests measurements that decide between causes. A
+    /// collector reports news once it has grouped events.
+    fn explain(&mut self, event: ChangeEvent, is_news: bool) -> Result<(), StoreError> {
+        let mut result = if self.is_diagnosed_elsewhere(&event) {
+            self.archive.put_event(&event)?;
+            self.build_result(event)?
+        } else {
+            self.diagnose(event)?
+        };
+        result.is_news |= is_news;
+        if result.is_news && self.state.file().api.is_collector() && result.event.shared.is_none() {
+            let id = result.event.id.clone();
+            self.state.received.add_events([WaitingEvent { id, is_news: true }]);
+            result.is_news = false;
+        }
+        // Sending fails only after the event loop has ended.
+        let _ = self.results.blocking_send(result);
+        Ok(())
+    }
+
+    /// Diagnoses causes and stores the event. The result is news if another cause is the first.
+    fn diagnose(&mut self, mut event: ChangeEvent) -> Result<AnalysisResult, StoreError> {
         if self.explanations.len() >= MAX_TRACKED_EVENTS {
             self.explanations.clear();
         }
@@ -236,23 +301,37 @@ impl AnalysisThread {
         add_tuning_cause(&event, &gathered.reports, &mut explained);
         let case = build_operator_report(&event, &explained, &evidence).to_text();
         let wanted = plan_follow_ups(&event, &explained, &evidence);
-        let found = first_cause_changed(&event, &explained);
+        let is_news = first_cause_changed(&event, &explained);
         event.causes = explained.causes;
         event.unchanged = explained.unchanged;
         event.scope = explained.scope;
         self.archive.put_event(&event)?;
-        let is_silenced =
-            self.archive.event_handling(&event.id)?.is_silenced(clocks::read_wall_us());
         let is_open = is_event_open(&event) && event.state == EventState::Confirmed;
-        // Sending fails only after the event loop has ended.
-        let _ = self.results.blocking_send(AnalysisResult {
-            event: Arc::new(event),
-            is_news: is_news || found,
+        Ok(AnalysisResult {
+            is_news,
             case,
-            is_silenced,
+            is_silenced: self.is_silenced(&event)?,
             wanted: if is_open { wanted } else { Vec::new() },
-        });
-        Ok(())
+            event: Arc::new(event),
+        })
+    }
+
+    /// Returns the result for an event that is diagnosed already.
+    fn build_result(&self, event: ChangeEvent) -> Result<AnalysisResult, StoreError> {
+        Ok(AnalysisResult {
+            is_news: false,
+            case: build_case(&self.archive, &event, &self.state.file())?.to_text(),
+            is_silenced: self.is_silenced(&event)?,
+            wanted: Vec::new(),
+            event: Arc::new(event),
+        })
+    }
+
+    /// Returns true if no notification of the event is sent: a person has silenced it, or it is a part
+    /// of an event of several paths.
+    fn is_silenced(&self, event: &ChangeEvent) -> Result<bool, StoreError> {
+        let handling = self.archive.event_handling(&event.id)?;
+        Ok(event.part_of.is_some() || handling.is_silenced(clocks::read_wall_us()))
     }
 }
 
@@ -479,6 +558,8 @@ mod tests {
             unchanged: Vec::new(),
             scope: None,
             follow_ups: Vec::new(),
+            shared: None,
+            part_of: None,
         }
     }
 

@@ -7,6 +7,7 @@
 
 use super::firefly_table::FireflyCounts;
 use super::job_status::JobStatus;
+use super::received_results::ReceivedResults;
 use crate::token_store::TokenStore;
 use crate::watch::measure_jobs::JobKey;
 use crate::watch::run_schedule::{RequestedRun, RunRequestError, ScheduleCounts};
@@ -103,6 +104,8 @@ pub struct SharedState {
     /// Notified when a run that the server answers has ended.
     pub served_run_ended: Arc<Notify>,
     pub requests: mpsc::Sender<JobRequest>,
+    /// What a collector has received and not analysed.
+    pub received: ReceivedResults,
 }
 
 impl SharedState {
@@ -130,6 +133,7 @@ impl SharedState {
             heavy_runs: HeavyRunLock::new(move || ended.notify_one()),
             served_run_ended,
             requests: orders,
+            received: ReceivedResults::default(),
         };
         (Arc::new(state), taken)
     }

@@ -42,8 +42,8 @@ use tokio::task::JoinHandle;
 
 /// The maximum number of finished runs that wait for the event loop.
 const MAX_QUEUED_RUNS: usize = 1024;
-/// Older events are not notified after a restart.
-const MAX_NOTIFY_AGE_US: i64 = 7 * 86_400_000_000;
+/// Older events are not notified after a restart, nor when they arrive from other agents.
+pub const MAX_NOTIFY_AGE_US: i64 = 7 * 86_400_000_000;
 const MAX_EVENTS: u32 = 1000;
 const MAX_BUDGET_BYTES: u64 = 4 << 20;
 

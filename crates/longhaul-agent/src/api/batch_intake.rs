@@ -158,7 +158,7 @@ impl CheckedBatch {
                 check_planned(&row, sender).map(|()| self.delivery.planned.push(row))
             }
             Ok(OutboxItem::Event(event)) => match check_event(&event, sender, now_us) {
-                Ok(()) => self.add_event(*event, archive)?,
+                Ok(()) => self.add_event(*event, sender, archive, now_us - MAX_NOTIFY_AGE_US)?,
                 Err(why) => Err(why),
             },
             Err(why) => Err(why),
@@ -169,25 +169,79 @@ impl CheckedBatch {
         Ok(())
     }
 
-    /// Ignores an event whose stored state is more certain, because the batch came late.
+    /// Ignores an event whose stored state is more certain, because the batch came late. An event that
+    /// is stored with another id, because the collector or the agent at the other end found it, keeps
+    /// the stored one. A new one that its agent announced before `oldest_us` is no news.
     fn add_event(
         &mut self,
-        event: ChangeEvent,
+        mut event: ChangeEvent,
+        sender: &BatchOrigin,
         archive: &Archive,
+        oldest_us: i64,
     ) -> Result<Result<(), String>, StoreError> {
+        if !sender.relay {
+            // Only collectors find events of several paths.
+            event.shared = None;
+            event.part_of = None;
+        }
         let same = |it: &ChangeEvent| it.pair == event.pair && it.quantity == event.quantity;
-        let held = archive.event(&event.id)?;
-        Ok(match held {
+        let held = match archive.event(&event.id)? {
             Some(held) if !same(&held) => {
-                Err("its id belongs to an event of another pair or quantity".to_owned())
+                return Ok(
+                    Err("its id belongs to an event of another pair or quantity".to_owned()),
+                );
             }
-            Some(held) if rank_state(held.state) > rank_state(event.state) => Ok(()),
-            _ => {
-                self.delivery.events.push(event);
-                Ok(())
+            Some(held) => Some(held),
+            None => find_same_change(&event, archive)?,
+        };
+        if let Some(held) = &held {
+            if rank_state(held.state) > rank_state(event.state) {
+                return Ok(Ok(()));
             }
-        })
+            event.id.clone_from(&held.id);
+            event.part_of = event.part_of.or_else(|| held.part_of.clone());
+            if event.causes.is_empty() {
+                // The collector may have found some.
+                event.causes.clone_from(&held.causes);
+            }
+        }
+        let is_news = held.as_ref().map_or(event.announced_at_us >= oldest_us, |_| true);
+        if held.is_none_or(|held| held.state != event.state) {
+            self.changed_events.push(WaitingEvent { id: event.id.clone(), is_news });
+        }
+        self.delivery.events.push(event);
+        Ok(Ok(()))
     }
+}
+
+/// The maximum number of stored events among which the same change is looked for.
+const MAX_SAME_EVENTS: u32 = 50;
+
+/// Returns a stored event of the same pair, quantity, direction and time. A change is located to a few
+/// values, so its interval is widened by its length.
+fn find_same_change(
+    event: &ChangeEvent,
+    archive: &Archive,
+) -> Result<Option<ChangeEvent>, StoreError> {
+    let [begin, end] = event.between_us;
+    let length = end.saturating_sub(begin);
+    let is_rise = |it: &ChangeEvent| it.after.median > it.before.median;
+    let filter = EventFilter {
+        range: TimeRange {
+            begin_us: begin.saturating_sub(length),
+            end_us: end.saturating_add(length),
+        },
+        pair: Some(event.pair.clone()),
+        state: None,
+        limit: MAX_SAME_EVENTS,
+    };
+    let stored = archive.events(&filter)?.into_iter().find(|it| {
+        it.quantity == event.quantity
+            && it.shared.is_none()
+            && event.shared.is_none()
+            && is_rise(it) == is_rise(event)
+    });
+    Ok(stored)
 }
 
 const fn rank_state(state: EventState) -> u8 {
@@ -271,10 +325,12 @@ mod tests;
 
 use super::access_control;
 use super::api_error::ApiError;
+use crate::agent::MAX_NOTIFY_AGE_US;
 use crate::agent::export::batch_wire::{
     self, BatchItem, BatchResponse, CheckedBatch, ResultBatch, sanitize_reason,
 };
 use crate::agent::export::{format_error_chain, read_wall_us, run_from_report};
+use crate::agent::received_results::WaitingEvent;
 use crate::agent::shared_state::{LiveUpdate, SharedState};
 use crate::secret_file::{self, SecretDigest, hash_secret};
 use crate::token_store::{TokenRight, TokenStoreError};
@@ -288,7 +344,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair};
-use longhaul_store::history_store::{self, AgentDelivery, IncomingRun, PlannedRun};
+use longhaul_store::history_store::{
+    self, AgentDelivery, EventFilter, IncomingRun, PlannedRun, TimeRange,
+};
 use longhaul_store::sqlite::outbox::{OutboxItem, OutgoingRun};
 use longhaul_store::{Archive, RunEntry, StoreError};
 use parking_lot::Mutex;
@@ -430,6 +488,11 @@ impl BatchIntake {
         if landed.new + landed.newly_watched > 0 || !taken.delivery.events.is_empty() {
             self.publish_updates(&taken.delivery);
         }
+        if landed.new + landed.newly_watched > 0 {
+            let readings = taken.delivery.runs.iter().flat_map(|run| &run.readings);
+            self.state.received.add_series(readings.map(|it| (it.pair.clone(), it.quantity)));
+        }
+        self.state.received.add_events(std::mem::take(&mut taken.changed_events));
         Ok(taken.into_response(&landed))
     }
 

@@ -37,15 +37,16 @@ pub struct EventUpdate {
 }
 
 impl EventTracker {
-    /// Updates the events with the current series. Ignores those of `earlier` of other series.
+    /// Updates the events with the current series. Ignores those of `earlier` of other series and of several paths.
     pub fn update(
         &self,
         points: &[SeriesPoint],
         earlier: &[ChangeEvent],
         now_us: i64,
     ) -> EventUpdate {
-        let mine =
-            |event: &&ChangeEvent| event.pair == self.pair && event.quantity == self.quantity;
+        let mine = |event: &&ChangeEvent| {
+            event.pair == self.pair && event.quantity == self.quantity && event.shared.is_none()
+        };
         let earlier: Vec<&ChangeEvent> = earlier.iter().filter(mine).collect();
         let mut round = EventRound {
             watcher: self,
@@ -100,6 +101,8 @@ impl EventTracker {
             unchanged: Vec::new(),
             scope: None,
             follow_ups: Vec::new(),
+            shared: None,
+            part_of: None,
         }
     }
 }

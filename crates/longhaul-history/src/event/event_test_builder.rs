@@ -59,6 +59,8 @@ pub fn build_level_step(quantity: PathQuantity, before: f64, after: f64) -> Evid
             unchanged: Vec::new(),
             scope: None,
             follow_ups: Vec::new(),
+            shared: None,
+            part_of: None,
         },
         paths: Vec::new(),
         throughput: Vec::new(),

@@ -161,6 +161,8 @@ fn build_event(
         unchanged: Vec::new(),
         scope: None,
         follow_ups: Vec::new(),
+        shared: None,
+        part_of: None,
     })
 }
 

@@ -449,6 +449,69 @@ pub struct ChangeEvent {
     /// Run ids of follow-up measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow_ups: Vec<String>,
+    /// Only in an event of several paths with a shared cause: what they share. Its pair, quantity and
+    /// levels are those of the path that changed the most.
+    pub shared: Option<SharedScope>,
+    /// The id of the event of several paths that contains this one.
+    pub part_of: Option<String>,
+}
+
+/// The extent of a change of several paths.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SharedScope {
+    /// What the affected paths share. Several: it is one of these, and the paths cannot tell which.
+    pub elements: Vec<ScopeElement>,
+    pub quantities: Vec<PathQuantity>,
+    /// Changes of the affected paths.
+    pub affected: Vec<AffectedPath>,
+    /// Paths that pass the first element and did not change.
+    pub unaffected: Vec<HostPair>,
+    /// The number of paths that pass the first element, both directions counted once.
+    pub paths: u32,
+    /// The number of these that changed.
+    pub affected_paths: u32,
+    /// The number of other paths that were compared.
+    pub other_paths: u32,
+    /// The number of these that changed at the same time.
+    pub affected_other_paths: u32,
+    /// The probability that chance alone puts so many changes on one element, corrected for the number
+    /// of elements.
+    pub chance_ratio: f64,
+}
+
+/// The kind of what several paths share.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScopeElementKind {
+    /// An address that traces of the paths contain.
+    Hop,
+    /// A host, in the paths from it.
+    Sender,
+    /// A host, in the paths to it.
+    Receiver,
+    /// A host, in both directions.
+    Host,
+}
+
+/// Something that several paths share.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ScopeElement {
+    pub kind: ScopeElementKind,
+    /// Address of the hop, or name of the host.
+    pub name: String,
+}
+
+/// The change of one path in an event of several.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AffectedPath {
+    pub pair: HostPair,
+    pub quantity: PathQuantity,
+    /// The id of its event.
+    pub event: String,
 }
 
 /// Report on the two directions of paths.

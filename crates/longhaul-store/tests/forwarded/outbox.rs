@@ -28,6 +28,8 @@ fn event(id: &str, state: EventState) -> ChangeEvent {
         unchanged: vec![],
         scope: None,
         follow_ups: vec![],
+        shared: None,
+        part_of: None,
     }
 }
 

@@ -60,5 +60,7 @@ pub fn event(id: &str, at_us: i64) -> ChangeEvent {
         unchanged: vec!["the route".to_owned()],
         scope: None,
         follow_ups: vec![],
+        shared: None,
+        part_of: None,
     }
 }

@@ -72,6 +72,38 @@ fn json_is_the_events_themselves_without_the_withdrawn() {
 }
 
 #[test]
+fn an_event_of_several_paths_says_what_they_share_and_its_parts_name_it() {
+    let folder = Folder::new("events-shared");
+    let file = folder.file("archive.sqlite3");
+    let mut archive = Archive::open(&file).expect("a new archive");
+    let mut part = event("goodput-3333333333333333", "cesnet", "confirmed");
+    part.part_of = Some("shared-1".to_owned());
+    let shared = json!({
+        "elements": [{"kind": "hop", "name": "10.2.0.1"}, {"kind": "sender", "name": "slac"}],
+        "quantities": ["goodput"], "chance_ratio": 0.003,
+        "affected": [{"pair": part.pair, "quantity": "goodput", "event": part.id}],
+        "unaffected": [{"from": "slac", "to": "lyon"}],
+        "paths": 4, "affected_paths": 3, "other_paths": 20, "affected_other_paths": 1,
+    });
+    let whole = ChangeEvent {
+        shared: serde_json::from_value(shared).expect("a scope"),
+        part_of: None,
+        ..event("shared-1", "cesnet", "confirmed")
+    };
+    for event in [&part, &whole] {
+        archive.put_event(event).expect("room for an event");
+    }
+    let list = reported(&file, &["events", "--since", "2003-06-01"], 0).replace("\n  ", " ");
+    let told =
+        "3 of 4 paths through hop 10.2.0.1, or slac as sender changed (throughput): confirmed";
+    assert!(list.contains(told), "{list}");
+    assert!(list.contains("confirmed, part of shared-1"), "{list}");
+    let one = reported(&file, &["event", "shared-1"], 0);
+    assert!(one.contains("throughput slac > cesnet goodput-3333333333333333"), "{one}");
+    assert!(one.contains("slac > lyon"), "{one}");
+}
+
+#[test]
 fn nothing_found_and_unclear_ids_say_what_to_do() {
     let folder = Folder::new("events-none");
     let archive = filled(&folder);

@@ -227,7 +227,10 @@ fn read_earlier_events(
     events.retain(|earlier| {
         let open = longhaul_store::history_store::is_event_open(earlier);
         let ended_by_this = earlier.recovered_by.as_ref() == Some(&event.id);
-        earlier.quantity == event.quantity && earlier.id != event.id && (open || ended_by_this)
+        earlier.quantity == event.quantity
+            && earlier.id != event.id
+            && earlier.shared.is_none()
+            && (open || ended_by_this)
     });
     Ok(events)
 }

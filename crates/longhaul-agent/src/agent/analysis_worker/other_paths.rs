@@ -62,7 +62,7 @@ pub fn find_other_paths(
 
 /// Returns true for two paths, and for two transfers: a path says nothing about the programs of a
 /// transfer, and the other way round.
-fn is_comparable(one: &HostPair, other: &HostPair) -> bool {
+pub fn is_comparable(one: &HostPair, other: &HostPair) -> bool {
     let is_transfer = |pair| TransferIdentity::of_pair(pair).is_some();
     is_transfer(one) == is_transfer(other)
 }
@@ -88,6 +88,7 @@ fn find_simultaneous_events(
     events.retain(|other| {
         other.quantity == event.quantity
             && other.state != EventState::Withdrawn
+            && other.shared.is_none()
             && is_comparable(&other.pair, &event.pair)
             && !is_same_path(&other.pair, &event.pair)
     });
@@ -96,7 +97,7 @@ fn find_simultaneous_events(
 }
 
 /// Returns whether the pair was measured before and after the event.
-fn has_values_around(
+pub fn has_values_around(
     archive: &Archive,
     event: &ChangeEvent,
     pair: &HostPair,

@@ -4,6 +4,7 @@
 //! accepted.
 //! docs/collector.md describes both bodies.
 
+use crate::agent::received_results::WaitingEvent;
 use longhaul_model::sanitize::sanitize_line;
 use longhaul_store::StoreError;
 use longhaul_store::history_store::{
@@ -54,6 +55,8 @@ pub struct BatchResponse {
 pub struct CheckedBatch {
     pub delivery: AgentDelivery,
     pub rejected: Vec<RefusedEntry>,
+    /// Events that are new or have changed their state.
+    pub changed_events: Vec<WaitingEvent>,
     /// Places of runs in the batch, by id.
     places: HashMap<String, i64>,
 }

@@ -378,5 +378,7 @@ pub fn event() -> ChangeEvent {
         unchanged: vec![format!("the host {HOSTILE} is as it was")],
         scope: None,
         follow_ups: Vec::new(),
+        shared: None,
+        part_of: None,
     }
 }

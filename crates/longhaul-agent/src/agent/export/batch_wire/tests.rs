@@ -65,6 +65,8 @@ fn some_event() -> impl Strategy<Value = OutboxItem> {
                 unchanged: vec!["the route".to_owned()],
                 scope: None,
                 follow_ups: vec![],
+                shared: None,
+                part_of: None,
             }))
         },
     )

@@ -152,6 +152,8 @@ pub(in crate::agent) fn event() -> ChangeEvent {
         unchanged: vec![],
         scope: None,
         follow_ups: vec![],
+        shared: None,
+        part_of: None,
     }
 }
 
