@@ -49,7 +49,8 @@ export function quantityText(quantity: Quantity, value: number | null | undefine
 }
 
 /** `Throughput fell 37 %`: the change that an event reports. */
-export function eventTitle({ quantity, before, after }: Event): string {
+export function eventTitle({ quantity, before, after, shared }: Event): string {
+  if (shared) return `${shared.affected_paths} of ${shared.paths} paths changed (${shared.quantities.map((it) => QUANTITIES[it].title).join(", ")})`;
   const { title, unit } = QUANTITIES[quantity];
   const [old, now] = [before.median, after.median];
   if (old === now) return `${title} changed`;
@@ -57,6 +58,12 @@ export function eventTitle({ quantity, before, after }: Event): string {
   const ratio = now / old;
   if (unit === "count" || !Number.isFinite(ratio) || ratio >= 3) return `${title} ${verb} from ${quantityText(quantity, old)} to ${quantityText(quantity, now)}`;
   return `${title} ${verb} ${Math.round(Math.abs(ratio - 1) * 1000) / 10} %`;
+}
+
+/** What the paths of an event share: `hop 10.2.0.1 or hop 10.2.0.5`. */
+export function sharedText({ elements }: NonNullable<Event["shared"]>): string {
+  const words = { hop: "hop ", sender: "from ", receiver: "to ", host: "host " };
+  return elements.map(({ kind, name }) => (words[kind] ?? "") + sanitize(name)).join(" or ");
 }
 
 /** Whether an event is open; with a time, whether it is also not silenced then. */

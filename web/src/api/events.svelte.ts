@@ -9,8 +9,8 @@ import type { Event } from "./types.ts";
 
 class EventList {
   all = new Loader<Event[]>();
-  /** The open events of the paths that are not hidden. */
-  open = $derived(hidden.without(this.all.value ?? []).filter((it) => isOpen(it, now())));
+  /** The open events of the paths that are not hidden; those of several paths stand for their parts. */
+  open = $derived(hidden.without(this.all.value ?? []).filter((it) => !it.part_of && isOpen(it, now())));
 
   read = (): Promise<void> => this.all.load((signal) => api.events({}, signal));
 }

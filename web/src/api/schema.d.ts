@@ -383,6 +383,13 @@ export interface components {
             place: string;
             text: string;
         };
+        /** @description The change of one path in an event of several. */
+        AffectedPath: {
+            /** @description The id of its event. */
+            event: string;
+            pair: components["schemas"]["Pair"];
+            quantity: components["schemas"]["Quantity"];
+        };
         AgentAbout: {
             /**
              * Format: int64
@@ -502,6 +509,8 @@ export interface components {
             follow_ups?: string[];
             id: string;
             pair: components["schemas"]["Pair"];
+            /** @description The id of the event of several paths that contains this one. */
+            part_of?: string;
             quantity: components["schemas"]["Quantity"];
             /** @description The event that brought the level back. */
             recovered_by?: string;
@@ -512,6 +521,11 @@ export interface components {
              * @description Strength of the evidence; the threshold is 1.
              */
             score: number;
+            /**
+             * @description Only in an event of several paths with a shared cause: what they share. Its pair, quantity and
+             *     levels are those of the path that changed the most.
+             */
+            shared?: components["schemas"]["SharedScope"];
             state: components["schemas"]["State"];
             /** @description Sentences about what did not change. */
             unchanged?: string[];
@@ -972,12 +986,59 @@ export interface components {
              */
             window_bytes?: number;
         };
+        /** @description Something that several paths share. */
+        ScopeElement: {
+            kind: components["schemas"]["ScopeElementKind"];
+            /** @description Address of the hop, or name of the host. */
+            name: string;
+        };
+        /**
+         * @description The kind of what several paths share.
+         * @enum {string}
+         */
+        ScopeElementKind: "hop" | "sender" | "receiver" | "host";
         /** @description Points, or buckets if there are more points than requested. */
         Series: {
             buckets?: components["schemas"]["Bucket"][];
             pair: components["schemas"]["Pair"];
             points: components["schemas"]["Point"][];
             quantity: components["schemas"]["Quantity"];
+        };
+        /** @description The extent of a change of several paths. */
+        SharedScope: {
+            /** @description Changes of the affected paths. */
+            affected: components["schemas"]["AffectedPath"][];
+            /**
+             * Format: int32
+             * @description The number of these that changed at the same time.
+             */
+            affected_other_paths: number;
+            /**
+             * Format: int32
+             * @description The number of these that changed.
+             */
+            affected_paths: number;
+            /**
+             * Format: double
+             * @description The probability that chance alone puts so many changes on one element, corrected for the number
+             *     of elements.
+             */
+            chance_ratio: number;
+            /** @description What the affected paths share. Several: it is one of these, and the paths cannot tell which. */
+            elements: components["schemas"]["ScopeElement"][];
+            /**
+             * Format: int32
+             * @description The number of other paths that were compared.
+             */
+            other_paths: number;
+            /**
+             * Format: int32
+             * @description The number of paths that pass the first element, both directions counted once.
+             */
+            paths: number;
+            quantities: components["schemas"]["Quantity"][];
+            /** @description Paths that pass the first element and did not change. */
+            unaffected: components["schemas"]["Pair"][];
         };
         /**
          * @description The state of an event.
