@@ -12,6 +12,7 @@
 //! Wrong when: the tests of the series had other settings than the transfer, last so briefly that
 //! their own scatter hides that of the path, or the future differs from all that was measured.
 
+pub mod path_forecast;
 pub mod progress_forecaster;
 
 use crate::change_detection::daily_season::DailySeason;
@@ -52,6 +53,8 @@ impl ForecastTuning {
     const STEPS: f64 = 100.0;
     const MAX_SEASON_STEP_S: f64 = 3600.0;
     const MAX_STEPS: usize = 4000;
+    /// A longer time is as good as never.
+    const MAX_FINISH_S: f64 = 1e12;
 }
 
 /// A simulated distribution of the time until a transfer is finished.
@@ -80,7 +83,7 @@ impl FinishForecast {
 
     fn finish_at(&self, share: f64) -> Duration {
         let seconds = quantile(&self.finishes_s, share).unwrap_or(0.0);
-        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+        Duration::from_secs_f64(seconds.min(ForecastTuning::MAX_FINISH_S))
     }
 }
 
@@ -176,6 +179,18 @@ impl RateModel {
         let seen = self.seen_levels.iter().find(|(_, end)| share < *end);
         let level_bps = seen.map_or(self.level_bps, |(level_bps, _)| *level_bps);
         level_bps * (ForecastTuning::NEW_LEVEL_SIGMA * rng.normal()).exp()
+    }
+
+    /// Returns true if the rate depends on the hour.
+    pub fn has_season(&self) -> bool {
+        self.season.is_some()
+    }
+
+    /// Returns the model of a transfer that starts at another time.
+    #[must_use]
+    pub fn starting_at(mut self, start_us: i64) -> RateModel {
+        self.season = self.season.map(|(season, _)| (season, start_us));
+        self
     }
 
     fn season_factor(&self, at_s: f64) -> f64 {

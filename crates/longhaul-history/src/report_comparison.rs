@@ -12,6 +12,6 @@ pub mod period_settings;
 pub mod run_set_comparison;
 pub mod site_summary;
 #[cfg(test)]
-mod test_archive;
+pub(crate) mod test_archive;
 
 pub use archived_path::{ArchivedPath, ArchivedRun, reverse_pair};

@@ -17,7 +17,7 @@ const FIRST_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVALS: usize = 240;
 /// The intervals left out at the start, at most and as a share of all.
 const RAMP_INTERVALS: usize = 4;
-const RAMP_SHARE: usize = 3;
+const RAMP_SHARE: usize = 2;
 /// The minimum difference of two levels, as a logarithm.
 const MIN_DIFFERENCE: f64 = 0.1;
 /// The share of the mean rate below which rates count as equal: a logarithm needs a floor.
@@ -107,8 +107,13 @@ impl ProgressForecaster {
         self.interval * u32::try_from(self.counts.len() + 1).unwrap_or(u32::MAX)
     }
 
-    /// Returns the rates of the whole intervals after the ramp.
+    /// Returns the rates of the whole intervals after the ramp. The first one is the mean until now:
+    /// the windows grow, so that its newest part counts most.
     fn rates_bps(&self) -> Vec<f64> {
+        if let [_] = self.counts[..] {
+            let (elapsed, bytes) = self.last;
+            return vec![bytes as f64 * 8.0 / elapsed.as_secs_f64()];
+        }
         let ramp = RAMP_INTERVALS.min(self.counts.len() / RAMP_SHARE);
         let seconds = self.interval.as_secs_f64();
         self.counts[ramp..].iter().map(|bytes| *bytes as f64 * 8.0 / seconds).collect()

@@ -3,6 +3,7 @@
 use super::{ArchivedPath, ArchivedRun};
 use crate::path_test_builder::build_route;
 use longhaul_model::report::v1::analysis::{self, Limiter, RunTotals};
+use longhaul_model::report::v1::copy::{CopyAnalysis, CopyLimiter, CopyObservation, CopyPlan};
 use longhaul_model::report::v1::observation::{
     BothEnds, EndObservation, ObservedStream, StreamEnd, ThroughputObservation,
 };
@@ -46,6 +47,16 @@ impl TestArchive {
             panic!("the latest is a bulk run");
         };
         change(report);
+    }
+
+    /// Adds a copy that this limited to a rate.
+    pub fn copy(&mut self, minute: i64, forward: bool, limited_by: CopyLimiter, bps: u64) {
+        let id = format!("copy-{minute}");
+        let plan = CopyPlan { forward, ..CopyPlan::default() };
+        let judged = CopyAnalysis { limited_by, goodput_bps: Some(bps), ..CopyAnalysis::default() };
+        let seen = CopyObservation::default();
+        let report = build_archived_run((ReportKind::Copy, minute, &id), plan, seen, judged);
+        self.push(minute, id, AnyReport::Copy(Box::new(report)));
     }
 
     /// Adds a path report with a traced route of these hops.

@@ -1,4 +1,7 @@
-//! `longhaul predict`: predicts throughput over windows and streams, alone or beside a scan.
+//! `longhaul predict`: predicts throughput over windows and streams, alone or beside a scan, or the
+//! finish of a transfer.
+
+mod finish_command;
 
 use crate::cli::args::{ArchiveArgs, OutputArgs};
 use crate::cli::record_command::wrong_kind_failure;
@@ -9,7 +12,8 @@ use crate::cli::value_parsers::{
 use crate::cli::value_parsers::{accept_count, accept_file, parse_rate, parse_run_time};
 use crate::cli::{command_output, report_archiving, report_command};
 use crate::command_failure::{ARCHIVE, CommandFailure, USAGE};
-use clap::Args;
+use clap::{Args, Subcommand};
+use finish_command::FinishArgs;
 use jiff::Timestamp;
 use longhaul_analysis::predict::scan_derivation::{HEADER_BYTES, MSS_BYTES};
 use longhaul_analysis::predict::{MODELLED, check_plan, derive_plan_from_scan, predict_goodput};
@@ -29,8 +33,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Settings")]
+#[command(
+    next_help_heading = "Settings",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub struct PredictArgs {
+    #[command(subcommand)]
+    pub command: Option<PredictCommand>,
     /// Idle RTT of the path
     #[arg(long, value_name = "TIME", value_parser = accept_round_trip(),
         required_unless_present = "scan", help_heading = "Path")]
@@ -78,7 +88,16 @@ pub struct PredictArgs {
     pub output: OutputArgs,
 }
 
+#[derive(Debug, Subcommand)]
+pub enum PredictCommand {
+    /// Forecast when a transfer will finish, from the archive
+    Finish(Box<FinishArgs>),
+}
+
 pub fn run(args: &PredictArgs) -> Result<ExitCode, CommandFailure> {
+    if let Some(PredictCommand::Finish(finish)) = &args.command {
+        return finish_command::run(finish);
+    }
     let began = Instant::now();
     let mut report = match &args.scan {
         Some(wanted) => begin_from_scan(wanted, args)?,

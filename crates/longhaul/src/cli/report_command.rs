@@ -3,7 +3,7 @@
 //! [`case_report`] compares two periods; [`run_collection`] reads and selects runs.
 
 mod case_report;
-mod run_collection;
+pub mod run_collection;
 
 use crate::cli::args::{
     ALL_ENVIRONMENTS, ArchiveArgs, AsymmetryArgs, CompareArgs, EventsArgs, ListArgs, OutputArgs,
@@ -476,7 +476,7 @@ fn report_comparison(args: &CompareArgs) -> Result<ExitCode, CommandFailure> {
 }
 
 /// The period of everything in the archive.
-const ALL_TIME: TimePeriod = TimePeriod { begin_us: 0, end_us: i64::MAX };
+pub const ALL_TIME: TimePeriod = TimePeriod { begin_us: 0, end_us: i64::MAX };
 
 fn report_site(args: &SiteArgs) -> Result<(), CommandFailure> {
     let archive = open_existing_archive(&args.archive)?;

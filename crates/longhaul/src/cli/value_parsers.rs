@@ -10,7 +10,7 @@
 //! A range doubles from its first value and ends with its last one; `/STEP` adds instead. Values
 //! are sorted, without duplicates.
 
-mod time_period;
+pub mod time_period;
 
 use crate::command_failure::CommandFailure;
 use longhaul_copy::FilesRoot;

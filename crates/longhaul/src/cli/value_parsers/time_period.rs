@@ -1,6 +1,6 @@
 //! Parses times and periods, absolute or relative to now, in UTC.
 
-use jiff::civil::{Date, DateTime};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, ToSpan, Unit};
 use longhaul_model::report::v1::TimePeriod;
@@ -35,6 +35,30 @@ pub fn resolve_moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let ago = text.strip_suffix("ago").unwrap_or(text).trim();
     let ago = parse_span(ago).ok_or_else(wrong)?;
     now.checked_sub(ago).map_err(|_| wrong())
+}
+
+const EXPECTED_COMING: &str =
+    "expected a time such as 06:40, 2026-11-30 06:40, or 12h (from now), in UTC";
+
+/// Parses a time to come: `06:40` is the next such time, `12h` is that long from now.
+pub fn resolve_coming_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let text = text.trim();
+    let wrong = || format!("`{}`: {EXPECTED_COMING}", shorten_input(text));
+    if let Some(span) = parse_span(text) {
+        return now.checked_add(span).map_err(|_| wrong());
+    }
+    // `parse` would also read `0640`, and a date as its midnight.
+    if text.contains(':') && text.len() <= "06:40:00".len() {
+        let time: Time = text.parse().map_err(|_| wrong())?;
+        let zoned = now.to_zoned(TimeZone::UTC).with().time(time).build().map_err(|_| wrong())?;
+        let today = zoned.timestamp();
+        return if today > now {
+            Ok(today)
+        } else {
+            today.checked_add(24.hours()).map_err(|_| wrong())
+        };
+    }
+    resolve_moment(text, now).map_err(|_| wrong())
 }
 
 /// Parses `FROM..TO`, `FROM..` (until now), or one day. The end must be after the beginning.
@@ -124,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn times_to_come_are_the_next_ones_or_count_from_now() {
+        for (text, expected) in [
+            ("18:31", "2026-11-22T18:31:00Z"),
+            ("18:30", "2026-11-23T18:30:00Z"),
+            ("06:40", "2026-11-23T06:40:00Z"),
+            ("12h", "2026-11-23T06:30:00Z"),
+            ("2026-11-30 06:40", "2026-11-30T06:40:00Z"),
+            ("2026-11-21T21:56:00Z", "2026-11-21T21:56:00Z"),
+        ] {
+            assert_eq!(resolve_coming_time(text, now()), Ok(expected.parse().unwrap()), "{text}");
+        }
+        for text in ["", "25:00", "6.40", "soon", "9999999999d"] {
+            assert!(resolve_coming_time(text, now()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn periods_have_a_begin_and_a_later_end() {
         let of =
             |text: &str| resolve_period(text, now()).map(|p| (p.end_us - p.begin_us) / 60_000_000);
@@ -148,6 +189,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,40}") {
             let _ = (resolve_moment(&text, now()), resolve_period(&text, now()), parse_span_us(&text));
+            let _ = resolve_coming_time(&text, now());
         }
     }
 }
