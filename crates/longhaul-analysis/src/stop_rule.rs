@@ -56,8 +56,10 @@ const OWN_LIMITERS: [Limiter; 6] = [
 /// The reason why a run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitReason {
-    /// The run is short, or its rate still climbs.
+    /// The rate still climbs.
     Ramp,
+    /// The run, or its steady part, is short.
+    ShortRun,
     /// The interval of the goodput is too wide.
     Precision,
     /// Too few cycles of the congestion window were seen.
@@ -106,6 +108,20 @@ impl RunProgress {
         }
     }
 
+    /// Returns true while the rate climbs, the path changed, or a few losses moved a congestion window
+    /// whose cycle is not known: the rate of the moment may not last.
+    pub fn is_settling(&self) -> bool {
+        let run = read_run(&self.plan, &self.observation, TransferEvidence::default());
+        let limiter = find_run_limiter(&run).limiter;
+        if limiter == Limiter::Ramp || run.levels.len() > 1 {
+            return true;
+        }
+        let trip_us = run.idle_rtt_us.unwrap_or(0);
+        let cycles = StopTuning::MIN_CYCLES * run.streams.len();
+        let is_moved = (1..cycles).contains(&count_losses(&run, trip_us));
+        is_moved && !run.bbr && !OWN_LIMITERS.contains(&limiter)
+    }
+
     /// Returns the reason why the run must go on until its goodput is known to this half-width, as a ratio
     /// of the goodput; `None` if it may end.
     pub fn find_wait_reason(&self, precision_ratio: f64) -> Option<WaitReason> {
@@ -148,12 +164,12 @@ fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
     let fixed_us = if is_own { StopTuning::MIN_RUN_US } else { StopTuning::MIN_FULL_PATH_US };
     let least_run_us = fixed_us.max(StopTuning::MIN_RUN_TRIPS.saturating_mul(trip_us));
     let steady = run.steady.filter(|_| run_us >= least_run_us);
-    let Some(steady) = steady else { return Some(WaitReason::Ramp) };
+    let Some(steady) = steady else { return Some(WaitReason::ShortRun) };
     let steady_us = steady.to_us.saturating_sub(steady.from_us);
     let least_us =
         StopTuning::MIN_STEADY_US.max(StopTuning::MIN_STEADY_TRIPS.saturating_mul(trip_us));
     if steady_us < least_us {
-        return Some(WaitReason::Ramp);
+        return Some(WaitReason::ShortRun);
     }
     if run.levels.len() > 1 || !run.outages.is_empty() || run.full_return_path.is_some() {
         return Some(WaitReason::PathChange);
@@ -171,6 +187,12 @@ fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
 
 /// Returns true if the window went through several cycles, or if it does not decide the rate.
 fn has_seen_cycles(run: &RunView, trip_us: u64) -> bool {
+    let cycles = StopTuning::MIN_CYCLES * run.streams.len();
+    count_losses(run, trip_us) >= cycles || run.flat && !is_window_growing(run)
+}
+
+/// Returns the number of losses in the steady part.
+fn count_losses(run: &RunView, trip_us: u64) -> usize {
     let mut losses = 0;
     let mut last_us = None;
     for interval in run.judged_intervals().filter(|it| it.has_retransmits()) {
@@ -180,10 +202,7 @@ fn has_seen_cycles(run: &RunView, trip_us: u64) -> bool {
         losses += usize::from(is_new);
         last_us = Some(interval.to_us);
     }
-    if losses >= StopTuning::MIN_CYCLES * run.streams.len() {
-        return true;
-    }
-    run.flat && !is_window_growing(run)
+    losses
 }
 
 /// Returns true if the windows of all streams together grow and no queue absorbs the growth.

@@ -519,6 +519,8 @@ pub struct SearchStart {
     pub remembered: Option<RememberedSetting>,
     /// Measured by a connect.
     pub idle_rtt: Option<Duration>,
+    /// The time after which the search ends, unless its latest probe was much faster than all before.
+    pub usual_time: Option<Duration>,
 }
 
 /// A setting that an earlier scan recommended, and the rate that it gave then.
@@ -549,10 +551,25 @@ pub enum SearchStep {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchProbe {
     pub setting: TransferSetting,
-    /// The minimum payload time, so that the run lasts well beyond its ramp.
-    pub time: Duration,
+    pub time: ProbeTime,
     /// The reason for this probe: a sentence for the user, with the numbers that led to it.
     pub why: String,
+}
+
+/// The payload time of a probe whose goodput is not known before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeTime {
+    /// Well beyond its ramp.
+    pub usual: Duration,
+    /// While its rate still settles.
+    pub longest: Duration,
+}
+
+impl ProbeTime {
+    /// Returns the time of a probe that lasts as long as its user says.
+    pub fn fixed(time: Duration) -> ProbeTime {
+        ProbeTime { usual: time, longest: time }
+    }
 }
 
 /// The reason why the search ended.

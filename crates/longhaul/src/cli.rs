@@ -36,6 +36,7 @@ pub mod capture_command;
 pub mod command_output;
 pub mod copy_command;
 pub mod demo;
+pub mod early_end;
 pub mod expectation;
 pub mod explain_command;
 mod firefly_sender;

@@ -15,7 +15,7 @@ use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::splitmix::SplitMix64;
 use std::time::Duration;
 
-const MSS_BYTES: f64 = 1460.0;
+pub const MSS_BYTES: f64 = 1460.0;
 /// The sharpness of the knee where demand meets the capacity; higher is sharper.
 const KNEE: f64 = 6.0;
 /// The utilisation by BBR, which drains the queue now and then.

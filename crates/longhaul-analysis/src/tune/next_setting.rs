@@ -38,6 +38,8 @@ const MAX_SHARING_STREAMS: u32 = 48;
 const PACED_RATIO: f64 = 0.95;
 /// If RTTs grow by more than this, a gain of a few per cent is not worth it.
 const LONGER_TRIP_RATIO: f64 = 1.5;
+/// A loaded RTT that exceeds the idle RTT by this ratio shows a queue.
+const QUEUED_TRIP_RATIO: f64 = 1.1;
 pub const BBR: &str = "bbr";
 
 /// The input of the steps.
@@ -61,6 +63,7 @@ pub fn find_step_up(view: &SearchView, from: &SettingAggregate) -> Option<NextSe
         Limiter::ReceiveWindow | Limiter::SendBuffer => try_wider_window(view, from),
         Limiter::Loss => try_bbr(view, from),
         Limiter::Unknown if has_loss(from) => try_bbr(view, from),
+        Limiter::PathCapacity if has_loss(from) && !has_standing_queue(from) => try_bbr(view, from),
         Limiter::Policer | Limiter::Shaper => try_pacing(view, from),
         _ => None,
     };
@@ -179,6 +182,13 @@ pub fn try_narrower_window(view: &SearchView) -> Option<NextSetting> {
 /// Returns true if the latest probe lost segments: its window may still have been growing back.
 fn has_loss(from: &SettingAggregate) -> bool {
     from.latest().loss_ratio.is_some_and(|ratio| ratio > 0.0)
+}
+
+/// Returns true if the latest probe made its round trips longer: its losses may come from a full queue.
+fn has_standing_queue(from: &SettingAggregate) -> bool {
+    let latest = from.latest();
+    let trips = latest.idle_rtt.zip(latest.loaded_rtt);
+    trips.is_none_or(|(idle, loaded)| loaded > idle.mul_f64(QUEUED_TRIP_RATIO))
 }
 
 /// Tries BBR once, if the sender uses another congestion control and permits anyone to choose BBR.

@@ -9,30 +9,47 @@
 
 use super::next_setting::{NextSetting, SearchView};
 use super::{
-    AllowedSettings, ProbeTrial, RememberedSetting, SearchProbe, SearchSpent, SearchStart,
-    SearchStep, SearchStop, aggregate_trials, choose_smallest, next_setting, probe_trial,
+    AllowedSettings, ProbeTime, ProbeTrial, RememberedSetting, SearchProbe, SearchSpent,
+    SearchStart, SearchStep, SearchStop, aggregate_trials, choose_smallest, next_setting,
+    probe_trial,
 };
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::scan::{ScanPlan, TransferSetting};
-use longhaul_model::units::count_of;
 use std::time::Duration;
 
 /// The minimum and maximum payload time of a probe.
-const MIN_TIME: Duration = Duration::from_secs(10);
+pub const MIN_TIME: Duration = Duration::from_secs(2);
 const MAX_TIME: Duration = Duration::from_secs(60);
 /// The minimum duration of a probe in round trips.
 const MIN_ROUND_TRIPS: u32 = 20;
 /// The minimum duration of a probe as a multiple of slow start.
 const SLOW_START_FACTOR: f64 = 3.0;
+/// The maximum duration of a probe whose rate still settles, as a multiple of its usual duration.
+const SETTLING_FACTOR: u32 = 2;
 /// Bytes of the initial window of Linux: ten segments.
 const INITIAL_WINDOW: f64 = 14_600.0;
-/// A probe that only ramped is repeated with this multiple of its duration.
-const REPEAT_FACTOR: u32 = 3;
 /// Overhead of a probe: round trips of set-up and results, and the rest.
-const SET_UP_TRIPS: u32 = 10;
+const SET_UP_TRIPS: u32 = 13;
 const SET_UP: Duration = Duration::from_secs(1);
+/// The time in which what a long probe has queued drains.
+const QUEUE_TIME: Duration = Duration::from_millis(500);
+/// A probe that is faster than all before by this ratio may be followed by a faster one.
+const CLIMBING_RATIO: f64 = 1.2;
+/// The usual time of a search in one direction, by the RTT that the path does not exceed. The steps are
+/// wide, so that a repeated command has the same plan and resumes.
+const USUAL_BUDGETS: [(Duration, Duration); 3] = [
+    (Duration::from_millis(110), Duration::from_secs(20)),
+    (Duration::from_millis(220), Duration::from_secs(45)),
+    (Duration::MAX, Duration::from_secs(120)),
+];
 /// A remembered setting is still valid if it gives this share of its earlier rate.
 const HOLDS_RATIO: f64 = 0.9;
+
+/// Returns the usual time of a search on a path of this RTT.
+pub fn find_usual_time(idle_rtt: Duration) -> Duration {
+    let budget = USUAL_BUDGETS.iter().find(|(longest, _)| idle_rtt <= *longest);
+    budget.map_or(Duration::ZERO, |(_, time)| *time)
+}
 
 /// Plain data: knows its plan and its trials, and derives the next step from them alone.
 #[derive(Debug, Clone)]
@@ -50,11 +67,14 @@ impl SettingSearch {
     /// Returns the next measurement, or the reason to stop. Pure: repeated calls give the same.
     pub fn next(&self, spent: SearchSpent) -> SearchStep {
         let probe = self.decide().and_then(|NextSetting { setting, why }| {
-            let time = self.probe_time(&setting);
-            match self.exceeded_budget(spent, time) {
-                Some(stop) => Err(stop),
-                None => Ok(SearchProbe { setting, time, why }),
+            let usual = self.probe_time();
+            if let Some(stop) = self.exceeded_budget(spent, usual) {
+                return Err(stop);
             }
+            let left = self.budget_time().saturating_sub(spent.time);
+            let longest = (usual * SETTLING_FACTOR)
+                .min(left.saturating_sub(self.set_up()).saturating_sub(QUEUE_TIME));
+            Ok(SearchProbe { setting, time: ProbeTime { usual, longest: longest.max(usual) }, why })
         });
         probe.map_or_else(SearchStep::Done, SearchStep::Probe)
     }
@@ -86,7 +106,6 @@ impl SettingSearch {
             return Err(SearchStop::Settled);
         }
         let beyond = next_setting::try_narrower_window(&view)
-            .or_else(|| self.after_ramp())
             .or_else(|| next_setting::find_step_up(&view, choice));
         if let Some(next) = beyond {
             return Ok(next);
@@ -142,23 +161,6 @@ impl SettingSearch {
         only_opened && best && same && high >= HOLDS_RATIO * *then as f64
     }
 
-    /// Repeats the last probe once for longer, if it ended before its rate could settle.
-    fn after_ramp(&self) -> Option<NextSetting> {
-        let last = self.trials.last()?;
-        let ramped = last.limiter == Limiter::Ramp && self.count(&last.setting) < 2;
-        ramped.then(|| NextSetting {
-            setting: last.setting.clone(),
-            why: format!(
-                "the rate of {} was still rising when the probe ended; repeating it for longer",
-                count_of(u64::from(last.setting.streams), "stream")
-            ),
-        })
-    }
-
-    fn count(&self, setting: &TransferSetting) -> usize {
-        self.trials.iter().filter(|t| t.setting == *setting).count()
-    }
-
     fn idle_rtt(&self) -> Option<Duration> {
         let seen = self.trials.iter().filter_map(|t| t.idle_rtt).min();
         seen.or(self.start.idle_rtt)
@@ -170,26 +172,43 @@ impl SettingSearch {
     }
 
     /// Returns a probe time well beyond the ramp, at eight times the best rate so far.
-    fn probe_time(&self, setting: &TransferSetting) -> Duration {
+    fn probe_time(&self) -> Duration {
         let trip = self.idle_rtt().unwrap_or_default();
         let sought = 8.0 * self.best_bps() * trip.as_secs_f64() / 8.0;
         let trips = (sought / INITIAL_WINDOW).max(2.0).log2();
         let fill = trip.mul_f64(SLOW_START_FACTOR * trips);
-        let time = MIN_TIME.max(trip * MIN_ROUND_TRIPS).max(fill);
-        let ramped =
-            self.trials.iter().any(|t| t.setting == *setting && t.limiter == Limiter::Ramp);
-        let time = if ramped { time * REPEAT_FACTOR } else { time };
-        time.min(MAX_TIME)
+        MIN_TIME.max(trip * MIN_ROUND_TRIPS).max(fill).min(MAX_TIME)
+    }
+
+    /// Returns the time of the budget, or the usual time unless the rate still climbs.
+    fn budget_time(&self) -> Duration {
+        let budget = Duration::from_micros(self.plan.budget.time_us);
+        let usual = self.start.usual_time.filter(|_| !self.is_climbing());
+        usual.map_or(budget, |usual| budget.min(usual))
+    }
+
+    /// Returns true if the latest probe was much faster than all before.
+    fn is_climbing(&self) -> bool {
+        let rates = self.trials.iter().map(|it| it.goodput_bps.unwrap_or(0) as f64);
+        let rates: Vec<f64> = rates.collect();
+        rates.split_last().is_some_and(|(last, earlier)| {
+            let best = earlier.iter().copied().fold(0.0, f64::max);
+            best > 0.0 && *last >= CLIMBING_RATIO * best
+        })
+    }
+
+    fn set_up(&self) -> Duration {
+        SET_UP + self.idle_rtt().unwrap_or_default() * SET_UP_TRIPS
     }
 
     /// Returns the budget that the next probe would exceed, if any.
     fn exceeded_budget(&self, spent: SearchSpent, time: Duration) -> Option<SearchStop> {
         let budget = &self.plan.budget;
-        let set_up = SET_UP + self.idle_rtt().unwrap_or_default() * SET_UP_TRIPS;
+        let set_up = self.set_up();
         let bytes = (self.best_bps() * time.as_secs_f64() / 8.0) as u64;
         if spent.probes >= budget.probes {
             Some(SearchStop::Probes)
-        } else if spent.time + time + set_up > Duration::from_micros(budget.time_us) {
+        } else if spent.time + time + set_up > self.budget_time() {
             Some(SearchStop::Time)
         } else if budget.bytes.is_some_and(|most| spent.bytes.saturating_add(bytes) > most) {
             Some(SearchStop::Bytes)

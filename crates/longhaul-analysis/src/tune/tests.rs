@@ -33,10 +33,10 @@ fn drive(
         match search.next(spent) {
             SearchStep::Done(stop) => return (search, spent.probes, stop),
             SearchStep::Probe(probe) => {
-                assert!(!probe.why.is_empty() && probe.time >= Duration::from_secs(10));
+                assert!(!probe.why.is_empty() && probe.time.usual >= Duration::from_secs(2));
                 search.record(path(probe.setting));
                 spent.probes += 1;
-                spent.time += probe.time;
+                spent.time += probe.time.longest;
             }
         }
     }
@@ -124,7 +124,7 @@ fn what_is_remembered_and_still_holds_takes_two_probes() {
     let (choice, bps, ..) = tuned(&Model::geneva());
     let start = SearchStart {
         remembered: Some(RememberedSetting { setting: choice.clone(), goodput_bps: bps as u64 }),
-        idle_rtt: None,
+        ..SearchStart::default()
     };
     let search = SettingSearch::new(&plan(), start.clone());
     let SearchStep::Probe(first) = search.next(SearchSpent::default()) else {
@@ -141,24 +141,21 @@ fn what_is_remembered_and_still_holds_takes_two_probes() {
 }
 
 #[test]
-fn a_ramp_is_given_more_time_once() {
-    let ramp = |setting: TransferSetting| ProbeTrial {
-        goodput_bps: Some(1_000_000),
-        limiter: Limiter::Ramp,
-        ..ProbeTrial::failed(setting)
+fn a_probe_whose_rate_settles_gets_more_time_while_the_budget_has_it() {
+    let start = SearchStart { idle_rtt: Some(Duration::from_millis(20)), ..SearchStart::default() };
+    let time_after = |spent_s| {
+        let budget = ScanBudget { probes: 10, time_us: 20_000_000, bytes: None };
+        let search = SettingSearch::new(&ScanPlan { budget, ..plan() }, start.clone());
+        let spent = SearchSpent { time: Duration::from_secs(spent_s), ..SearchSpent::default() };
+        match search.next(spent) {
+            SearchStep::Probe(probe) => Ok(probe.time),
+            SearchStep::Done(stop) => Err(stop),
+        }
     };
-    let mut search = SettingSearch::new(&plan(), SearchStart::default());
-    search.record(ramp(TransferSetting::default()));
-    let SearchStep::Probe(again) = search.next(SearchSpent::default()) else {
-        panic!("nothing measured");
-    };
-    assert_eq!(again.setting, TransferSetting::default());
-    assert_eq!(again.time, Duration::from_secs(30));
-    search.record(ramp(TransferSetting::default()));
-    let SearchStep::Probe(next) = search.next(SearchSpent::default()) else {
-        panic!("nothing measured");
-    };
-    assert!(next.setting.streams > 1);
+    let usual = time_after(0).expect("a probe").usual;
+    assert_eq!(time_after(0), Ok(ProbeTime { usual, longest: 2 * usual }));
+    assert!((usual..2 * usual).contains(&time_after(16).expect("a probe").longest));
+    assert_eq!(time_after(18), Err(SearchStop::Time));
 }
 
 /// A managed queue drops one packet of one stream's slow start, except in the first such run.

@@ -3,6 +3,7 @@
 use crate::cli::args::{
     DirectionArgs, OutputArgs, PeerArgs, SocketArgs, StreamArgs, TestCaptureArgs,
 };
+use crate::cli::early_end::EarlyEnd;
 use crate::cli::expectation::{self, ThroughputExpectation};
 use crate::cli::firefly_sender::MarkingArgs;
 use crate::cli::iperf3_server::{self, Iperf3ServerArgs};
@@ -18,10 +19,9 @@ use crate::cli::{
 use crate::command_failure::{self, CommandFailure, USAGE};
 use clap::Args;
 use jiff::Timestamp;
-use longhaul_analysis::stop_rule::RunProgress;
 use longhaul_iperf3::client_run::{self, LoginCredentials};
 use longhaul_model::report::v1::plan::{DEFAULT_PRECISION_PERMILLE, ThroughputPlan};
-use longhaul_model::report::v1::{ReportCaveat, RunParty, ThroughputReport};
+use longhaul_model::report::v1::{RunParty, ThroughputReport};
 use longhaul_model::units::TextRateUnit;
 use longhaul_probe::plan_limits;
 use longhaul_probe::probe_error::ProbeError;
@@ -336,9 +336,8 @@ fn measure_with_progress(
     };
     let mut fireflies = args.marking.firefly_sender(!args.udp)?;
     let login = args.server.user.login()?;
-    let mut early_end = EarlyEnd::new(&plan);
-    let sent = early_end.as_ref().map_or(&plan, |it| &it.sent_plan).clone();
-    let stop = if sent.until_stopped {
+    let mut early_end = EarlyEnd::new(&plan, None);
+    let stop = if plan.until_stopped || early_end.is_some() {
         interrupt::install_end_flag()?
     } else {
         interrupt::install_stop_flag()?
@@ -348,23 +347,19 @@ fn measure_with_progress(
             fireflies.observe_run(now);
         }
         watch(now);
-        if let Some(early_end) = &mut early_end {
-            early_end.observe(now, &stop);
-        }
     };
-    let outcome = run_throughput(args, &target, login.as_ref(), &sent, &stop, &mut watch);
+    let run = |sent: &ThroughputPlan, watch: &mut dyn FnMut(&ThroughputProgress)| {
+        run_throughput(args, &target, login.as_ref(), sent, &stop, watch)
+    };
+    let outcome = match &mut early_end {
+        Some(early_end) => early_end.run(&plan, &stop, &mut watch, run),
+        None => run(&plan, &mut watch),
+    };
     let is_interrupted = early_end.is_some_and(|it| !it.is_known) && stop.load(Ordering::Relaxed);
     if is_interrupted {
         interrupt::cut_short(&stop);
     }
     let mut outcome = outcome?;
-    if is_interrupted {
-        let caveats = throughput::early_end_caveats(&plan, &outcome.observation, true, None);
-        outcome.caveats.extend(caveats);
-    }
-    if plan.precision_permille.is_some() && outcome.stop == plan.stop {
-        outcome.caveats.retain(|caveat| caveat.code != ReportCaveat::TIME_GRANTED);
-    }
     if let Some(mut fireflies) = fireflies {
         fireflies.observe_result(&outcome.observation);
         outcome.caveats.extend(fireflies.finish());
@@ -374,44 +369,6 @@ fn measure_with_progress(
     capture_command::capture_files::write_run_captures(&args.capture, captures, &mut report);
     report_archiving::archive_report(&args.output, &mut report);
     Ok(report)
-}
-
-/// Ends a run when its goodput is known.
-struct EarlyEnd {
-    /// The plan as the server gets it.
-    sent_plan: ThroughputPlan,
-    precision_ratio: f64,
-    forward: RunProgress,
-    reverse: RunProgress,
-    /// The goodput of each direction is known.
-    is_known: bool,
-}
-
-impl EarlyEnd {
-    /// Returns `None` if the plan requests no precision.
-    fn new(plan: &ThroughputPlan) -> Option<EarlyEnd> {
-        let precision_ratio = f64::from(plan.precision_permille?) / 1000.0;
-        let sent_plan =
-            ThroughputPlan { precision_permille: None, until_stopped: true, ..plan.clone() };
-        let [forward, reverse] = [true, false].map(|sends| RunProgress::new(&sent_plan, sends));
-        Some(EarlyEnd { sent_plan, precision_ratio, forward, reverse, is_known: false })
-    }
-
-    /// Adds the readings of this moment, and stops the run if the goodput of each direction is known.
-    fn observe(&mut self, now: &ThroughputProgress, stop: &StopFlag) {
-        let directions = [(&mut self.forward, &now.forward), (&mut self.reverse, &now.reverse)];
-        let mut flows = 0;
-        let mut known = 0;
-        for (progress, flow) in directions {
-            let Some(flow) = flow else { continue };
-            flows += 1;
-            progress.add_reading(&flow.own_ends);
-            known += u32::from(progress.find_wait_reason(self.precision_ratio).is_none());
-        }
-        if flows > 0 && known == flows && !stop.swap(true, Ordering::Relaxed) {
-            self.is_known = true;
-        }
-    }
 }
 
 /// Runs the test with the server's protocol. A server that speaks iperf3's ignores the token.

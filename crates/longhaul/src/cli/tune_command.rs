@@ -25,8 +25,8 @@ use clap::Args;
 use jiff::Timestamp;
 use longhaul_analysis::scan::{conclude_scan, order_cells};
 use longhaul_analysis::tune::{
-    ProbeTrial, RememberedSetting, SearchProbe, SearchSpent, SearchStart, SearchStep, SearchStop,
-    SettingSearch,
+    ProbeTime, ProbeTrial, RememberedSetting, SearchProbe, SearchSpent, SearchStart, SearchStep,
+    SearchStop, SettingSearch, setting_search,
 };
 use longhaul_model::report::v1::plan::{self, RunDirection, StopCondition};
 use longhaul_model::report::v1::scan::{ScanBudget, ScanCell, ScanPlan, SearchMode, SettingChoice};
@@ -54,13 +54,16 @@ const DETAILS: &str = include_str!("help/tune-details.txt").trim_ascii_end();
 pub struct TuneArgs {
     #[command(flatten)]
     pub direction: DirectionArgs,
-    /// Duration of a probe [default: 10 s or more]
+    /// Duration of a probe [default: until known]
     #[arg(short, long, value_name = "TIME", value_parser = parse_run_time)]
     pub time: Option<u64>,
     /// Max. probes [default: 10 per direction]
     #[arg(long, value_name = "N", value_parser = accept_count::<u32>(1..=1000), conflicts_with = "grid")]
     pub budget_probes: Option<u32>,
     /// Max. time [default: 5 min per direction]
+    ///
+    /// Unless it is given, a direction usually ends within 20 s, or 45 s on paths of more than 110 ms;
+    /// only a search whose last probe was much faster than all before goes on.
     #[arg(long, value_name = "TIME", value_parser = parse_run_time, conflicts_with = "grid")]
     pub budget_time: Option<u64>,
     /// Max. payload [default: unlimited]
@@ -259,7 +262,11 @@ fn search_direction(
     let remembered = remembered.map(|SettingChoice { setting, goodput_bps, .. }| {
         RememberedSetting { setting, goodput_bps }
     });
-    let start = SearchStart { remembered, idle_rtt: Some(path.idle_rtt) };
+    let start = SearchStart {
+        remembered,
+        idle_rtt: Some(path.idle_rtt),
+        usual_time: usual_search_time(course.args, path.idle_rtt),
+    };
     let mut search = SettingSearch::new(&plan, start);
     replay_probes(course, &mut search, forward);
     loop {
@@ -299,13 +306,9 @@ fn direction_budget(plan: &ScanPlan, elsewhere: SearchSpent, ways_left: usize) -
     }
 }
 
-/// Returns the time of a probe: at least that of the plan, or the one given by `--time`.
-fn probe_time(course: &ActiveScan<'_>, probe: &SearchProbe) -> Duration {
-    let asked = Duration::from_micros(probe_time_us(&course.plan));
-    match course.args.time {
-        Some(_) => asked,
-        None => probe.time.max(asked),
-    }
+/// Returns the time of a probe: that of the search, or the one given by `--time`.
+fn probe_time(course: &ActiveScan<'_>, probe: &SearchProbe) -> ProbeTime {
+    course.args.time.map_or(probe.time, |us| ProbeTime::fixed(Duration::from_micros(us)))
 }
 
 /// Replays the earlier probes to the search. The search is asked for each next probe, as it was
@@ -338,7 +341,7 @@ fn scan_grid(course: &mut ActiveScan<'_>) -> Result<&'static str, CommandFailure
             done.insert(cell.index);
         }
     }
-    let time = Duration::from_micros(probe_time_us(&course.plan));
+    let time = ProbeTime::fixed(Duration::from_micros(probe_time_us(&course.plan)));
     for slot in slots.into_iter().filter(|slot| !done.contains(&slot.index)) {
         let wanted = ScanCell {
             index: slot.index,
@@ -355,8 +358,10 @@ fn scan_grid(course: &mut ActiveScan<'_>) -> Result<&'static str, CommandFailure
 /// The default budget of a guided search in one direction.
 const DEFAULT_BUDGET_PROBES: u32 = 10;
 const DEFAULT_BUDGET_TIME_US: u64 = 300 * 1_000_000;
-/// The default payload time of a probe.
-const DEFAULT_PROBE_TIME_US: u64 = 10 * 1_000_000;
+/// The payload time of a probe of a grid, unless it is requested.
+const GRID_PROBE_TIME_US: u64 = 10_000_000;
+/// The time of a probe besides its payload, roughly.
+pub const PROBE_OVERHEAD_US: u64 = 1_500_000;
 /// The number of samples per probe, few because a scan has many reports.
 const SAMPLES_PER_PROBE: u64 = 60;
 const MIN_INTERVAL_US: u64 = 100_000;
@@ -401,6 +406,12 @@ fn plan_scan(args: &TuneArgs) -> Result<ScanPlan, CommandFailure> {
     Ok(plan)
 }
 
+/// Returns the usual time of the search of one direction, unless times are requested.
+fn usual_search_time(args: &TuneArgs, idle_rtt: Duration) -> Option<Duration> {
+    let is_requested = args.grid || args.time.is_some() || args.budget_time.is_some();
+    (!is_requested).then(|| setting_search::find_usual_time(idle_rtt))
+}
+
 fn scan_controls(args: &TuneArgs) -> Vec<Option<String>> {
     let mut controls: Vec<Option<String>> = Vec::new();
     for name in &args.congestion_control {
@@ -414,7 +425,9 @@ fn scan_controls(args: &TuneArgs) -> Vec<Option<String>> {
 
 /// Returns the settings that all probes share.
 fn probe_defaults(args: &TuneArgs) -> plan::ThroughputPlan {
-    let time_us = args.time.unwrap_or(DEFAULT_PROBE_TIME_US);
+    let usual_us =
+        if args.grid { GRID_PROBE_TIME_US } else { saturating_micros(setting_search::MIN_TIME) };
+    let time_us = args.time.unwrap_or(usual_us);
     plan::ThroughputPlan {
         stop: StopCondition::TimeUs(time_us),
         interval_us: sample_interval_us(time_us),
@@ -435,7 +448,7 @@ pub fn sample_interval_us(time_us: u64) -> u64 {
 pub fn probe_time_us(plan: &ScanPlan) -> u64 {
     match plan.probe.stop {
         StopCondition::TimeUs(us) => us,
-        StopCondition::Bytes(_) | StopCondition::Blocks(_) => DEFAULT_PROBE_TIME_US,
+        StopCondition::Bytes(_) | StopCondition::Blocks(_) => GRID_PROBE_TIME_US,
     }
 }
 
@@ -455,7 +468,7 @@ fn check_scan_plan(plan: &ScanPlan) -> Result<(), CommandFailure> {
         if let Err(why) = check_grid_size(&lengths) {
             return usage(&format!("the grid is too large: {why}"));
         }
-    } else if plan.budget.time_us < probe_time_us(plan) {
+    } else if plan.budget.time_us < probe_time_us(plan).saturating_add(PROBE_OVERHEAD_US) {
         return usage(
             "invalid value for '--budget-time <TIME>': shorter than one probe; increase it, \
              or shorten the probes with `--time`",

@@ -254,7 +254,7 @@ const ABSURD: &[(&[&str], &str)] = &[
     (&["-P", "8-2"], "the range is backwards"),
     (&["-C", "no such"], "not the name"),
     (&["--budget-probes", "0"], "must be 1 to 1000"),
-    (&["--budget-time", "5s"], "shorter than one probe"),
+    (&["--budget-time", "2s"], "shorter than one probe"),
     (&["--repeats", "2"], "--grid"),
     (&["--grid", "--repeats", "0"], "must be 1 to 100"),
     (&["--grid", "-w", "64K-64M/64K", "-P", "1-128/1"], "the grid is too large"),

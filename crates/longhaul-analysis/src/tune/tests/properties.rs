@@ -88,19 +88,19 @@ proptest! {
             setting: TransferSetting { streams, ..TransferSetting::default() },
             goodput_bps,
         });
-        let mut search = SettingSearch::new(&plan, SearchStart { remembered, idle_rtt: None });
+        let mut search = SettingSearch::new(&plan, SearchStart { remembered, ..SearchStart::default() });
         let mut spent = SearchSpent::default();
         while let SearchStep::Probe(probe) = search.next(spent) {
             prop_assert!(permitted(&plan, &probe.setting), "{:?}", probe.setting);
             prop_assert!(spent.probes < plan.budget.probes);
-            prop_assert!(spent.time + probe.time <= Duration::from_micros(plan.budget.time_us));
-            prop_assert!(probe.time <= Duration::from_secs(60));
+            prop_assert!(spent.time + probe.time.longest <= Duration::from_micros(plan.budget.time_us));
+            prop_assert!(probe.time.usual <= Duration::from_secs(60));
             let setting = probe.setting.clone();
             search.record(ProbeTrial { setting: probe.setting, ..trials[spent.probes as usize].clone() });
             let times = search.trials().iter().filter(|t| t.setting == setting).count();
             prop_assert!(times <= 3, "{setting:?} {times} times");
             spent.probes += 1;
-            spent.time += probe.time;
+            spent.time += probe.time.longest;
         }
     }
 

@@ -143,6 +143,7 @@ impl ProofRun<'_> {
             &plan,
             &throughput::run,
             &self.stop,
+            None,
             &mut |_| {},
         );
         let (outcome, ended) = match ending {

@@ -6,13 +6,15 @@ use crate::cli::progress_lines::{StatusLine, print_statement, rate_since};
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
 use crate::cli::tune_command::scan_history::{self, TunedPath};
-use crate::cli::tune_command::{probe_time_us, sample_interval_us};
+use crate::cli::tune_command::{
+    PROBE_OVERHEAD_US, probe_time_us, sample_interval_us, usual_search_time,
+};
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
 use jiff::Timestamp;
 use longhaul_analysis::scan::{build_cell, build_probe_plan};
 use longhaul_analysis::throughput::limiter_label;
-use longhaul_analysis::tune::SearchSpent;
-use longhaul_model::report::v1::plan::{self, StopCondition};
+use longhaul_analysis::tune::{ProbeTime, SearchSpent};
+use longhaul_model::report::v1::plan::{self, DEFAULT_PRECISION_PERMILLE, StopCondition};
 use longhaul_model::report::v1::scan::{
     ScanCell, ScanObservation, ScanPlan, SearchMode, TransferSetting,
 };
@@ -83,7 +85,7 @@ impl<'a> ActiveScan<'a> {
         let (history, caveats) = scan_history::begin_or_resume(args, &plan, &server.path());
         let mut told = ScanProgress::new(args);
         command_output::print_caveats(&caveats);
-        told.print_statement(&describe_budget(&plan));
+        told.print_statement(&describe_budget(&plan, usual_search_time(args, server.idle_rtt)));
         let mut course = ActiveScan {
             args,
             plan,
@@ -132,7 +134,7 @@ impl<'a> ActiveScan<'a> {
     pub fn measure_cell(
         &mut self,
         wanted: ScanCell,
-        time: Duration,
+        time: ProbeTime,
     ) -> Result<Option<&ThroughputReport>, CommandFailure> {
         self.fail_if_interrupted()?;
         let wanted =
@@ -140,15 +142,16 @@ impl<'a> ActiveScan<'a> {
         let begun = Instant::now();
         self.progress.begin_probe(&wanted);
         for _ in 0..ATTEMPTS {
-            let plan = self.probe_plan(&wanted, time);
+            let plan = self.probe_plan(&wanted, time.longest);
             let told = &mut self.progress;
             let ending = probe_attempt::run_probe(
                 &self.target,
                 &plan,
                 &*self.bulk_run,
                 &self.stop,
+                Some(time.usual),
                 &mut |progress| {
-                    told.update_probe(&wanted, time, progress);
+                    told.update_probe(&wanted, time.usual, progress);
                 },
             );
             match ending {
@@ -186,11 +189,14 @@ impl<'a> ActiveScan<'a> {
         if self.stop.load(Ordering::Relaxed) { Err(interrupted_failure()) } else { Ok(()) }
     }
 
+    /// Returns the plan of a probe. If no time is requested, it ends when its goodput is known.
     fn probe_plan(&self, wanted: &ScanCell, time: Duration) -> plan::ThroughputPlan {
+        let until_known = self.args.time.is_none() && !self.args.grid;
         let time_us = saturating_micros(time);
         plan::ThroughputPlan {
             stop: StopCondition::TimeUs(time_us),
             interval_us: sample_interval_us(time_us),
+            precision_permille: until_known.then_some(DEFAULT_PRECISION_PERMILLE),
             ..build_probe_plan(&self.plan.probe, &wanted.setting, wanted.forward)
         }
     }
@@ -273,9 +279,6 @@ fn micros_between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.duration_since(from).as_micros()).unwrap_or(0)
 }
 
-/// The time of a probe besides its payload.
-const PROBE_OVERHEAD_US: u64 = 1_500_000;
-
 /// Prints the progress of a scan.
 pub struct ScanProgress<'a> {
     args: &'a TuneArgs,
@@ -355,21 +358,23 @@ impl ScanProgress<'_> {
     }
 }
 
-fn describe_budget(plan: &ScanPlan) -> String {
+fn describe_budget(plan: &ScanPlan, usual_time: Option<Duration>) -> String {
     let probes = u64::from(plan.budget.probes);
-    let each = probe_time_us(plan);
     if plan.search == SearchMode::Guided {
         let payload = match plan.budget.bytes {
             Some(bytes) => format!("at most {} of payload", Bytes(bytes)),
             None => "unlimited payload (limit it with --budget-bytes)".to_owned(),
         };
+        let usually = usual_time.map_or_else(String::new, |each| {
+            format!(", usually {} per direction", format_span(saturating_micros(each)))
+        });
         return format!(
-            "budget: up to {} of about {}, at most {}, {payload}",
+            "budget: up to {}{usually}, at most {}, {payload}",
             count_of(probes, "probe"),
-            format_span(each),
             format_span(plan.budget.time_us)
         );
     }
+    let each = probe_time_us(plan);
     format!(
         "grid: {} of {}, about {} in total",
         count_of(probes, "probe"),

@@ -1,5 +1,6 @@
 //! Runs one probe and classifies its end.
 
+use crate::cli::early_end::EarlyEnd;
 use crate::command_failure::{CommandFailure, INTERRUPTED, PEER};
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::plan::ThroughputPlan;
@@ -32,15 +33,24 @@ pub enum ProbeEnding {
     Interrupted(CommandFailure),
 }
 
-/// Runs one probe. An interrupt ends it early.
+/// Runs one probe. An interrupt ends it early. If its plan requests a precision, it ends when its
+/// goodput is known, or after `usual_end` unless it still ramps.
 pub fn run_probe(
     target: &TargetHost,
     plan: &ThroughputPlan,
     bulk_run: &BulkRun,
     stop: &StopFlag,
+    usual_end: Option<Duration>,
     show: &mut dyn FnMut(&ThroughputProgress),
 ) -> ProbeEnding {
-    classify_ending(bulk_run(target, plan, stop, show))
+    let Some(mut early_end) = EarlyEnd::new(plan, usual_end) else {
+        return classify_ending(bulk_run(target, plan, stop, show));
+    };
+    let ended = early_end.run(plan, stop, show, |sent, watch| bulk_run(target, sent, stop, watch));
+    if early_end.is_known {
+        stop.store(false, Ordering::Relaxed);
+    }
+    classify_ending(ended)
 }
 
 fn classify_ending(ended: Result<ThroughputOutcome, ProbeError>) -> ProbeEnding {
