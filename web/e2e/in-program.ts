@@ -20,6 +20,7 @@ const PAGES: Record<string, string> = {
   events: "#/events",
   event: link("events", [events[0]?.id ?? ""]),
   "event-hostile": link("events", [events[3]?.id ?? ""]),
+  "event-shared": link("events", [events[6]?.id ?? ""]),
   runs: "#/runs",
   "run-throughput": "#/runs/20261121T215612Z-4f3a9c",
   "run-path": "#/runs/20260911T141500Z-0b77d2",

@@ -24,6 +24,7 @@ const PAGES: Record<string, string> = {
   events: "#/events",
   event: link("events", [events[0]?.id ?? ""]),
   "event-hostile": link("events", [events[3]?.id ?? ""]),
+  "event-shared": link("events", [events[6]?.id ?? ""]),
   runs: "#/runs",
   "run-throughput": "#/runs/20261121T215612Z-4f3a9c",
   "run-scan": "#/runs/20261121T223107Z-5c01aa",
@@ -520,6 +521,23 @@ it("reads the events once for the frame and the overview, and counts the open on
   expect(title).toMatch(/^\(\d+\) Overview/);
   await page.goto(`${base}/${PAGES.hosts}`);
   await expect.poll(() => page.title()).toBe(title.replace("Overview", "Hosts"));
+  await close();
+});
+
+it("shows an event of several paths in one line, and its paths behind it", async () => {
+  const { page, complaints, close } = await visit(PAGES.events ?? "");
+  const line = page.getByRole("row", { name: "3 of 4 paths changed (" });
+  expect(await line.textContent()).toContain("hop 198.51.100.9 or hop 198.51.100.13");
+  expect(await page.getByRole("row", { name: "fnal" }).count()).toBe(0);
+  await line.getByRole("link").first().click();
+  const paths = page.getByRole("region", { name: "Affected paths" });
+  expect(await paths.getByRole("listitem").allTextContents()).toEqual([
+    "Throughput kek → cern", "Throughput kek → in2p3", "Throughput fnal → cern", "kek → slac",
+  ]);
+  await paths.getByRole("link", { name: "Throughput" }).last().click();
+  await page.getByRole("link", { name: "a change of several paths" }).click();
+  expect(await paths.count()).toBe(1);
+  expect(complaints).toEqual([]);
   await close();
 });
 
