@@ -286,10 +286,8 @@ impl DatedForecast<'_> {
         );
         page.gap();
         if forecast.remedies.is_empty() {
-            page.fact(
-                "shorter",
-                "nothing known: neither another start nor setting, nor advice of a test",
-            );
+            let text = "nothing known; `longhaul tune` may find a better setting";
+            page.fact("shorter", text);
         }
         for remedy in &forecast.remedies {
             page.fact("shorter", self.describe_remedy(remedy));
