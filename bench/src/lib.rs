@@ -10,6 +10,7 @@
 //! - [`guest_cells`]: what these five share
 //! - [`foreign_captures`]: counts in captures of other projects, against tcptrace
 //! - [`copy_bench`]: file copies against their parts
+//! - [`fleet_bench`]: agents, their collector and its database
 //! - [`accuracy_bench`]: error and interval coverage of each method against ground truth
 //! - [`forecast_bench`]: finish times against simulated transfers
 //! - [`bench_lab`], [`narrow_path`]: commands on emulated paths
@@ -23,6 +24,7 @@ pub mod available_matrix;
 pub mod bench_lab;
 pub mod copy_bench;
 pub mod explain_matrix;
+mod fleet_bench;
 mod forecast_bench;
 mod foreign_captures;
 mod guest_cells;
@@ -55,7 +57,8 @@ pub struct BenchArguments {
     /// Run only tables or cases whose name contains this text
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
-    /// Draw the cells of verdicts, explain, available or paths from so many seeds
+    /// Draw the cells of verdicts, explain, available or paths, or the failures of a fleet, from so
+    /// many seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seeds: u64,
     /// Keep the reports of verdicts, explain, available, paths and tune in this folder, and judge kept
@@ -108,6 +111,10 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Captures => foreign_captures::run_all(&longhaul()?, only, keep)?,
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,
+        BenchName::Fleet => {
+            let longhaul = program_runner::build_longhaul_for_fleets()?;
+            fleet_bench::run_all(&longhaul, only, arguments.seeds)?
+        }
         BenchName::Accuracy => accuracy_bench::run_all(),
         BenchName::Forecast => forecast_bench::run_all(),
     };

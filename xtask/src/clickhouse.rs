@@ -2,6 +2,8 @@
 //! with ZooKeeper from Debian's packages.
 
 use crate::{TaskResult, program_runner};
+use std::path::PathBuf;
+
 /// Pinned, so that a new engine does not change CI results.
 const ENGINE: &str = "chdb>=4.4,<5";
 
@@ -9,8 +11,14 @@ const ENGINE: &str = "chdb>=4.4,<5";
 /// what is missing.
 pub fn ensure_clickhouse() -> TaskResult {
     program_runner::run_script("requirements.sh", &["database"])?;
-    if std::env::var_os("LONGHAUL_CHDB_PYTHON").is_none() {
-        program_runner::install_python_package("tools/chdb", ENGINE)?;
+    ensure_engine().map(drop)
+}
+
+/// Installs the engine if it is missing, and returns the Python that has it.
+pub fn ensure_engine() -> Result<PathBuf, String> {
+    match std::env::var_os("LONGHAUL_CHDB_PYTHON") {
+        Some(named) => Ok(PathBuf::from(named)),
+        None => program_runner::install_python_package("tools/chdb", ENGINE)
+            .map(|folder| folder.join("bin/python")),
     }
-    Ok(())
 }

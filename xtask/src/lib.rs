@@ -83,6 +83,7 @@ pub enum BenchName {
     Copy,
     Accuracy,
     Forecast,
+    Fleet,
 }
 
 impl DevelopmentTask {

@@ -175,6 +175,12 @@ pub fn build_longhaul() -> Result<PathBuf, String> {
     build_program(&["build", "--package", "longhaul", "--release"], "release/longhaul")
 }
 
+/// Like [`build_longhaul`], but with the driver of the database.
+pub fn build_longhaul_for_fleets() -> Result<PathBuf, String> {
+    let words = "build --package longhaul --release --features clickhouse";
+    build_program(&words.split(' ').collect::<Vec<_>>(), "release/longhaul")
+}
+
 /// Builds the program with debug assertions for tests. It is built as part of the workspace,
 /// because alone it would be another build with other features of its libraries.
 pub fn build_longhaul_for_tests() -> Result<PathBuf, String> {

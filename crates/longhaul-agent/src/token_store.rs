@@ -9,10 +9,13 @@ use crate::secret_file::hash_secret;
 use longhaul_config::config_values;
 use longhaul_probe::secure::AuthToken;
 use longhaul_store::create_private_folder;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The maximum number of tokens.
@@ -67,12 +70,23 @@ pub enum TokenStoreError {
 #[derive(Debug, Clone)]
 pub struct TokenStore {
     path: PathBuf,
+    /// The tokens that were read last.
+    cache: Arc<Mutex<CachedTokens>>,
+}
+
+/// The tokens of one file, which is replaced whenever they change.
+#[derive(Debug, Default)]
+struct CachedTokens {
+    /// Inode, size, and the time of the last change in seconds and nanoseconds.
+    file: Option<(u64, u64, i64, i64)>,
+    tokens: Arc<[StoredToken]>,
 }
 
 impl TokenStore {
     /// Returns the store of the agent with this archive.
     pub fn of_archive(archive: &Path) -> TokenStore {
-        TokenStore { path: agent_folder_path(archive).join("tokens.json") }
+        let path = agent_folder_path(archive).join("tokens.json");
+        TokenStore { path, cache: Arc::default() }
     }
 
     /// Returns the file of the token that this agent itself got from its collector.
@@ -81,20 +95,27 @@ impl TokenStore {
     }
 
     /// Returns all tokens, the revoked ones too.
-    pub fn list(&self) -> Result<Vec<StoredToken>, TokenStoreError> {
-        match File::open(&self.path) {
-            Ok(mut file) => self.read(&mut file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(self.fail(error)),
+    pub fn list(&self) -> Result<Arc<[StoredToken]>, TokenStoreError> {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Arc::default()),
+            Err(error) => return Err(self.fail(error)),
+        };
+        let is = file.metadata().map_err(|error| self.fail(error))?;
+        let is = Some((is.ino(), is.size(), is.ctime(), is.ctime_nsec()));
+        let mut cache = self.cache.lock();
+        if cache.file != is {
+            *cache = CachedTokens { file: is, tokens: self.read(&mut file)?.into() };
         }
+        Ok(Arc::clone(&cache.tokens))
     }
 
     /// Returns the valid token with this secret.
     pub fn find(&self, secret: &[u8]) -> Result<Option<StoredToken>, TokenStoreError> {
         let sha256 = encode_digest(secret);
         // The digest of a secret with 128 random bits reveals nothing by the time of a comparison.
-        let tokens = self.list()?.into_iter();
-        Ok(tokens.filter(|it| !it.is_revoked).find(|it| it.sha256 == sha256))
+        let tokens = self.list()?;
+        Ok(tokens.iter().find(|it| !it.is_revoked && it.sha256 == sha256).cloned())
     }
 
     /// Creates a token and returns it; only its digest is kept.
@@ -146,10 +167,10 @@ impl TokenStore {
         // The file is replaced, so the lock is on its folder.
         let locked = File::open(folder).map_err(fail)?;
         locked.lock().map_err(fail)?;
-        let mut tokens = self.list()?;
-        let before = tokens.clone();
+        let before = self.list()?;
+        let mut tokens = before.to_vec();
         change(&mut tokens)?;
-        if tokens == before {
+        if *tokens == *before {
             return Ok(());
         }
         let text = serde_json::to_vec_pretty(&tokens).map_err(|error| fail(error.into()))?;
@@ -210,7 +231,7 @@ mod tests {
             tokens.into_iter().map(|token| token.name).collect()
         };
         assert_eq!(names(store.read(&mut before).expect("read")), ["first"]);
-        assert_eq!(names(store.list().expect("read")), ["first", "second"]);
+        assert_eq!(names(store.list().expect("read").to_vec()), ["first", "second"]);
         assert!(store.find(token.as_str().as_bytes()).expect("read").is_some());
         std::fs::remove_dir_all(agent_folder_path(&archive)).expect("removed");
     }

@@ -1,9 +1,9 @@
 """The HTTP interface of ClickHouse, as far as its Rust driver uses it, over the embedded engine.
 
-    shim.py FOLDER
+    shim.py FOLDER [keep]
 
-Listens on a free port of 127.0.0.1 and prints it. Ends, and removes FOLDER, when its standard input
-ends: when whoever started it is gone, however that came.
+Listens on a free port of 127.0.0.1 and prints it. Ends when its standard input ends: when whoever
+started it is gone, however that came. Removes FOLDER first and last, unless it is to be kept.
 """
 import os
 import shutil
@@ -17,8 +17,10 @@ from urllib.parse import parse_qsl, urlparse
 from chdb import session
 
 FOLDER = sys.argv[1]
-shutil.rmtree(FOLDER, ignore_errors=True)
-os.makedirs(FOLDER)
+KEEP = sys.argv[2:] == ["keep"]
+if not KEEP:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+os.makedirs(FOLDER, exist_ok=True)
 SESSION = session.Session(os.path.join(FOLDER, "data"))
 # The engine answers one question at a time, and `USE` and `SET` hold for the session.
 ONE_AT_A_TIME = threading.Lock()
@@ -30,38 +32,15 @@ def quoted(name):
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
-def unpacked(body):
-    """Blocks of LZ4, each behind its checksum, method and two lengths."""
-    out, at = bytearray(), 0
+def framed(body):
+    """The blocks of LZ4 that the driver sends, each behind its checksum, method and two lengths, as a
+    frame of LZ4 with blocks of at most 4 MiB, which the engine reads from a file."""
+    out, at = bytearray.fromhex("04224d18607073"), 0
     while at < len(body):
-        length, _ = struct.unpack_from("<II", body, at + 17)
-        out += unpacked_block(body[at + 25 : at + 16 + length])
-        at += 16 + length
-    return bytes(out)
-
-
-def unpacked_block(block):
-    out, at = bytearray(), 0
-
-    def count(nibble, at):
-        total = nibble
-        while nibble == 15:
-            total += block[at]
-            nibble = 15 if block[at] == 255 else 0
-            at += 1
-        return total, at
-
-    while True:
-        token = block[at]
-        literals, at = count(token >> 4, at + 1)
-        out += block[at : at + literals]
-        at += literals
-        if at >= len(block):
-            return out
-        offset = block[at] | block[at + 1] << 8
-        length, at = count(token & 15, at + 2)
-        found = out[len(out) - offset :]
-        out += (found * ((length + 4) // offset + 1))[: length + 4]
+        length = struct.unpack_from("<I", body, at + 17)[0] - 9
+        out += struct.pack("<I", length) + body[at + 25 : at + 25 + length]
+        at += 25 + length
+    return out + bytes(4)
 
 
 def prepare(parameters):
@@ -76,14 +55,15 @@ def prepare(parameters):
             SAID[name] = value
 
 
-def insert(sql, rows):
+def insert(sql, rows, compression):
     """Rows come in a file: the embedded engine reads none from its caller."""
     at = sql.upper().rindex("FORMAT")
     form = sql[at + len("FORMAT") :].split()[0]
     with tempfile.NamedTemporaryFile(dir=FOLDER) as file:
         file.write(rows)
         file.flush()
-        SESSION.query(f"{sql[:at]} FROM INFILE '{file.name}' FORMAT {form}", "Null")
+        source = f"'{file.name}' COMPRESSION '{compression}'"
+        SESSION.query(f"{sql[:at]} FROM INFILE {source} FORMAT {form}", "Null")
     return b""
 
 
@@ -93,7 +73,7 @@ def answer(parameters, body):
         sql = parameters.get("query", "")
         if sql.lstrip()[:6].upper() == "INSERT":
             packed = parameters.get("decompress") == "1"
-            return insert(sql, unpacked(body) if packed else body)
+            return insert(sql, framed(body), "lz4") if packed else insert(sql, body, "none")
         sql = (sql + "\n" + body.decode()).strip()
         found = SESSION.query(sql, parameters.get("default_format", "TabSeparated"))
         return bytes(found.bytes())
@@ -137,7 +117,8 @@ def main():
     sys.stdin.read()
     with ONE_AT_A_TIME:
         SESSION.close()
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    if not KEEP:
+        shutil.rmtree(FOLDER, ignore_errors=True)
     os._exit(0)
 
 

@@ -16,10 +16,12 @@ use crate::store_error::StoreError;
 use longhaul_model::report::v1::{
     AnyReport, HostPair, ListColumns, Report, ReportContent, ReportKind, RunInfo, RunValues,
 };
+use parking_lot::FairMutex;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) mod archive_file;
@@ -47,6 +49,8 @@ pub struct Archive {
     pub(crate) path: PathBuf,
     /// Records writes in the outbox as well.
     pub(crate) fills_outbox: bool,
+    /// The queue of the connections of this process that write.
+    pub(crate) write_queue: Arc<FairMutex<()>>,
 }
 
 /// The result of an append.
@@ -201,7 +205,18 @@ impl Archive {
             set_pragmas(&connection).map_err(sql)?;
             apply_missing_steps(&mut connection, path)?;
         }
-        Ok(Archive { connection, path: path.to_owned(), fills_outbox: false })
+        Ok(Archive::new(connection, path))
+    }
+
+    fn new(connection: Connection, path: &Path) -> Archive {
+        let write_queue = Arc::default();
+        Archive { connection, path: path.to_owned(), fills_outbox: false, write_queue }
+    }
+
+    /// Lets this connection write in turn with the others of its process that share the queue. SQLite
+    /// has no queue: a connection that writes all the time would keep the others waiting.
+    pub fn share_write_queue(&mut self, queue: Arc<FairMutex<()>>) {
+        self.write_queue = queue;
     }
 
     /// Opens a file whose log cannot be opened because the folder is read-only. Whoever may write
@@ -217,7 +232,7 @@ impl Archive {
         let opened = Connection::open_with_flags(archive_file::immutable_uri(path), flags);
         let Ok(connection) = opened else { return Err(error) };
         match read_schema_level(&connection, path) {
-            Ok(_) => Ok(Archive { connection, path: path.to_owned(), fills_outbox: false }),
+            Ok(_) => Ok(Archive::new(connection, path)),
             Err(StoreError::Open { .. } | StoreError::ReadOnly { .. }) => Err(error),
             Err(other) => Err(other),
         }
@@ -349,13 +364,14 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
 /// `LHAR`, in the file header.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const SCHEMA_STEPS: [&str; 6] = [
+const SCHEMA_STEPS: [&str; 7] = [
     include_str!("../schema/0001-runs.sql"),
     include_str!("../schema/0002-parts.sql"),
     include_str!("../schema/0003-watched.sql"),
     include_str!("../schema/0004-forwarded.sql"),
     include_str!("../schema/0005-states.sql"),
     include_str!("../schema/0006-environment.sql"),
+    include_str!("../schema/0007-pairs-of-runs.sql"),
 ];
 
 /// The number of schema steps in this version.

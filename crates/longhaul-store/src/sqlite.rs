@@ -67,6 +67,26 @@ fn find_or_insert_series(
         .query_row((pair, quantity.word()), |row| row.get(0))
 }
 
+/// Stores a delivery; `texts` are the JSON of its events.
+fn put_delivery(
+    to: &Transaction<'_>,
+    delivery: &AgentDelivery,
+    texts: &[String],
+    outbox: OutboxWriter,
+) -> rusqlite::Result<IngestResult> {
+    planned_table::insert_planned(to, &delivery.planned, outbox)?;
+    let landed = run_ingest::ingest_runs(to, &delivery.runs, outbox)?;
+    for row in &delivery.planned {
+        if let Some(outcome) = &row.outcome {
+            planned_table::record_outcome(to, &row.id, outcome, outbox)?;
+        }
+    }
+    for (event, text) in delivery.events.iter().zip(texts) {
+        put_event(to, event, text, outbox)?;
+    }
+    Ok(landed)
+}
+
 fn put_event(
     to: &Transaction<'_>,
     event: &ChangeEvent,
@@ -301,20 +321,19 @@ impl Archive {
 
     /// Stores a delivery of another agent. Any part of it may have been delivered before.
     pub fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
-        let texts = delivery.validate()?;
+        self.receive_all(&[delivery]).map(|mut landed| landed.pop().unwrap_or_default())
+    }
+
+    /// Stores deliveries of other agents in one transaction, all or none.
+    pub fn receive_all(
+        &mut self,
+        deliveries: &[&AgentDelivery],
+    ) -> Result<Vec<IngestResult>, StoreError> {
+        let texts = deliveries.iter().map(|it| it.validate()).collect::<Result<Vec<_>, _>>()?;
         let outbox = self.outbox_writer();
-        self.write("store the batch of an agent", |to| {
-            planned_table::insert_planned(to, &delivery.planned, outbox)?;
-            let landed = run_ingest::ingest_runs(to, &delivery.runs, outbox)?;
-            for row in &delivery.planned {
-                if let Some(outcome) = &row.outcome {
-                    planned_table::record_outcome(to, &row.id, outcome, outbox)?;
-                }
-            }
-            for (event, text) in delivery.events.iter().zip(&texts) {
-                put_event(to, event, text, outbox)?;
-            }
-            Ok(landed)
+        self.write("store the batches of agents", |to| {
+            let each = deliveries.iter().zip(&texts);
+            each.map(|(delivery, texts)| put_delivery(to, delivery, texts, outbox)).collect()
         })
     }
 
@@ -374,6 +393,7 @@ impl Archive {
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let sql = |e| StoreError::from_sqlite(doing, &self.path, e);
+        let _turn = self.write_queue.lock();
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)

@@ -281,9 +281,11 @@ fn list_next_runs(agent: &EventLoop) -> Vec<(i64, String)> {
 
 fn make_archive_opener(path: &Path, sends_on: bool) -> ArchiveOpener {
     let path = path.to_owned();
+    let queue = Arc::default();
     Arc::new(move || {
         let mut archive = Archive::open(&path)?;
         archive.enable_outbox(sends_on);
+        archive.share_write_queue(Arc::clone(&queue));
         Ok(archive)
     })
 }

@@ -68,6 +68,7 @@ impl From<StoreError> for ApiError {
             StoreError::Refused { .. } | StoreError::Ambiguous { .. } => {
                 (StatusCode::BAD_REQUEST, "bad_request")
             }
+            StoreError::Full { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
             StoreError::Locked { .. } => (StatusCode::SERVICE_UNAVAILABLE, "archive_busy"),
             StoreError::UnknownReport { .. } | StoreError::Report { .. } => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "report_unreadable")

@@ -2,8 +2,8 @@
 //!
 //! Each agent has its own token in `[[api.agent]]` and may send results in which it is one end.
 //! Every item is checked against the limits of the archive. Rejected items are listed with the
-//! reason; all others are stored in one transaction before the response is sent. A repeated batch
-//! is harmless. docs/collector.md describes the protocol.
+//! reason; all others are stored in one transaction, with those of batches that wait at the same
+//! time, before the response is sent. A repeated batch is harmless. docs/collector.md describes the protocol.
 
 /// The maximum announced size of the body on the wire.
 const MAX_ANNOUNCED_BYTES: u64 = 32 << 20;
@@ -325,6 +325,7 @@ mod tests;
 
 use super::access_control;
 use super::api_error::ApiError;
+use super::archive_pool::ArchivePool;
 use crate::agent::MAX_NOTIFY_AGE_US;
 use crate::agent::export::batch_wire::{
     self, BatchItem, BatchResponse, CheckedBatch, ResultBatch, sanitize_reason,
@@ -345,7 +346,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair};
 use longhaul_store::history_store::{
-    self, AgentDelivery, EventFilter, IncomingRun, PlannedRun, TimeRange,
+    self, AgentDelivery, EventFilter, IncomingRun, IngestResult, PlannedRun, TimeRange,
 };
 use longhaul_store::sqlite::outbox::{OutboxItem, OutgoingRun};
 use longhaul_store::{Archive, RunEntry, StoreError};
@@ -355,13 +356,21 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 use tower_http::decompression::RequestDecompressionLayer;
 
 /// The maximum size of a request to enrol.
 const MAX_ENROL_BYTES: usize = 4 << 10;
-/// The maximum number of batches in memory.
-const MAX_CONCURRENT_BATCHES: usize = 3;
+/// The maximum number of batches that are read at once.
+const MAX_CONCURRENT_READS: usize = 3;
+/// The maximum size of all batches that wait to be stored, in KiB.
+const MAX_WAITING_KIB: usize = 256 << 10;
+/// The maximum number of batches in one transaction.
+const MAX_GROUPED_BATCHES: usize = 64;
+/// The maximum time that a batch waits for the ones before it. Its body is not read meanwhile.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The timeout of parsing a batch.
+const PARSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum offset of the sender's clock.
 const MAX_CLOCK_OFFSET_US: i64 = 600_000_000;
 
@@ -369,14 +378,25 @@ const MAX_CLOCK_OFFSET_US: i64 = 600_000_000;
 struct BatchIntake {
     state: Arc<SharedState>,
     senders: SenderAuth,
-    permits: Arc<Semaphore>,
+    reads: Semaphore,
+    waiting_kib: Semaphore,
+    archive: ArchivePool,
+    writer: mpsc::Sender<WaitingBatch>,
 }
 
 /// Returns the route of batches, which has its own limits, timeout and tokens.
 pub fn build_batch_router(state: Arc<SharedState>) -> Router {
+    let (writer, waiting) = mpsc::channel(MAX_GROUPED_BATCHES);
+    let written = Arc::clone(&state);
+    // It ends with the router.
+    std::thread::spawn(move || run_batch_writer(&written, waiting));
+    let open = Arc::clone(&state.open_archive);
     let intake = BatchIntake {
         senders: SenderAuth::new(Arc::clone(&state)),
-        permits: Arc::new(Semaphore::new(MAX_CONCURRENT_BATCHES)),
+        reads: Semaphore::new(MAX_CONCURRENT_READS),
+        waiting_kib: Semaphore::new(MAX_WAITING_KIB),
+        archive: ArchivePool::with_limits(open, MAX_CONCURRENT_READS, PARSE_TIMEOUT),
+        writer,
         state,
     };
     // A body in another encoding is passed on, and is no batch.
@@ -447,66 +467,136 @@ async fn receive_batch(
     request: Request,
 ) -> Result<Response, ApiError> {
     let sender = intake.senders.authenticate(request.headers())?;
-    let place = Arc::clone(&intake.permits)
-        .try_acquire_owned()
-        .map_err(|_| ApiError::unavailable("busy", "other agents are sending; try again soon"))?;
+    let reading = wait_for_permits(&intake.reads, 1).await?;
     let bytes = read_body(request).await?;
-    let stored = tokio::task::spawn_blocking(move || {
-        let answer = intake.accept(&sender, &bytes);
-        drop(place);
-        answer
-    });
-    let answer = stored.await.map_err(|_| ApiError::internal("storing the batch"))??;
+    let _waiting = wait_for_permits(&intake.waiting_kib, bytes.len() / 1024 + 1).await?;
+    drop(reading);
+    let now_us = read_wall_us();
+    let checked =
+        intake.archive.query(move |archive| match parse_acceptable(&bytes, &sender, now_us) {
+            Ok(batch) => check_items(batch, &sender, now_us, archive).map(Ok),
+            Err(rejection) => Ok(Err(rejection)),
+        });
+    let checked = checked.await??;
+    let (answer, stored) = oneshot::channel();
+    let defect = || ApiError::internal("storing the batch");
+    intake.writer.send(WaitingBatch { checked, answer }).await.map_err(|_| defect())?;
+    let answer = stored.await.map_err(|_| defect())??;
     let json = [(header::CONTENT_TYPE, "application/json")];
     Ok((StatusCode::OK, json, answer.to_json()).into_response())
 }
 
-impl BatchIntake {
-    fn accept(&self, sender: &BatchOrigin, bytes: &[u8]) -> Result<BatchResponse, ApiError> {
-        let batch = batch_wire::parse_batch(bytes)
-            .map_err(|why| ApiError::bad_request(format!("cannot read the batch: {why}")))?;
-        let now_us = read_wall_us();
-        check_sender(&batch, sender)?;
-        check_clocks(&batch, now_us)?;
-        let stored = (self.state.open_archive)()
-            .and_then(|mut archive| self.store(&mut archive, sender, batch, now_us));
-        stored.map_err(convert_store_error)
-    }
+/// Waits until the batches before leave room for this one.
+async fn wait_for_permits(room: &Semaphore, count: usize) -> Result<SemaphorePermit<'_>, ApiError> {
+    let permits = tokio::time::timeout(QUEUE_TIMEOUT, room.acquire_many(count as u32)).await;
+    permits
+        .ok()
+        .and_then(Result::ok)
+        .ok_or_else(|| ApiError::unavailable("busy", "other agents are sending; try again soon"))
+}
 
-    fn store(
-        &self,
-        archive: &mut Archive,
-        sender: &BatchOrigin,
-        batch: ResultBatch,
-        now_us: i64,
-    ) -> Result<BatchResponse, StoreError> {
-        let mut taken = CheckedBatch::default();
-        for came in batch.items {
-            taken.check_item(came, sender, now_us, archive)?;
-        }
-        let landed = archive.receive(&taken.delivery)?;
-        if landed.new + landed.newly_watched > 0 || !taken.delivery.events.is_empty() {
-            self.publish_updates(&taken.delivery);
-        }
-        if landed.new + landed.newly_watched > 0 {
-            let readings = taken.delivery.runs.iter().flat_map(|run| &run.readings);
-            self.state.received.add_series(readings.map(|it| (it.pair.clone(), it.quantity)));
-        }
-        self.state.received.add_events(std::mem::take(&mut taken.changed_events));
-        Ok(taken.into_response(&landed))
-    }
+/// Parses a batch, and checks its sender and its clock.
+fn parse_acceptable(
+    bytes: &[u8],
+    sender: &BatchOrigin,
+    now_us: i64,
+) -> Result<ResultBatch, ApiError> {
+    let batch = batch_wire::parse_batch(bytes)
+        .map_err(|why| ApiError::bad_request(format!("cannot read the batch: {why}")))?;
+    check_sender(&batch, sender)?;
+    check_clocks(&batch, now_us)?;
+    Ok(batch)
+}
 
-    /// Publishes the new items to the page; sending fails if there is no subscriber.
-    fn publish_updates(&self, delivery: &AgentDelivery) {
-        for run in &delivery.runs {
-            let _ = self.state.updates.send(LiveUpdate::Run(Arc::new(RunEntry::from_run(run))));
+fn check_items(
+    batch: ResultBatch,
+    sender: &BatchOrigin,
+    now_us: i64,
+    archive: &Archive,
+) -> Result<CheckedBatch, StoreError> {
+    let mut checked = CheckedBatch::default();
+    for came in batch.items {
+        checked.check_item(came, sender, now_us, archive)?;
+    }
+    Ok(checked)
+}
+
+/// A batch that waits to be stored.
+struct WaitingBatch {
+    checked: CheckedBatch,
+    answer: oneshot::Sender<Result<BatchResponse, ApiError>>,
+}
+
+/// Stores batches until there are no senders. Those that wait at the same time share a transaction,
+/// because every transaction waits for the disk.
+fn run_batch_writer(state: &SharedState, mut waiting: mpsc::Receiver<WaitingBatch>) {
+    let mut archive = None;
+    let mut group = Vec::new();
+    while waiting.blocking_recv_many(&mut group, MAX_GROUPED_BATCHES) > 0 {
+        let deliveries: Vec<&AgentDelivery> =
+            group.iter().map(|it: &WaitingBatch| &it.checked.delivery).collect();
+        let mut landed = receive_deliveries(state, &mut archive, &deliveries).map_or_else(
+            |error| vec![Err(error)],
+            |landed| landed.into_iter().map(Ok).collect::<Vec<_>>(),
+        );
+        if landed.len() < group.len() {
+            // One of them may be the reason of the error.
+            landed = deliveries
+                .iter()
+                .map(|alone| receive_deliveries(state, &mut archive, &[alone]))
+                .map(|landed| landed.map(|mut it| it.pop().unwrap_or_default()))
+                .collect();
         }
-        for row in &delivery.planned {
-            let _ = self.state.updates.send(LiveUpdate::Planned(Arc::new(row.clone())));
+        for (batch, landed) in group.drain(..).zip(landed) {
+            finish_batch(state, batch, landed);
         }
-        for event in &delivery.events {
-            let _ = self.state.updates.send(LiveUpdate::Event(Arc::new(event.clone())));
+    }
+}
+
+/// Stores deliveries in one transaction. After an error the archive is opened again.
+fn receive_deliveries(
+    state: &SharedState,
+    archive: &mut Option<Archive>,
+    deliveries: &[&AgentDelivery],
+) -> Result<Vec<IngestResult>, StoreError> {
+    let mut open = archive.take().map_or_else(|| (state.open_archive)(), Ok)?;
+    let landed = open.receive_all(deliveries)?;
+    *archive = Some(open);
+    Ok(landed)
+}
+
+/// Answers a batch. The sender may be gone.
+fn finish_batch(
+    state: &SharedState,
+    batch: WaitingBatch,
+    landed: Result<IngestResult, StoreError>,
+) {
+    let WaitingBatch { mut checked, answer } = batch;
+    let response = landed.map_err(ApiError::from).map(|landed| {
+        let is_new = landed.new + landed.newly_watched > 0;
+        if is_new || !checked.delivery.events.is_empty() {
+            publish_updates(state, &checked.delivery);
         }
+        if is_new {
+            let readings = checked.delivery.runs.iter().flat_map(|run| &run.readings);
+            state.received.add_series(readings.map(|it| (it.pair.clone(), it.quantity)));
+        }
+        state.received.add_events(std::mem::take(&mut checked.changed_events));
+        checked.into_response(&landed)
+    });
+    let _ = answer.send(response);
+}
+
+/// Publishes the new items to the page; sending fails if there is no subscriber.
+fn publish_updates(state: &SharedState, delivery: &AgentDelivery) {
+    for run in &delivery.runs {
+        let _ = state.updates.send(LiveUpdate::Run(Arc::new(RunEntry::from_run(run))));
+    }
+    for row in &delivery.planned {
+        let _ = state.updates.send(LiveUpdate::Planned(Arc::new(row.clone())));
+    }
+    for event in &delivery.events {
+        let _ = state.updates.send(LiveUpdate::Event(Arc::new(event.clone())));
     }
 }
 
@@ -533,13 +623,4 @@ fn check_clocks(batch: &ResultBatch, now_us: i64) -> Result<(), ApiError> {
     let text = format!("the clocks of agent and collector differ by {seconds} s");
     Err(ApiError::new(StatusCode::CONFLICT, "clock", text)
         .hint("synchronise both with NTP; the agent keeps its results until then"))
-}
-
-fn convert_store_error(error: StoreError) -> ApiError {
-    let full = matches!(error, StoreError::Full { .. });
-    let fault = ApiError::from(error);
-    if full {
-        return ApiError { status: StatusCode::INSUFFICIENT_STORAGE, code: "disk_full", ..fault };
-    }
-    fault
 }

@@ -1,4 +1,5 @@
-//! The dashboard in contrib/: every query of it finds something in an archive that has something.
+//! The dashboard in contrib/ and the queries of docs/clickhouse.md: every query finds something in an
+//! archive that has something.
 
 use crate::delivery_cases::{missed, open, planned};
 use crate::embedded::{self, ask};
@@ -8,6 +9,7 @@ use longhaul_store::history_store::AgentDelivery;
 use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../../../../contrib/grafana/clickhouse.json");
+const PAGE: &str = include_str!("../../../../docs/clickhouse.md");
 
 fn filled() -> ClickHouseOptions {
     let options = embedded::options();
@@ -49,9 +51,24 @@ fn every_query_of_the_dashboard_finds_what_is_there() {
     let notes = texts(&dashboard["annotations"]["list"], "/target/rawSql");
     let queries: Vec<&str> = panels.chain(names).chain(notes).collect();
     assert_eq!(queries.len(), 14);
+    assert_all_find(&options, &queries);
+}
+
+fn assert_all_find(options: &ClickHouseOptions, queries: &[&str]) {
     for query in queries {
-        let rows = ask(&options, &replaced(query));
+        let rows = ask(options, &replaced(query));
         assert!(!rows.is_empty(), "nothing for {query}");
         assert!(!rows.contains("nan"), "{query}: {rows}");
     }
+}
+
+#[test]
+fn every_query_of_the_documentation_finds_what_is_there() {
+    let (_, section) = PAGE.split_once("\n## Queries for your own Grafana\n").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("another section");
+    let queries =
+        section.split("\n\n").filter(|it| it.trim_start_matches('\n').starts_with("    "));
+    let queries: Vec<&str> = queries.collect();
+    assert_eq!(queries.len(), 5);
+    assert_all_find(&filled(), &queries);
 }

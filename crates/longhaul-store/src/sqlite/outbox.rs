@@ -145,13 +145,13 @@ impl Archive {
     ) -> Result<Option<OutgoingBatch>, StoreError> {
         self.read("read the outbox", |from| {
             let mut statement = from.prepare_cached(
-                "SELECT place, kind, id, at_us, bytes, near FROM outbox ORDER BY place LIMIT ?1",
+                "SELECT place, kind, id, bytes, near FROM outbox ORDER BY place LIMIT ?1",
             )?;
             let mut rows = statement.query([limit])?;
             let mut outgoing: Option<OutgoingBatch> = None;
             let mut weight = 0;
             while let Some(row) = rows.next()? {
-                weight += row.get::<_, u64>(4)?;
+                weight += row.get::<_, u64>(3)?;
                 if outgoing.is_some() && weight > bytes {
                     break;
                 }
@@ -161,7 +161,7 @@ impl Archive {
                 so_far.up_to = place;
                 // An item that another process has deleted cannot be sent.
                 let item = match row.get(1)? {
-                    RUN => read_run(from, &id, row.get(3)?, row.get(5)?)?.map(OutboxItem::Run),
+                    RUN => read_run(from, &id, row.get(4)?)?.map(OutboxItem::Run),
                     PLANNED => planned_table::find_planned(from, &id)?.map(OutboxItem::Planned),
                     _ => super::read_event_json(from, &id)?
                         .and_then(|text| super::parse_event(&text).ok())
@@ -216,7 +216,6 @@ impl Archive {
 fn read_run(
     from: &Transaction<'_>,
     id: &str,
-    at_us: i64,
     near: Option<String>,
 ) -> rusqlite::Result<Option<OutgoingRun>> {
     let report: Option<String> = from
@@ -226,13 +225,12 @@ fn read_run(
     let Some(report) = report else {
         return Ok(None);
     };
-    // Uses the primary key, because there is no index by run.
     let pairs = from
         .prepare_cached(
-            "SELECT sender, receiver FROM pair JOIN watched_run ON watched_run.pair = pair.id \
-             WHERE at_us = ?1 AND run = ?2 ORDER BY sender, receiver",
+            "SELECT sender, receiver FROM watched_run JOIN pair ON pair.id = watched_run.pair \
+             WHERE run = ?1 ORDER BY sender, receiver",
         )?
-        .query_map((at_us, id), |row| Ok(HostPair { from: row.get(0)?, to: row.get(1)? }))?
+        .query_map([id], |row| Ok(HostPair { from: row.get(0)?, to: row.get(1)? }))?
         .collect::<rusqlite::Result<_>>()?;
     Ok(Some(OutgoingRun { pairs, near, report }))
 }

@@ -139,3 +139,18 @@ fn what_another_agent_sends_may_come_twice_and_out_of_order() {
     assert_eq!((counts.planned, counts.done), (1, 1));
     assert!(archive.event("e").unwrap().is_some());
 }
+
+#[test]
+fn deliveries_of_one_transaction_have_a_result_each_or_none_is_stored() {
+    let place = TemporaryArchive::new();
+    let mut archive = place.open();
+    let of = |run| AgentDelivery { runs: vec![run], ..AgentDelivery::default() };
+    let (first, second) = (of(run("a", MIDNIGHT_US, 1.0)), of(run("b", MIDNIGHT_US + 1, 2.0)));
+    let landed = archive.receive_all(&[&first, &second, &first]).unwrap();
+    let figures: Vec<(u64, u64)> = landed.iter().map(|it| (it.new, it.already_stored)).collect();
+    assert_eq!(figures, [(1, 0), (1, 0), (0, 1)]);
+    let third = of(run("c", MIDNIGHT_US + 2, 3.0));
+    let spoilt = of(run("", MIDNIGHT_US + 3, 4.0));
+    assert!(archive.receive_all(&[&third, &spoilt]).is_err());
+    assert_eq!(archive.report("c").unwrap(), None);
+}

@@ -9,7 +9,7 @@ use crate::agent::shared_state::SharedState;
 use crate::secret_file;
 use crate::token_store::encode_digest;
 use crate::watch::hash_random::{draw_number, hash_text};
-use crate::watch::watch_file::CollectorSection;
+use crate::watch::watch_file::{CollectorSection, WatchFile};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul_probe::secure::AuthToken;
@@ -26,10 +26,22 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The maximum number of items in a batch.
-const MAX_BATCH_ITEMS: u32 = 500;
-/// The maximum size of a batch, unless a single item is larger.
-const MAX_BATCH_BYTES: u64 = 4 << 20;
+/// The limits of a batch; a single item may be larger.
+struct BatchLimits {
+    items: u32,
+    bytes: u64,
+}
+
+const COLLECTOR_LIMITS: BatchLimits = BatchLimits { items: 500, bytes: 4 << 20 };
+/// Each insert waits for the disk and makes parts that the database has to merge.
+const DATABASE_LIMITS: BatchLimits = BatchLimits { items: 10_000, bytes: 32 << 20 };
+
+impl BatchLimits {
+    fn of(file: &WatchFile) -> BatchLimits {
+        if file.database.is_some() { DATABASE_LIMITS } else { COLLECTOR_LIMITS }
+    }
+}
+
 /// The poll interval of an empty outbox, so that batches fill a little.
 const EMPTY_POLL: Duration = Duration::from_secs(1);
 /// The interval between two counts of the backlog.
@@ -56,7 +68,7 @@ pub struct BatchSender {
     destination: Option<ExportDestination>,
     /// The number of failures in a row.
     failures: u32,
-    /// The maximum number of items in the next batch.
+    /// The maximum number of items in the next batch, after a rejected one.
     max_items: u32,
     /// The last error that was logged.
     logged_error: Option<String>,
@@ -73,7 +85,7 @@ impl BatchSender {
             archive: None,
             destination: None,
             failures: 0,
-            max_items: MAX_BATCH_ITEMS,
+            max_items: u32::MAX,
             logged_error: None,
             counted_at: None,
         }
@@ -98,9 +110,9 @@ impl BatchSender {
 
     /// Sends one batch. Returns the delay before the next one.
     fn send_next_batch(&mut self) -> Result<Duration, String> {
-        let items = self.max_items;
-        let outgoing =
-            self.with_archive(|archive| archive.next_outgoing(items, MAX_BATCH_BYTES))?;
+        let limits = BatchLimits::of(&self.state.file());
+        let items = self.max_items.min(limits.items);
+        let outgoing = self.with_archive(|archive| archive.next_outgoing(items, limits.bytes))?;
         let Some(outgoing) = outgoing else {
             return Ok(EMPTY_POLL);
         };
@@ -121,7 +133,7 @@ impl BatchSender {
         };
         self.log_rejected(&refused);
         self.with_archive(|archive| archive.acknowledge(outgoing.up_to, &refused))?;
-        self.max_items = (self.max_items * 2).min(MAX_BATCH_ITEMS);
+        self.max_items = self.max_items.saturating_mul(2);
         Ok(Duration::ZERO)
     }
 

@@ -360,3 +360,16 @@ async fn a_created_token_of_an_agent_sends_and_one_of_a_reader_does_not() {
     let closed = collector.enrol("of dtn2", "dtn9", "x").await;
     assert_eq!(closed, (403, json!("no_enrolment")));
 }
+
+#[tokio::test]
+async fn batches_that_come_at_once_wait_for_each_other_and_are_stored() {
+    let collector = Arc::new(CollectorFixture::with(TWO).await);
+    let mut sending = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let collector = Arc::clone(&collector);
+        let item = run(&format!("run-{number}"), &json!([{ "from": "dtn2", "to": "cern" }]));
+        sending.spawn(async move { collector.one("dtn2", item).await });
+    }
+    assert_eq!(sending.join_all().await, vec![None; 20]);
+    assert_eq!(collector.archive().list(100).expect("runs").len(), 20);
+}

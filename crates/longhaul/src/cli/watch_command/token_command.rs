@@ -86,7 +86,7 @@ pub fn run(args: &TokenCommandArgs) -> Result<ExitCode, CommandFailure> {
         TokenCommand::List { json, agent } => {
             let tokens = find_store(agent)?.list().map_err(|error| store_failure(&error))?;
             if *json {
-                command_output::print_json(&json!(tokens))?;
+                command_output::print_json(&json!(*tokens))?;
             } else {
                 let lines: Vec<String> = tokens.iter().map(format_token).collect();
                 command_output::print_text(&lines.concat())?;
