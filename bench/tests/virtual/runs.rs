@@ -11,6 +11,7 @@ crate::virtual_tests!(
     iperf3_and_longhaul_as_its_peer_count_alike,
     a_run_ends_soon_after_its_time,
     a_run_without_an_end_ends_when_its_goodput_is_known,
+    a_run_with_a_cap_in_bytes_ends_at_the_cap_or_when_its_goodput_is_known,
     a_requested_window_is_kept,
     a_capture_holds_every_delivered_byte,
     readers_and_writers_keep_to_the_rates_that_were_requested,
@@ -89,6 +90,18 @@ fn a_run_without_an_end_ends_when_its_goodput_is_known() {
         let goodput = number(&report["analysis"]["goodput_bps"]);
         assert_near("goodput", goodput, 100e6 * 1448.0 / 1538.0, 0.03);
         assert_eq!(report["caveats"], Value::Array(Vec::new()), "{:#}", report["caveats"]);
+    }
+}
+
+fn a_run_with_a_cap_in_bytes_ends_at_the_cap_or_when_its_goodput_is_known() {
+    let lab = with_responder();
+    for (cap, expected_s) in [("10M", 0.8..1.5), ("1G", 3.4..5.5)] {
+        let words = ["test", "far", "-n", cap, "--until", "3%", "--json", "--no-save"];
+        let report = near(&lab, &words);
+        let elapsed = number(&report["observation"]["elapsed_us"]) / 1e6;
+        assert!(expected_s.contains(&elapsed), "{cap}: {elapsed} s: {:#}", report["analysis"]);
+        let caveats = report["caveats"].as_array().expect("caveats");
+        assert!(caveats.iter().all(|it| it["code"] != "interrupted"), "{caveats:?}");
     }
 }
 

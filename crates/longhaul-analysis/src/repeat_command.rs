@@ -40,7 +40,8 @@ fn list_test_options(plan: &ThroughputPlan) -> Vec<(&'static str, String)> {
     let size = |bytes: Option<u64>| bytes.map(format_option_size);
     let number = |value: Option<u64>| value.map(|it| it.to_string());
     let switch = |is_set: bool| is_set.then(String::new);
-    let until = plan.precision_permille.filter(|it| *it != DEFAULT_PRECISION_PERMILLE);
+    let is_usual = |it: &u32| *it == DEFAULT_PRECISION_PERMILLE && plan.stop == default.stop;
+    let until = plan.precision_permille.filter(|it| !is_usual(it));
     let until = until.map(|it| format!("{}%", f64::from(it) / 10.0));
     let (time_us, bytes, blocks) = match plan.stop {
         _ if plan.until_stopped => (Some(0), None, None),

@@ -201,18 +201,28 @@ fn widen_to_precision(
     goodput: GoodputEstimate,
 ) -> Option<[u64; 2]> {
     let ([low, high], bps) = (goodput.interval_bps?, goodput.bps?);
-    let precision = plan.precision_permille.filter(|_| saved_time_us(plan, observation) > 0);
+    let precision =
+        plan.precision_permille.filter(|_| count_saved_bytes(plan, observation, bps) > 0);
     let precision = u64::from(precision.unwrap_or(0));
     let half = bps.saturating_mul(precision) / 1000;
     Some([low.min(bps.saturating_sub(half)), high.max(bps.saturating_add(half))])
 }
 
-/// Returns the time by which a run was shorter than its longest time because its goodput was known;
-/// 0 below a fifth of a second.
-pub fn saved_time_us(plan: &ThroughputPlan, observation: &ThroughputObservation) -> u64 {
-    let StopCondition::TimeUs(longest_us) = plan.stop else { return 0 };
-    let saved_us = longest_us.saturating_sub(observation.elapsed_us);
-    if plan.precision_permille.is_some() && saved_us >= MIN_SAVED_US { saved_us } else { 0 }
+/// Returns the bytes that a run saved because its goodput, `bps`, was known; 0 below a fifth of a second.
+pub fn count_saved_bytes(
+    plan: &ThroughputPlan,
+    observation: &ThroughputObservation,
+    bps: u64,
+) -> u64 {
+    let bytes_in = |us| Rate::bits_per_second(bps).bytes_in(Duration::from_micros(us));
+    let saved = match plan.stop {
+        StopCondition::TimeUs(longest_us) => {
+            bytes_in(longest_us.saturating_sub(observation.elapsed_us))
+        }
+        StopCondition::Bytes(bytes) => bytes.saturating_sub(observation.ends.receiver.bytes),
+        StopCondition::Blocks(_) => 0,
+    };
+    if plan.precision_permille.is_some() && saved >= bytes_in(MIN_SAVED_US) { saved } else { 0 }
 }
 
 fn compute_rate(bins: &[ArrivalBin]) -> Option<u64> {

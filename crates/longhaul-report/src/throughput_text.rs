@@ -6,15 +6,14 @@ use crate::number_format::{
     ABSENT, RateUnit, count_of, format_grouped, format_micros, format_millis, format_percent,
     format_rate, format_seconds, join_parts, or_absent, sum_counts, sum_known_counts,
 };
-use longhaul_analysis::throughput::saved_time_us;
+use longhaul_analysis::throughput::count_saved_bytes;
 use longhaul_model::report::v1::analysis::{RunTotals, StreamTotals, ThroughputAnalysis};
 use longhaul_model::report::v1::observation::{
     EndObservation, ObservedStream, SocketBuffer, ThroughputObservation, UdpCounts,
 };
 use longhaul_model::report::v1::plan::{RunDirection, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::report::v1::{ReportCaveat, ReportFinding, ThroughputReport};
-use longhaul_model::units::{Bytes, Rate};
-use std::time::Duration;
+use longhaul_model::units::Bytes;
 
 /// Renders the report, from the hosts to the caveats.
 pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
@@ -37,12 +36,12 @@ pub fn build_throughput_document(report: &ThroughputReport) -> ReportDocument {
 
 /// Describes how much a run saved that ended because its goodput was known.
 fn describe_early_end(report: &ThroughputReport) -> Option<String> {
-    let saved_us = saved_time_us(&report.plan, &report.observation);
-    let rate = Rate::bits_per_second(report.analysis.goodput_bps?);
-    let saved = Bytes(rate.bytes_in(Duration::from_micros(saved_us)));
+    let bps = report.analysis.goodput_bps?;
+    let saved = count_saved_bytes(&report.plan, &report.observation, bps);
     let elapsed = format_micros(report.observation.elapsed_us / 100_000 * 100_000);
     let is_interrupted = report.caveats.iter().any(ReportCaveat::is_early_end);
-    (saved_us > 0 && !is_interrupted).then(|| {
+    (saved > 0 && !is_interrupted).then(|| {
+        let saved = Bytes(saved);
         format!("after {elapsed}, because the goodput is known; the rest would have moved {saved}")
     })
 }
@@ -63,15 +62,13 @@ pub fn describe_plan(plan: &ThroughputPlan) -> String {
     };
     let stop = match plan.stop {
         _ if plan.until_stopped => "until stopped".to_owned(),
-        StopCondition::TimeUs(us) => match plan.precision_permille {
-            Some(precision) => {
-                let percent = f64::from(precision) / 10.0;
-                format!("until known to {percent} %, at most {}", format_micros(us))
-            }
-            None => format_micros(us),
-        },
+        StopCondition::TimeUs(us) => format_micros(us),
         StopCondition::Bytes(bytes) => Bytes(bytes).to_string(),
         StopCondition::Blocks(blocks) => count_of(blocks, "write"),
+    };
+    let stop = match plan.precision_permille.map(|it| f64::from(it) / 10.0) {
+        Some(percent) => format!("until known to {percent} %, at most {stop}"),
+        None => stop,
     };
     let size = |name: &str, bytes: Option<u64>| bytes.map(|n| format!("{name} {}", Bytes(n)));
     let speed = |name: &str, bps: Option<u64>| bps.map(|n| format!("{name} {}", format_rate(n)));

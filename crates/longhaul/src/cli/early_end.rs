@@ -2,7 +2,7 @@
 
 use longhaul_analysis::stop_rule::RunProgress;
 use longhaul_model::report::v1::ReportCaveat;
-use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{self, PayloadProgress, ThroughputOutcome, ThroughputProgress};
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ impl EarlyEnd {
     }
 
     /// Runs a test and sets `stop` when its goodput is known. The server gets a plan that lasts until
-    /// it is stopped. If something else set `stop`, the outcome says that it was interrupted.
+    /// it is stopped, or for the requested bytes. If something else set `stop`, the outcome says that it was interrupted.
     pub fn run<E>(
         &mut self,
         plan: &ThroughputPlan,
@@ -39,7 +39,8 @@ impl EarlyEnd {
             &mut dyn FnMut(&ThroughputProgress),
         ) -> Result<ThroughputOutcome, E>,
     ) -> Result<ThroughputOutcome, E> {
-        let sent = ThroughputPlan { precision_permille: None, until_stopped: true, ..plan.clone() };
+        let until_stopped = matches!(plan.stop, StopCondition::TimeUs(_));
+        let sent = ThroughputPlan { precision_permille: None, until_stopped, ..plan.clone() };
         let mut outcome = run(&sent, &mut |now| {
             watch(now);
             self.observe(now, stop);
@@ -47,7 +48,9 @@ impl EarlyEnd {
         if outcome.stop == plan.stop {
             outcome.caveats.retain(|caveat| caveat.code != ReportCaveat::TIME_GRANTED);
         }
-        if !self.is_known && stop.load(Ordering::Relaxed) {
+        if self.is_known {
+            outcome.caveats.retain(|caveat| caveat.code != ReportCaveat::INTERRUPTED);
+        } else if until_stopped && stop.load(Ordering::Relaxed) {
             let caveats = throughput::early_end_caveats(plan, &outcome.observation, true, None);
             outcome.caveats.extend(caveats);
         }

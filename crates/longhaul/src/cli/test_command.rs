@@ -78,10 +78,11 @@ pub struct TestArgs {
     /// End when the goodput is known to this half-width [default of test: 3%]
     ///
     /// Never in the ramp, before the congestion window went through its cycles, or while the path
-    /// changes, and at most after --time or 10 s. --time, --bytes and --blocks replace the default.
+    /// changes, and at most after --time, --bytes or 10 s. --time, --bytes and --blocks replace the
+    /// default.
     #[arg(
         long, value_name = "PERCENT", value_parser = parse_precision,
-        conflicts_with_all = ["udp", "bytes", "blocks"], hide_short_help = true,
+        conflicts_with_all = ["udp", "blocks"], hide_short_help = true,
     )]
     pub until: Option<u32>,
     /// Number of bytes to send, all streams together
