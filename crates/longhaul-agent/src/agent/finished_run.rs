@@ -13,11 +13,12 @@ use super::process_runner::SpoolFiles;
 use super::run_tasks::{RunFinished, RunLauncher, RunOutcome};
 use crate::path_traces::parse_time_us;
 use crate::watch::measure_jobs::MeasureJob;
-use crate::watch::run_schedule::MissedReason;
+use crate::watch::run_schedule::{self, MissedReason};
 use longhaul_history::change_detection::extract_points;
 use longhaul_model::report::v1::{AnyReport, HostPair, ReportCaveat, ReportKind, ThroughputReport};
 use longhaul_store::history_store::{
-    IncomingRun, PlannedOutcome, PlannedRunFilter, PlannedRunState, SeriesReading, TimeRange,
+    IncomingRun, PlannedOutcome, PlannedRun, PlannedRunFilter, PlannedRunState, SeriesReading,
+    TimeRange,
 };
 use longhaul_store::{Archive, StoreError};
 use serde::{Deserialize, Serialize};
@@ -209,9 +210,11 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The maximum wait for a process. No run takes longer, so the file of such a process is left alone.
 const MAX_WAIT: Duration = Duration::from_secs(2 * 3600);
 
-/// Marks planned runs as missed unless they are in the spool. Returns their number.
+/// Marks planned runs of this agent as missed unless they are in the spool; those of others that a
+/// collector holds are theirs. Returns their number.
 pub fn settle_abandoned_runs(
     archive: &mut Archive,
+    agent: &str,
     spooled: &HashSet<String>,
 ) -> Result<u64, StoreError> {
     let waiting = archive.planned(&PlannedRunFilter {
@@ -221,7 +224,8 @@ pub fn settle_abandoned_runs(
         limit: u32::MAX,
     })?;
     let mut settled = 0;
-    for row in waiting.into_iter().filter(|row| !spooled.contains(&row.id)) {
+    let is_own = |row: &PlannedRun| run_schedule::is_id_of_agent(&row.id, agent);
+    for row in waiting.into_iter().filter(|row| is_own(row) && !spooled.contains(&row.id)) {
         let reason = MissedReason::AgentStopped.word().to_owned();
         archive.record_outcome(&row.id, &PlannedOutcome::Missed { reason, detail: None })?;
         settled += 1;
@@ -292,6 +296,7 @@ async fn recover_run(launcher: &RunLauncher, files: &SpoolFiles, owner: &RunOwne
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::flows_test_builder::ArchiveFolder;
     use longhaul_model::report::v1::quantity::PathQuantity;
     use serde_json::{Value, json};
 
@@ -311,6 +316,34 @@ mod tests {
     fn on_one_line(text: &str) -> String {
         let value: Value = serde_json::from_str(text).expect("JSON");
         value.to_string()
+    }
+
+    #[test]
+    fn only_own_runs_that_are_in_no_spool_are_abandoned() {
+        let folder = ArchiveFolder::new("abandoned");
+        let mut archive = folder.open();
+        let planned = ["here-1f-1", "here-1f-2", "there-1f-1"].map(|id| PlannedRun {
+            id: id.to_owned(),
+            due_us: 0,
+            measurement: "bulk".to_owned(),
+            pair: None,
+            outcome: None,
+        });
+        archive.add_planned(&planned).expect("planned runs");
+        let spooled = HashSet::from(["here-1f-2".to_owned()]);
+        let settled = settle_abandoned_runs(&mut archive, "here", &spooled).expect("an archive");
+        assert_eq!(settled, 1);
+        let outcomes = archive.planned(&PlannedRunFilter {
+            range: TimeRange::ALL,
+            pair: None,
+            state: Some(PlannedRunState::Waiting),
+            limit: u32::MAX,
+        });
+        let waiting = outcomes.expect("planned runs").into_iter().map(|row| row.id);
+        assert_eq!(
+            waiting.collect::<HashSet<String>>(),
+            ["here-1f-2", "there-1f-1"].map(String::from).into()
+        );
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub async fn start_agent(
     let mut archive = open_archive()?;
     let spooled = finished_run::list_spooled_runs(&folder.spool_path());
     let ids: HashSet<String> = spooled.iter().map(|(_, it)| it.planned_id.clone()).collect();
-    let missed = finished_run::settle_abandoned_runs(&mut archive, &ids)?;
+    let missed = finished_run::settle_abandoned_runs(&mut archive, &file.agent.name, &ids)?;
     let tokens = TokenStore::of_archive(&path);
     let (state, requests) =
         SharedState::new(open_archive, file.into(), origin.folder.clone(), tokens, read_wall_us());

@@ -274,22 +274,10 @@ fn check_planned(row: &PlannedRun, sender: &BatchOrigin) -> Result<(), String> {
     if sender.relay {
         return Ok(());
     }
-    if !is_id_of_agent(&row.id, &sender.name) {
+    if !run_schedule::is_id_of_agent(&row.id, &sender.name) {
         return Err("its id does not belong to this agent".to_owned());
     }
     row.pair.as_ref().map_or(Ok(()), |pair| check_pair_end(pair, sender))
-}
-
-/// Returns whether the agent's schedule made this id: name, start time, sequence number.
-fn is_id_of_agent(id: &str, agent: &str) -> bool {
-    let rest = id.strip_prefix(agent).and_then(|it| it.strip_prefix('-'));
-    let parts = rest.and_then(|rest| rest.split_once('-'));
-    parts.is_some_and(|(begun, number)| {
-        !begun.is_empty()
-            && !number.is_empty()
-            && begun.bytes().all(|it| it.is_ascii_hexdigit())
-            && number.bytes().all(|it| it.is_ascii_digit())
-    })
 }
 
 fn check_event(event: &ChangeEvent, sender: &BatchOrigin, now_us: i64) -> Result<(), String> {
@@ -335,6 +323,7 @@ use crate::agent::received_results::WaitingEvent;
 use crate::agent::shared_state::{LiveUpdate, SharedState};
 use crate::secret_file::{self, SecretDigest, hash_secret};
 use crate::token_store::{TokenRight, TokenStoreError};
+use crate::watch::run_schedule;
 use crate::watch::watch_file::{SenderConfig, WatchFile};
 use axum::body::to_bytes;
 use axum::extract::rejection::JsonRejection;

@@ -252,7 +252,7 @@ impl RunSchedule {
 mod tests;
 
 pub use schedule_notes::{
-    FAILED_REASON, MissedReason, RunId, ScheduleCounts, ScheduleNote, ScheduledRun,
+    FAILED_REASON, MissedReason, RunId, ScheduleCounts, ScheduleNote, ScheduledRun, is_id_of_agent,
     is_unusual_reason,
 };
 

@@ -25,6 +25,14 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// Returns what a command printed without its warning about a lab: a test beside kills some.
+pub fn skip_lab_warning(text: &str) -> &str {
+    match text.split_once('\n') {
+        Some((first, rest)) if first.starts_with("warning: a killed lab") => rest,
+        _ => text,
+    }
+}
+
 /// The program, with a clean environment of its own.
 pub fn longhaul() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));

@@ -116,6 +116,18 @@ pub struct ScheduleCounts {
     pub running: u64,
 }
 
+/// Returns whether the agent's schedule made this id: name, start time, sequence number.
+pub fn is_id_of_agent(id: &str, agent: &str) -> bool {
+    let rest = id.strip_prefix(agent).and_then(|it| it.strip_prefix('-'));
+    let parts = rest.and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(begun, number)| {
+        !begun.is_empty()
+            && !number.is_empty()
+            && begun.bytes().all(|it| it.is_ascii_hexdigit())
+            && number.bytes().all(|it| it.is_ascii_digit())
+    })
+}
+
 impl RunSchedule {
     pub(super) fn plan_run(
         &mut self,
