@@ -531,12 +531,12 @@ it("shows an event of several paths in one line, and its paths behind it", async
   expect(await page.getByRole("row", { name: "fnal" }).count()).toBe(0);
   await line.getByRole("link").first().click();
   const paths = page.getByRole("region", { name: "Affected paths" });
-  expect(await paths.getByRole("listitem").allTextContents()).toEqual([
+  await expect.poll(() => paths.getByRole("listitem").allTextContents()).toEqual([
     "Throughput kek → cern", "Throughput kek → in2p3", "Throughput fnal → cern", "kek → slac",
   ]);
   await paths.getByRole("link", { name: "Throughput" }).last().click();
   await page.getByRole("link", { name: "a change of several paths" }).click();
-  expect(await paths.count()).toBe(1);
+  await expect.poll(() => paths.count()).toBe(1);
   expect(complaints).toEqual([]);
   await close();
 });
