@@ -1024,7 +1024,7 @@ export interface components {
              *     of elements.
              */
             chance_ratio: number;
-            /** @description What the affected paths share. Several: it is one of these, and the paths cannot tell which. */
+            /** @description The hops or hosts that the affected paths share: one of these, which the paths cannot tell apart. */
             elements: components["schemas"]["ScopeElement"][];
             /**
              * Format: int32

@@ -104,7 +104,7 @@ pub struct SharedState {
     /// Notified when a run that the server answers has ended.
     pub served_run_ended: Arc<Notify>,
     pub requests: mpsc::Sender<JobRequest>,
-    /// What a collector has received and not analysed.
+    /// The results that a collector has received and not analysed.
     pub received: ReceivedResults,
 }
 

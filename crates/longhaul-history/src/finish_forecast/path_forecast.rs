@@ -48,7 +48,7 @@ pub struct PathForecast {
     pub setting: Option<TransferSetting>,
     /// The end that limits the transfer to a rate.
     pub host_limit: Option<HostLimit>,
-    /// What would shorten the transfer, the best first.
+    /// The ways to shorten the transfer, the best first.
     pub remedies: Vec<ForecastRemedy>,
 }
 

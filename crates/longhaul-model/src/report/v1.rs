@@ -460,7 +460,7 @@ pub struct ChangeEvent {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedScope {
-    /// What the affected paths share. Several: it is one of these, and the paths cannot tell which.
+    /// The hops or hosts that the affected paths share: one of these, which the paths cannot tell apart.
     pub elements: Vec<ScopeElement>,
     pub quantities: Vec<PathQuantity>,
     /// Changes of the affected paths.

@@ -1,5 +1,6 @@
 //! The progress of a copy as a line of text, with the time left and what was forecast on the way.
 
+use crate::cli::report_archiving::saturating_micros;
 use longhaul_copy::CopyProgress;
 use longhaul_history::finish_forecast::FinishForecast;
 use longhaul_history::finish_forecast::progress_forecaster::{ProgressForecaster, RateChange};
@@ -38,12 +39,11 @@ impl CopyTracker {
 
     /// Keeps the forecast for the report if the time of the copy has doubled since the last one kept.
     fn file_forecast(&mut self, forecast: &FinishForecast) {
-        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let elapsed_us = us(self.now.elapsed);
+        let elapsed_us = saturating_micros(self.now.elapsed);
         if self.forecasts.last().is_some_and(|last| elapsed_us < 2 * last.elapsed_us) {
             return;
         }
-        let finish_us = |left: Duration| elapsed_us.saturating_add(us(left));
+        let finish_us = |left: Duration| elapsed_us.saturating_add(saturating_micros(left));
         let [low, high] = forecast.interval();
         self.forecasts.push(CopyForecast {
             elapsed_us,
@@ -85,7 +85,7 @@ impl CopyTracker {
         let caveat = self.change.map(|RateChange { at, before_bps, after_bps }| {
             let text = format!(
                 "the rate changed {} after the first block, from {} to {}; the goodput is the mean of both",
-                format_span(u64::try_from(at.as_micros()).unwrap_or(u64::MAX)),
+                format_span(saturating_micros(at)),
                 format_rate(before_bps),
                 format_rate(after_bps),
             );

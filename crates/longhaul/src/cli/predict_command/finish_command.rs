@@ -2,6 +2,7 @@
 
 use crate::cli::args::{ArchiveArgs, EnvironmentArgs, ReportOutputArgs};
 use crate::cli::command_output;
+use crate::cli::report_archiving::saturating_micros;
 use crate::cli::report_command::run_collection::{RunCollection, is_named};
 use crate::cli::report_command::{ALL_TIME, LONGHAUL_VERSION, write_report};
 use crate::cli::value_parsers::{parse_host_name, parse_run_bytes, time_period};
@@ -189,10 +190,6 @@ fn format_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-fn as_micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
 impl DatedForecast<'_> {
     /// Returns the time so long after the start.
     fn time_after(&self, time: Duration) -> Timestamp {
@@ -217,7 +214,7 @@ impl DatedForecast<'_> {
             .remedies
             .iter()
             .map(|remedy| {
-                json!({ "text": self.describe_remedy(remedy), "duration_us": remedy.duration.map(as_micros) })
+                json!({ "text": self.describe_remedy(remedy), "duration_us": remedy.duration.map(saturating_micros) })
             })
             .collect();
         json!({
@@ -230,9 +227,9 @@ impl DatedForecast<'_> {
             "finish_at": at(finish.median()),
             "finish_low_at": at(low),
             "finish_high_at": at(high),
-            "duration_us": as_micros(finish.median()),
-            "duration_low_us": as_micros(low),
-            "duration_high_us": as_micros(high),
+            "duration_us": saturating_micros(finish.median()),
+            "duration_low_us": saturating_micros(low),
+            "duration_high_us": saturating_micros(high),
             "deadline_at": self.deadline.map(|deadline| deadline.to_string()),
             "chance_ratio": self.chance(),
             "level_bps": forecast.level_bps,
@@ -252,7 +249,7 @@ impl DatedForecast<'_> {
         let title = format!("{} from {} to {}", Bytes(self.planned.bytes), pair.from, pair.to);
         let mut page = ReportDocument::from_archive(title, LONGHAUL_VERSION);
         let [low, high] = finish.interval();
-        let span = |time: Duration| format_span(as_micros(time));
+        let span = |time: Duration| format_span(saturating_micros(time));
         let time = |time: Duration| format_time(self.time_after(time));
         page.strong_fact("finish", time(finish.median()));
         page.fact("90 % interval", format!("{} to {}", time(low), time(high)));
@@ -314,7 +311,7 @@ impl DatedForecast<'_> {
             }
         };
         match remedy.duration {
-            Some(duration) => format!("{way}: {}", format_span(as_micros(duration))),
+            Some(duration) => format!("{way}: {}", format_span(saturating_micros(duration))),
             None => way,
         }
     }
