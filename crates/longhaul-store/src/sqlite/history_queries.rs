@@ -2,14 +2,15 @@
 
 use super::SeriesSlice;
 use crate::archive::{self, Archive, RUN_COLUMNS, RunEntry};
+use crate::archived_report;
 use crate::history_store::{self, HOUR_US};
 use crate::history_store::{GridPair, MAX_SERIES_POINTS, RunFilter, TIME_END_US, TimeRange};
 use crate::scan_archive::environment_condition;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{HostPair, QuantitySeries, ReportKind};
+use longhaul_model::report::v1::{AnyReport, HostPair, QuantitySeries, ReportKind};
 use rusqlite::types::Value;
-use rusqlite::{Transaction, params_from_iter};
+use rusqlite::{Row, Transaction, params_from_iter};
 
 impl Archive {
     /// Returns the values of one quantity of one pair, in time order; nothing for an unknown pair.
@@ -78,7 +79,31 @@ impl Archive {
 
     /// Returns runs, newest first.
     pub fn runs(&self, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError> {
-        self.read("list the runs", |from| list_runs(from, filter))
+        self.read("list the runs", |from| {
+            let mut found = Vec::new();
+            for_each_run(from, filter, RUN_COLUMNS, |row| {
+                found.push(archive::read_run_entry(row)?);
+                Ok(true)
+            })?;
+            Ok(found)
+        })
+    }
+
+    /// Passes the reports of runs to `visit`, newest first, with one of them in memory.
+    pub fn for_each_report(
+        &self,
+        filter: &RunFilter,
+        mut visit: impl FnMut(AnyReport),
+    ) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        self.read("read the reports", |from| {
+            for_each_run(from, filter, "id, report", |row| {
+                let (id, text): (String, String) = (row.get(0)?, row.get(1)?);
+                outcome = archived_report::parse_report(&id, &text).map(&mut visit);
+                Ok(outcome.is_ok())
+            })
+        })?;
+        outcome
     }
 }
 
@@ -159,14 +184,20 @@ pub(crate) fn filter_values(first: [Value; 3], filter: &RunFilter) -> Vec<Value>
     first.into_iter().chain(others).collect()
 }
 
-fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<RunEntry>> {
+/// Passes the columns of each run to `visit`, newest first, until it returns false.
+fn for_each_run(
+    from: &Transaction<'_>,
+    filter: &RunFilter,
+    columns: &str,
+    mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<bool>,
+) -> rusqlite::Result<()> {
     let conditions = run_conditions();
     let (query, first) = if let Some(pair) = &filter.pair {
         let Some(pair) = super::find_pair(from, pair)? else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let query = format!(
-            "SELECT {RUN_COLUMNS} FROM watched_run JOIN run ON run.id = watched_run.run \
+            "SELECT {columns} FROM watched_run JOIN run ON run.id = watched_run.run \
              WHERE pair = ?1 AND at_us >= ?2 AND at_us < ?3 AND {conditions} \
              AND (?8 IS NULL OR (at_us, run) < (SELECT at_us, run \
                  FROM watched_run after WHERE after.pair = ?1 AND after.run = ?8)) \
@@ -175,14 +206,19 @@ fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec
         (query, [pair.into(), filter.range.begin_us.into(), filter.range.end_us.into()])
     } else {
         let query = format!(
-            "SELECT {RUN_COLUMNS} FROM run WHERE {STARTED_IN_RANGE} AND {conditions} \
+            "SELECT {columns} FROM run WHERE {STARTED_IN_RANGE} AND {conditions} \
              AND (?8 IS NULL OR (started_at, id) < (SELECT started_at, id FROM run after \
                  WHERE after.id = ?8)) \
              ORDER BY started_at DESC, id DESC LIMIT ?5"
         );
         (query, started_range(filter.range))
     };
-    from.prepare_cached(&query)?
-        .query_map(params_from_iter(filter_values(first, filter)), archive::read_run_entry)?
-        .collect()
+    let mut statement = from.prepare_cached(&query)?;
+    let mut rows = statement.query(params_from_iter(filter_values(first, filter)))?;
+    while let Some(row) = rows.next()? {
+        if !visit(row)? {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -87,6 +87,10 @@ fn runs_are_found_by_host_and_id_and_come_in_pages() {
         }
         let ids: Vec<String> = (0..7).rev().map(|n| format!("run-{n}")).collect();
         assert_eq!(seen, ids, "{:?}", all.pair);
+        let mut read = Vec::new();
+        let every = RunFilter { limit: u32::MAX, ..all.clone() };
+        archive.for_each_report(&every, |report| read.push(report.run().id.clone())).unwrap();
+        assert_eq!(read, ids, "{:?}", all.pair);
         for (host, count) in [("FAR", 3), ("slac", 3), ("%", 0), ("nowhere", 0)] {
             let of_host = RunFilter { host: Some(host.to_owned()), ..all.clone() };
             assert_eq!(archive.runs(&of_host).unwrap().len(), count, "{host}");

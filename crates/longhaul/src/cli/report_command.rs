@@ -279,24 +279,20 @@ fn show_routes(args: &RoutesArgs) -> Result<(), CommandFailure> {
     )
 }
 
-/// The maximum number of reports whose transfers are summed: one a minute for two months.
-const MAX_FLOWS_REPORTS: u32 = 100_000;
-
 fn sum_transfers(args: &TransfersArgs) -> Result<(), CommandFailure> {
     let archive = command_output::require_archive(&args.archive, "longhaul explain")?;
     let begin_us = args.since.as_microsecond();
-    let runs = archive.runs(&RunFilter {
+    let filter = RunFilter {
         range: TimeRange { begin_us, ..TimeRange::ALL },
         kind: Some(ReportKind::Flows),
-        ..RunFilter::newest(MAX_FLOWS_REPORTS)
-    })?;
+        ..RunFilter::newest(u32::MAX)
+    };
     let mut sums = DailyTransferSums::default();
-    // Each report is read alone, because many do not fit into memory.
-    for run in &runs {
-        if let Some(AnyReport::Flows(report)) = archive.report(&run.id)? {
+    archive.for_each_report(&filter, |report| {
+        if let AnyReport::Flows(report) = report {
             sums.add_report(&report);
         }
-    }
+    })?;
     let mut rows = sums.finish();
     if let Some(name) = &args.name {
         rows.retain(|row| row.program.contains(name) || row.peer.contains(name));
