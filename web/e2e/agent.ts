@@ -126,7 +126,7 @@ export class Agent {
         const grid = this.mood === "crowd" ? answers.crowd(300) : answers.grid(quantity);
         return this.mood === "star" ? grid.filter((it) => it.pair.from === "slac") : grid;
       }
-      case "transfers": return answers.transfers;
+      case "transfers": return second === "daily" ? answers.dailyTransfers : answers.transfers;
       case "series": return answers.series(pair, quantity, ...range, Number(query.get("points") ?? 1000));
       case "routes": return answers.routes(pair, ...range);
       case "planned": return answers.plannedRuns(mine, query.get("state"));
@@ -163,5 +163,6 @@ function nothing(path: string): unknown {
   if (path === "about") return { longhaul: "0.1.0", started_at: "2026-09-12T08:59:00Z", archive: { kind: "sqlite" }, agent: { name: "slac", targets: 0, planned_today: 0, failed_today: 0, missed_today: 0, missed_today_by_reason: [], takes_orders: false } };
   if (path === "planned") return { counts: { planned: 0, done: 0, missed: 0, waiting: 0, reasons: [] }, rows: [], more: false };
   if (path === "series") return { pair: { from: "", to: "" }, quantity: "goodput", points: [] };
+  if (path === "transfers/daily") return { rows: [], is_complete: true };
   return path.includes("/") ? undefined : [];
 }

@@ -1,7 +1,7 @@
 // What an agent would answer, from committed fixtures; values that vary are drawn from a seed.
 
 import { readFileSync } from "node:fs";
-import type { About, AnyReport, Bucket, CasePart, Event, EventNote, GridCell, HostRow, Job, MeasurementState, Pair, Planned, Point, Quantity, RouteRow, RunRow, Series } from "../src/api/types.ts";
+import type { About, AnyReport, Bucket, CasePart, DailyTransferList, Event, EventNote, GridCell, HostRow, Job, MeasurementState, Pair, Planned, Point, Quantity, RouteRow, RunRow, Series } from "../src/api/types.ts";
 
 const here = (name: string) => readFileSync(new URL(`../fixtures/${name}`, import.meta.url), "utf8");
 const report = (name: string) => readFileSync(new URL(`../../fixtures/reports/${name}`, import.meta.url), "utf8");
@@ -185,6 +185,16 @@ export const transfers: GridCell[] = [
   { pair: { from: "2001:db8::7", to: "slac/nginx" }, value: 38e6, median_7d: 37e6, at_us: NOW_US - 420e6, open_events: 0, run_id: "20261127T123914Z-b9ab14" },
   { pair: { from: "slac/<img src=x onerror=alert(1)>", to: "192.0.2.9" }, value: 1e6, at_us: NOW_US - 50 * HOUR_US, open_events: 0 },
 ];
+
+/** Of two days: one with two limits, one that arrives, and a hostile name. */
+export const dailyTransfers: DailyTransferList = {
+  rows: [
+    { day: "2026-09-12", host: "slac", program: "rclone", peer: "10.77.0.2", sends: true, transfers: 144, bytes: 1.5e12, limits: [{ limiter: "receive_window", bytes: 1.2e12, share_ratio: 0.8 }, { limiter: "loss", bytes: 3e11, share_ratio: 0.2 }] },
+    { day: "2026-09-12", host: "slac", program: "nginx", peer: "2001:db8::7", sends: false, transfers: 3, bytes: 4.2e9, limits: [{ limiter: "path_capacity", bytes: 4.2e9, share_ratio: 1 }] },
+    { day: "2026-09-11", host: "slac", program: "<img src=x onerror=alert(1)>", peer: "192.0.2.9", sends: true, transfers: 1, bytes: 9e6, limits: [{ limiter: "unknown", bytes: 9e6, share_ratio: 1 }] },
+  ],
+  is_complete: false,
+};
 
 /** A mesh of many, for scale. */
 export function crowd(size: number): GridCell[] {

@@ -155,6 +155,15 @@ describe("transfers", () => {
     expect(await page.getByRole("form", { name: "Run now" }).count()).toBe(0);
     await close();
   });
+
+  it("sums the bytes of each day by what limited them, and says if there are more", async () => {
+    const { page, close } = await visit(PAGES.transfers ?? "");
+    const days = page.getByRole("region", { name: "Bytes by day" }).first();
+    await expect.poll(() => days.locator("tbody tr").count()).toBe(3);
+    expect(await days.locator("tbody tr").first().textContent()).toContain("receive window 80 %, loss 20 %");
+    expect(await days.textContent()).toContain("longhaul report transfers");
+    await close();
+  });
 });
 
 describe("live", () => {

@@ -2,7 +2,7 @@
 
 import { refused, unanswered } from "./fault.ts";
 import type {
-  About, AnyReport, CasePart, Event, EventNote, GridCell, HostRow, Job, MeasurementState, NewEventNote, Pair, Planned, Quantity, RouteRow, RunOrder,
+  About, AnyReport, CasePart, DailyTransferList, Event, EventNote, GridCell, HostRow, Job, MeasurementState, NewEventNote, Pair, Planned, Quantity, RouteRow, RunOrder,
   RunRow, RunTaken, Series, PlannedRunState,
 } from "./types.ts";
 
@@ -83,6 +83,8 @@ export const api = {
   grid: (quantity: Quantity, signal?: AbortSignal) =>
     json<GridCell[]>("Cannot load the mesh", address("grid", { quantity }), signal),
   transfers: (signal?: AbortSignal) => json<GridCell[]>("Cannot load the transfers", address("transfers"), signal),
+  dailyTransfers: (range: Range, signal?: AbortSignal) =>
+    json<DailyTransferList>("Cannot load the bytes by day", address("transfers/daily", spanOf(range)), signal),
   series: (pair: Pair, quantity: Quantity, range: Range, points: number, signal?: AbortSignal) =>
     json<Series>("Cannot load the series", address("series", { ...pair, quantity, ...spanOf(range), points }), signal),
   routes: (pair: Pair, range: Range, signal?: AbortSignal) =>

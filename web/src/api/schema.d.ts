@@ -338,6 +338,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/transfers/daily": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The bytes of the transfers of other programs by day, program and peer, with the share of each limiter.
+         *     Of more than 1008 reports or 1000 rows the newest are shown.
+         */
+        get: operations["daily_transfers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -466,6 +486,30 @@ export interface components {
             /** @description `title`, `section`, `paragraph`, `item`, or `row` (of a table in columns of fixed width). */
             kind: string;
             text: string;
+        };
+        /** @description The transfers of each day. */
+        DailyTransferList: {
+            /** @description False: the range has more transfers; the oldest were left out. */
+            is_complete: boolean;
+            /** @description The latest day first, and of each day the most bytes first. */
+            rows: components["schemas"]["DailyTransfers"][];
+        };
+        /** @description The transfers of one name with one peer, in one direction, on one day. */
+        DailyTransfers: {
+            /** Format: int64 */
+            bytes: number;
+            /** @description The day on which they ended, UTC: `2026-11-28`. */
+            day: string;
+            host: string;
+            /** @description The bytes by what limited their transfer, most first. */
+            limits: components["schemas"]["LimitedBytes"][];
+            peer: string;
+            /** @description The program, or the experiment and activity. */
+            program: string;
+            /** @description True: the host sends. */
+            sends: boolean;
+            /** Format: int64 */
+            transfers: number;
         };
         /** @description An error response. */
         ErrorBody: {
@@ -696,6 +740,22 @@ export interface components {
             /** Format: int32 */
             samples: number;
         };
+        /** @description The bytes of the transfers that had one limiter. */
+        LimitedBytes: {
+            /** Format: int64 */
+            bytes: number;
+            limiter: components["schemas"]["Limiter"];
+            /**
+             * Format: double
+             * @description The share of all bytes of these transfers.
+             */
+            share_ratio: number;
+        };
+        /**
+         * @description The factor that limited a transfer.
+         * @enum {string}
+         */
+        Limiter: "receive_window" | "send_buffer" | "application" | "cpu_sender" | "cpu_receiver" | "loss" | "path_capacity" | "shaper" | "policer" | "pacing" | "ramp" | "unknown";
         /** @description The failures of a measurement since its last success. */
         MeasurementFailure: {
             /** @description The error of the last attempt. */
@@ -2530,6 +2590,78 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GridCell"][];
+                };
+            };
+            /** @description A parameter is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The token is missing or wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The Host header does not name the agent, which has no token */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A bug in longhaul */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Temporarily unavailable: the archive or the agent is busy or does not respond */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    daily_transfers: {
+        parameters: {
+            query?: {
+                /** @description Start of the range, us since 1970-01-01T00:00:00Z; absent: no lower bound. */
+                begin_us?: number;
+                /** @description End of the range, exclusive; absent: no upper bound. */
+                end_us?: number;
+                /** @description Only reports of hosts with this in their name, in any case */
+                host?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Sums of transfers that were watched in the range */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DailyTransferList"];
                 };
             };
             /** @description A parameter is invalid */

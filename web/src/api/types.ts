@@ -15,6 +15,7 @@ export type Two = [number, number];
 export type Pair = Schemas["Pair"];
 export type About = Schemas["About"];
 export type GridCell = Schemas["GridCell"];
+export type DailyTransferList = Schemas["DailyTransferList"];
 export type Point = Schemas["Point"];
 export type Bucket = Schemas["Bucket"];
 export type Series = Schemas["Series"];

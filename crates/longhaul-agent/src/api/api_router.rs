@@ -45,6 +45,7 @@ pub fn build_guarded_routes(described: OpenApi) -> OpenApiRouter<Arc<ApiState>> 
         .routes(route!(series_handlers::pairs))
         .routes(route!(series_handlers::grid))
         .routes(route!(series_handlers::transfers))
+        .routes(route!(series_handlers::daily_transfers))
         .routes(route!(series_handlers::series))
         .routes(route!(route_handlers::routes))
         .routes(route!(event_handlers::events))

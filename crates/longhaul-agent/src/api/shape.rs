@@ -5,6 +5,7 @@
 //! report v1, these are the only types whose derives are a public interface (docs/decisions/0018).
 
 use longhaul_history::event::OperatorReportKind;
+use longhaul_model::report::v1::flows::DailyTransfers;
 use longhaul_model::report::v1::path::{ObservedHop, RouteDifference};
 use longhaul_model::report::v1::{ChangeEvent, HostPair};
 use longhaul_store::history_store::{
@@ -31,6 +32,15 @@ pub struct ErrorText {
     pub text: String,
     /// A hint for the user.
     pub hint: Option<String>,
+}
+
+/// The transfers of each day.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct DailyTransferList {
+    /// The latest day first, and of each day the most bytes first.
+    pub rows: Vec<DailyTransfers>,
+    /// False: the range has more transfers; the oldest were left out.
+    pub is_complete: bool,
 }
 
 /// A stretch of time in which all traces have the same route.

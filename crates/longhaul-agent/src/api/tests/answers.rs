@@ -81,6 +81,32 @@ fn transfers_are_listed_apart_from_paths_while_they_are_seen() {
 }
 
 #[test]
+fn bytes_of_transfers_are_summed_by_day() {
+    let scene = Scene::new();
+    let mut archive = (scene.desk.open_archive)().expect("an archive");
+    for number in 0..3 {
+        let text = include_str!("../../../../../fixtures/reports/flows-rclone.json");
+        let text = text.replace("b9ab14", &format!("{number:06x}"));
+        let run = IncomingRun::from_json(text, BEGIN_US).expect("a report");
+        archive.append_runs(&[run]).expect("stored");
+    }
+    let list = scene.json("/api/v1/transfers/daily");
+    assert_eq!(list["is_complete"], true);
+    let rows = list["rows"].as_array().expect("rows");
+    let [row] = &rows[..] else { panic!("{list}") };
+    assert_eq!((&row["day"], &row["transfers"]), (&json!("2026-11-27"), &json!(3)));
+    assert_eq!(
+        row["limits"],
+        json!([
+            { "limiter": "application", "bytes": row["bytes"], "share_ratio": 1.0 }
+        ])
+    );
+    let before = "/api/v1/transfers/daily?end_us=1795000000000000";
+    assert_eq!(scene.json(before)["rows"], json!([]));
+    assert_eq!(scene.json("/api/v1/transfers/daily?host=nowhere")["rows"], json!([]));
+}
+
+#[test]
 fn a_series_comes_as_points_or_in_buckets_that_keep_the_extremes() {
     let scene = Scene::new();
     let ask = |points: u32| {

@@ -38,6 +38,7 @@ pub struct ThroughputAnalysis {
 }
 
 /// The factor that limited a transfer.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]

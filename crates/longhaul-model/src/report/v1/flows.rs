@@ -151,6 +151,7 @@ pub struct RequestPattern {
 }
 
 /// The transfers of one name with one peer, in one direction, on one day.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DailyTransfers {
     /// The day on which they ended, UTC: `2026-11-28`.
@@ -168,6 +169,7 @@ pub struct DailyTransfers {
 }
 
 /// The bytes of the transfers that had one limiter.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LimitedBytes {
     pub limiter: Limiter,
