@@ -37,9 +37,11 @@ node() {
         fail "here is node $(command node --version); the page's tools need Node.js 20.19 or newer with npm; get it from https://nodejs.org or your distribution (Debian 12 has an older one), or leave the page out: the program builds without it, with a text in its place"
 }
 case $1 in
-programs) # tshark parses captures independently; openssl creates keys; promtool checks metrics and rules
+programs) # tshark parses captures independently; openssl creates keys; promtool checks metrics and rules;
+    # curl writes to a disk made with mkfs.ext4
     ensure iperf3=iperf3 nuttcp=nuttcp ping=iputils-ping ip=iproute2 script=bsdutils unshare=util-linux \
-        python3=python3 tshark=tshark openssl=openssl promtool=prometheus
+        python3=python3 tshark=tshark openssl=openssl promtool=prometheus \
+        curl=curl mkfs.ext4=e2fsprogs
     ;;
 traffic) # of others, for `cargo xtask bench available`
     ensure iperf3=iperf3 mgen=mgen

@@ -23,10 +23,14 @@ use std::time::{Duration, Instant};
 
 /// The number of rows of the table at the end.
 const SLOWEST: usize = 15;
-/// Tests that need the fleet database or take minutes, and run in `make test-all` only: modules of
-/// these test programs, or all of them if empty.
-const SLOW_TESTS: [(&str, &str); 3] =
-    [("longhaul-clickhouse", ""), ("longhaul::program", "database"), ("bench::virtual", "interop")];
+/// Tests that need the fleet database or root, or take minutes, and run in `make test-all` only: modules
+/// of these test programs, or all of them if empty.
+const SLOW_TESTS: [(&str, &str); 4] = [
+    ("longhaul-clickhouse", ""),
+    ("longhaul::program", "database"),
+    ("longhaul::program", "slow_disk"),
+    ("bench::virtual", "interop"),
+];
 
 /// The steps that have run, with their times.
 #[derive(Debug, Default)]

@@ -46,6 +46,7 @@ mod record;
 mod report;
 mod report_rendering;
 mod routes;
+mod slow_disk;
 mod support;
 mod tune;
 mod units;
