@@ -53,7 +53,7 @@ impl SamplerTuning {
     /// A pause between bursts, and the part of it after an acknowledgement that released the next burst.
     const PAUSE_US: u64 = 100;
     const RELEASED_RATIO: f64 = 0.1;
-    /// The minimum ratio of pauses that acknowledgements end to others, if they release all data.
+    /// The minimum ratio of pauses that acknowledgements end to other long ones, if they release all data.
     const MOSTLY_RELEASED: u64 = 4;
     const WAKE_UP_US: u64 = 50;
     /// The bursts of a pacer: this time at its rate, or so many segments.
@@ -117,6 +117,8 @@ struct BurstCounts {
     bytes: u64,
     released_us: u64,
     spontaneous_us: u64,
+    /// The part of it in pauses as short as those within a burst that is paced.
+    short_us: u64,
     longest_pause_us: u64,
 }
 
@@ -266,7 +268,10 @@ impl EndSampler {
             || burst_segments <= SamplerTuning::PACED_SEGMENTS;
         let is_even = judged.longest_pause_us.saturating_mul(judged.bursts)
             <= SamplerTuning::PACED_PAUSE_RATIO * (released_us + spontaneous_us);
-        if released_us >= SamplerTuning::MOSTLY_RELEASED * spontaneous_us {
+        let long_us = spontaneous_us - judged.short_us;
+        let is_released = released_us >= SamplerTuning::MOSTLY_RELEASED * long_us
+            && released_us >= spontaneous_us;
+        if is_released {
             self.attribute_time(judged.since_us, |it| &mut it.buffer_us);
         } else if is_short && is_even {
             self.now.pacing_bps = Some(judged.bytes.saturating_mul(8_000_000) / length_us);
@@ -343,12 +348,14 @@ impl EndSampler {
             .max(SamplerTuning::WAKE_UP_US);
         let is_released =
             self.last_ack_us.is_some_and(|ack_us| at_us.saturating_sub(ack_us) <= release_us);
-        let pauses = if is_released {
-            &mut self.bursts.released_us
-        } else {
-            &mut self.bursts.spontaneous_us
-        };
-        *pauses += pause_us;
+        if is_released {
+            self.bursts.released_us += pause_us;
+            return;
+        }
+        self.bursts.spontaneous_us += pause_us;
+        if pause_us <= SamplerTuning::PACED_US {
+            self.bursts.short_us += pause_us;
+        }
     }
 
     /// Attributes the time in which this end sent nothing new to its application or its send buffer.

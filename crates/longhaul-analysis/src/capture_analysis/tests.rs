@@ -276,6 +276,33 @@ fn a_short_segment_and_a_pause_are_time_of_the_application() {
 }
 
 #[test]
+fn paced_bursts_that_acknowledgements_release_show_a_full_send_buffer() {
+    // A burst of 24 segments, one each millisecond, begins so long after the acknowledgement of the last.
+    let play_bursts = |delay_ms: u64| {
+        let mut play = Play::new(false);
+        let mut sent = 1;
+        for burst in 0..40 {
+            let at_ms = 200 + 100 * burst;
+            play.put(at_ms, false, TcpFlags::ACK, (1, sent, 0), TcpHeaderOptions::default());
+            for number in 0..24 {
+                let options = TcpHeaderOptions::default();
+                play.put(at_ms + delay_ms + number, true, TcpFlags::ACK, (sent, 1, 1460), options);
+                sent += 1460;
+            }
+        }
+        let series = found(&play.packets).series.remove(0);
+        let flagged = series.samples.iter().filter(|it| it.tcp.app_limited == Some(true)).count();
+        let last = series.samples.last().expect("a sample");
+        let buffer_us = last.tcp.send_buffer_limited_us.expect("reconstructed");
+        (buffer_us as f64 / 4e6, flagged as f64 / series.samples.len() as f64)
+    };
+    let (buffer, application) = play_bursts(0);
+    assert!(buffer > 0.5 && application < 0.1, "{buffer}, {application}");
+    let (buffer, application) = play_bursts(40);
+    assert!(buffer < 0.1 && application > 0.5, "the program was late: {buffer}, {application}");
+}
+
+#[test]
 fn bytes_that_the_capture_missed_are_told_and_not_taken_for_lost() {
     let mut play = Play::new(false);
     play.sends(200, 0);
