@@ -4,7 +4,8 @@
 //! xrootd send across the networks of the matrix of verdicts, in a guest with a virtual clock. Both ends
 //! are watched, and their packets are captured by dumpcap for `longhaul capture explain`. Right:
 //! `limited_by` is one of the cell's limiters, for the receiver one of those that a receiver can see. A
-//! false blame names the application although it always had data.
+//! false blame names the application although it always had data. Where the network or a host's memory
+//! is the limit, `longhaul test` then runs across the same network.
 
 mod foreign_programs;
 
@@ -20,7 +21,9 @@ use foreign_programs::{
     SFTP, XRDCP,
 };
 use longhaul_analysis::flow_analysis::conclude_flows;
-use longhaul_model::report::v1::FlowsReport;
+use longhaul_analysis::throughput::conclude_throughput;
+use longhaul_model::report::v1::analysis::ThroughputAnalysis;
+use longhaul_model::report::v1::{FlowsReport, ReportFinding, ThroughputReport};
 use longhaul_model::splitmix::SplitMix64;
 use std::fmt::{self, Write as _};
 use std::path::Path;
@@ -157,7 +160,7 @@ fn draw_requests(random: &mut SplitMix64, least_outstanding: u64) -> ExplainCell
 }
 
 impl GuestCell for ExplainCell {
-    type Verdict = Vec<EndVerdict>;
+    type Verdict = TransferVerdicts;
     const KINDS: &'static [CellKind<ExplainCell>] = &KINDS;
 
     fn script(&self, longhaul: &str) -> String {
@@ -192,24 +195,39 @@ impl GuestCell for ExplainCell {
              $LONGHAUL capture explain /run/$host.pcapng --only :5301 --no-save --json --quiet\n\
              done"
         );
+        if self.limits_every_program() {
+            // A server has the buffers that were set when it started.
+            let _ = writeln!(
+                script,
+                "for host in near far; do kill -9 $(ip netns pids $host) || true; done\n\
+                 wait $SERVE || true\n\
+                 serve\n\
+                 {}",
+                self.network.run_command()
+            );
+        }
         script
     }
 
-    fn judge(&self, mut text: &str) -> Result<Vec<EndVerdict>, String> {
-        let mut verdicts = Vec::new();
+    fn judge(&self, mut text: &str) -> Result<TransferVerdicts, String> {
+        let mut views = Vec::new();
         for _ in VIEWS {
             let (report, rest) = parse_report::<FlowsReport>(text)?;
-            verdicts.push(conclude_end(&report));
+            views.push(conclude_end(&report));
             text = rest;
         }
-        Ok(verdicts)
+        // Output that was kept before there was a run ends here.
+        if !self.limits_every_program() || text.trim().is_empty() {
+            return Ok(TransferVerdicts { views, run: None });
+        }
+        // The shell tells that the programs were killed.
+        let at = text.find('{').ok_or("no report of a run")?;
+        let (report, _) = parse_report::<ThroughputReport>(&text[at..])?;
+        Ok(TransferVerdicts { views, run: Some(conclude_run(&report)) })
     }
 
     fn format_row(judged: &JudgedCell<ExplainCell>) -> Vec<String> {
         let drawn = &judged.drawn;
-        let said = |end: &EndVerdict| {
-            format!("{} {:.2} ({})", end.limited_by, end.confidence_ratio, end.causes.join(", "))
-        };
         let errors = judged.request_errors();
         let errors = errors.iter().map(|error| format!("{:.0} %", error * 100.0));
         let mut row = vec![
@@ -220,21 +238,31 @@ impl GuestCell for ExplainCell {
         for view in 0..VIEWS.len() {
             row.push(match &judged.verdict {
                 Ok(_) if judged.is_right(view) => "right".to_owned(),
-                Ok(verdicts) => said(&verdicts[view]),
+                Ok(verdicts) => verdicts.views[view].to_string(),
                 Err(why) => format!("no answer: {why}"),
             });
         }
+        row.push(match judged.run() {
+            Some(_) if judged.is_run_right() => "right".to_owned(),
+            Some(run) => run.to_string(),
+            None => String::new(),
+        });
         row.push(errors.collect::<Vec<_>>().join(", "));
         row
     }
 
     fn is_wrong(judged: &JudgedCell<ExplainCell>) -> bool {
         let is_exact = judged.request_errors().iter().all(|error| *error <= REQUEST_ERROR_MAX);
-        !(is_exact && (0..VIEWS.len()).all(|view| judged.is_right(view)))
+        !(is_exact && judged.is_run_right() && (0..VIEWS.len()).all(|view| judged.is_right(view)))
     }
 }
 
 impl ExplainCell {
+    /// Returns true if the limit is in the network or in a host's memory, and not in the program.
+    fn limits_every_program(&self) -> bool {
+        !["application", "pacing"].iter().any(|own| self.network.truth.limiters.contains(own))
+    }
+
     /// Returns the commands that start a transfer of this many seconds, or one without an end.
     fn transfer_commands(&self, seconds: f64) -> String {
         let path = &self.network.path;
@@ -281,27 +309,51 @@ struct EndVerdict {
     round_trip_bytes: Option<u64>,
 }
 
-/// The verdicts are in the order of the views.
+impl fmt::Display for EndVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let causes = self.causes.join(", ");
+        write!(f, "{} {:.2} ({causes})", self.limited_by, self.confidence_ratio)
+    }
+}
+
+/// What each view says of a transfer, and `longhaul test` of its path.
+#[derive(Debug, Clone)]
+struct TransferVerdicts {
+    /// In the order of [`VIEWS`].
+    views: Vec<EndVerdict>,
+    run: Option<EndVerdict>,
+}
+
 impl JudgedCell<ExplainCell> {
     fn is_right(&self, view: usize) -> bool {
         let cell = &self.drawn.cell;
         let right = [cell.network.truth.limiters, cell.receiver_limiters][view % 2];
-        let of_view = self.verdict.as_ref().map(|it| it[view].limited_by.as_str());
+        let of_view = self.verdict.as_ref().map(|it| it.views[view].limited_by.as_str());
         of_view.is_ok_and(|word| right.contains(&word))
+    }
+
+    fn run(&self) -> Option<&EndVerdict> {
+        self.verdict.as_ref().ok()?.run.as_ref()
+    }
+
+    /// Returns true also if there was no run.
+    fn is_run_right(&self) -> bool {
+        let right = self.drawn.cell.network.truth.limiters;
+        self.run().is_none_or(|run| right.contains(&run.limited_by.as_str()))
     }
 
     fn is_application_blamed(&self) -> bool {
         let is_true = self.drawn.cell.network.truth.limiters.contains(&"application");
         let blames = |it: &EndVerdict| it.limited_by == "application";
-        !is_true && self.verdict.as_ref().is_ok_and(|ends| ends.iter().any(blames))
+        !is_true && self.verdict.as_ref().is_ok_and(|it| it.views.iter().any(blames))
     }
 
     /// Returns the relative error of the bytes per round trip at each end that found requests.
     fn request_errors(&self) -> Vec<f64> {
-        let (Some(truth), Ok(ends)) = (self.drawn.cell.request_bytes, &self.verdict) else {
+        let (Some(truth), Ok(verdicts)) = (self.drawn.cell.request_bytes, &self.verdict) else {
             return Vec::new();
         };
-        let found = ends.iter().map(|end| end.round_trip_bytes.unwrap_or(0) as f64);
+        let found = verdicts.views.iter().map(|end| end.round_trip_bytes.unwrap_or(0) as f64);
         found.map(|bytes| (bytes / truth as f64 - 1.0).abs()).collect()
     }
 }
@@ -310,7 +362,7 @@ impl JudgedCell<ExplainCell> {
 pub fn run_all(longhaul: &Path, arguments: &BenchArguments) -> Result<BenchOutcome, String> {
     let judged = judge_cells::<ExplainCell>(longhaul, arguments)?;
     let views = VIEWS.map(|(name, _)| name).join(" | ");
-    let columns = format!("cell | path | truth | {views} | request error");
+    let columns = format!("cell | path | truth | {views} | by `test` | request error");
     let wrong = tabulate_wrong("Wrongly explained transfers", &columns, &judged);
     Ok(BenchOutcome::new(&[tabulate_kinds(&judged), wrong], check_gates(&judged)))
 }
@@ -326,10 +378,22 @@ fn conclude_end(report: &FlowsReport) -> EndVerdict {
         return EndVerdict { limited_by: "nothing".to_owned(), ..EndVerdict::default() };
     };
     EndVerdict {
-        limited_by: busiest.run.limited_by.word().to_owned(),
-        confidence_ratio: busiest.run.confidence_ratio,
-        causes: concluded.findings.into_iter().map(|found| found.cause).collect(),
         round_trip_bytes: busiest.requests.map(|requests| requests.round_trip_bytes),
+        ..summarize_verdict(&busiest.run, concluded.findings)
+    }
+}
+
+fn conclude_run(report: &ThroughputReport) -> EndVerdict {
+    let concluded = conclude_throughput(&report.plan, &report.observation);
+    summarize_verdict(&concluded.analysis, concluded.findings)
+}
+
+fn summarize_verdict(analysis: &ThroughputAnalysis, findings: Vec<ReportFinding>) -> EndVerdict {
+    EndVerdict {
+        limited_by: analysis.limited_by.word().to_owned(),
+        confidence_ratio: analysis.confidence_ratio,
+        causes: findings.into_iter().map(|found| found.cause).collect(),
+        round_trip_bytes: None,
     }
 }
 
@@ -345,7 +409,8 @@ fn tabulate_kinds(judged: &[JudgedCell<ExplainCell>]) -> MarkdownTable {
     let mut table = MarkdownTable::new(
         "Explained transfers by kind",
         "kind | cells | right at the sender, % | at the receiver, % | in the sender's capture, % | \
-         in the receiver's capture, % | application blamed falsely | bytes per round trip within 10 %",
+         in the receiver's capture, % | by `test` | application blamed falsely | \
+         bytes per round trip within 10 %",
     );
     for (kind, cells) in group_by_kind(judged).chain([("**all**", judged.iter().collect())]) {
         let errors: Vec<f64> = cells.iter().flat_map(|it| it.request_errors()).collect();
@@ -353,6 +418,13 @@ fn tabulate_kinds(judged: &[JudgedCell<ExplainCell>]) -> MarkdownTable {
         let mut row = vec![kind.to_owned(), cells.len().to_string()];
         let rights = (0..VIEWS.len()).map(|view| share(&cells, |it| it.is_right(view)));
         row.extend(rights.map(|right| format!("{:.0}", 100.0 * right)));
+        let runs: Vec<_> = cells.iter().filter(|it| it.run().is_some()).collect();
+        let right = runs.iter().filter(|it| it.is_run_right()).count();
+        row.push(if runs.is_empty() {
+            "–".to_owned()
+        } else {
+            format!("{right} of {}", runs.len())
+        });
         row.push(cells.iter().filter(|it| it.is_application_blamed()).count().to_string());
         row.push(match errors.len() {
             0 => "–".to_owned(),

@@ -120,7 +120,7 @@ pub fn check_cell<C: GuestCell>(
     if C::is_wrong(&judged) { Err(C::format_row(&judged).join(" | ")) } else { Ok(()) }
 }
 
-/// Draws the cells of these seeds whose kind contains `only`.
+/// Draws the cells of these seeds whose kind or name contains `only`.
 fn draw_cells<C: GuestCell>(only: &str, seeds: u64) -> Vec<DrawnCell<C>> {
     let mut cells = Vec::new();
     for seed in 1..=seeds {
@@ -130,11 +130,11 @@ fn draw_cells<C: GuestCell>(only: &str, seeds: u64) -> Vec<DrawnCell<C>> {
             cells.extend(drawn.map(|(number, cell)| DrawnCell { kind, seed, number, cell }));
         }
     }
-    cells.retain(|drawn| drawn.kind.contains(only));
+    cells.retain(|drawn| drawn.kind.contains(only) || drawn.name().contains(only));
     cells
 }
 
-/// Draws the cells of these seeds whose kind contains `only`, judges them in parallel, and prints a row
+/// Draws the cells of these seeds whose kind or name contains `only`, judges them in parallel, and prints a row
 /// for each as it is done. With `keep`, reports are written to that folder, and a cell whose report is
 /// there is judged again instead of run.
 pub fn judge_cells<C: GuestCell>(

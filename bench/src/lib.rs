@@ -54,7 +54,8 @@ pub struct BenchArguments {
     /// Also write the tables to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Run only tables or cases whose name contains this text
+    /// Run only tables or cases whose name contains this text; the cells of seed 2 are `--seeds 2
+    /// --only=-2-`
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
     /// Draw the cells of verdicts, explain, available or paths, or the failures of a fleet, from so

@@ -284,19 +284,24 @@ impl MatrixCell {
 
     /// Returns the script that prints the report of the run.
     pub fn test_script(&self, longhaul: &str) -> String {
+        format!(
+            "LONGHAUL='{longhaul}'\n{}{NETWORK}{}\n{}\n{}{}\n",
+            self.path.variables(),
+            self.narrow,
+            self.before,
+            self.during,
+            self.run_command(),
+        )
+    }
+
+    /// Returns the command that prints the report of a run across the network.
+    pub fn run_command(&self) -> String {
         let path = &self.path;
         let is_datagram = self.options.contains("-u ");
         let mut words = format!("-t {:.0}ms {}", self.seconds * 1e3, self.options);
         if !is_datagram {
             let _ = write!(words, " -C {} -P {}", path.congestion, path.streams);
         }
-        words.push_str(if path.is_reverse { " -R" } else { "" });
-        format!(
-            "LONGHAUL='{longhaul}'\n{}{NETWORK}{}\n{}\n{}run {words}\n",
-            path.variables(),
-            self.narrow,
-            self.before,
-            self.during,
-        )
+        format!("run {words}{}", if path.is_reverse { " -R" } else { "" })
     }
 }
