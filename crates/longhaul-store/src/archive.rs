@@ -364,7 +364,7 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
 /// `LHAR`, in the file header.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const SCHEMA_STEPS: [&str; 7] = [
+const SCHEMA_STEPS: [&str; 8] = [
     include_str!("../schema/0001-runs.sql"),
     include_str!("../schema/0002-parts.sql"),
     include_str!("../schema/0003-watched.sql"),
@@ -372,6 +372,7 @@ const SCHEMA_STEPS: [&str; 7] = [
     include_str!("../schema/0005-states.sql"),
     include_str!("../schema/0006-environment.sql"),
     include_str!("../schema/0007-pairs-of-runs.sql"),
+    include_str!("../schema/0008-large-archives.sql"),
 ];
 
 /// The number of schema steps in this version.

@@ -113,7 +113,7 @@ impl Archive {
 
     /// Counts the runs that [`Archive::prune`] would delete.
     pub fn count_prunable(&self, filter: &RunFilter) -> Result<PrunedRuns, StoreError> {
-        let chosen = choose_runs();
+        let chosen = choose_runs(filter);
         let query = format!(
             "SELECT count(*), coalesce(sum(length(CAST(report AS BLOB))), 0) FROM run \
              WHERE NOT watched AND (id IN ({chosen}) OR part_of IN ({chosen}))"
@@ -176,8 +176,8 @@ fn check_reports(from: &Transaction<'_>, problems: &mut Vec<String>) -> rusqlite
 }
 
 /// Returns the query for the ids of runs of a filter that no agent made.
-fn choose_runs() -> String {
-    let conditions = run_conditions();
+fn choose_runs(filter: &RunFilter) -> String {
+    let conditions = run_conditions(filter);
     format!("SELECT id FROM run WHERE NOT watched AND {STARTED_IN_RANGE} AND {conditions} LIMIT ?5")
 }
 
@@ -189,7 +189,7 @@ fn prune_values(filter: &RunFilter, limit: u32) -> Vec<Value> {
 /// Deletes up to [`STEP_RUNS`] runs and their probes.
 fn delete_step(to: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<PrunedRuns> {
     let ids: Vec<String> = to
-        .prepare_cached(&choose_runs())?
+        .prepare_cached(&choose_runs(filter))?
         .query_map(params_from_iter(&prune_values(filter, STEP_RUNS)), |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     let mut step = PrunedRuns::default();

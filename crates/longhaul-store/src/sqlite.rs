@@ -130,13 +130,15 @@ impl Archive {
             filter.state.map(EventState::word),
             filter.limit
         ];
+        let pair = filter
+            .pair
+            .as_ref()
+            .map_or("", |_| "AND pair = (SELECT id FROM pair WHERE sender = ?3 AND receiver = ?4)");
         let texts: Vec<String> = self.read("list the events", |from| {
-            from.prepare_cached(
-                "SELECT event FROM event \
-                 WHERE end_us >= ?1 AND begin_us < ?2 AND (?3 IS NULL OR pair = \
-                     (SELECT id FROM pair WHERE sender = ?3 AND receiver = ?4)) \
-                 AND (?5 IS NULL OR state = ?5) ORDER BY end_us DESC, id DESC LIMIT ?6",
-            )?
+            from.prepare_cached(&format!(
+                "SELECT event FROM event WHERE end_us >= ?1 AND begin_us < ?2 {pair} \
+                 AND (?5 IS NULL OR state = ?5) ORDER BY end_us DESC, id DESC LIMIT ?6"
+            ))?
             .query_map(values, |row| row.get(0))?
             .collect()
         })?;

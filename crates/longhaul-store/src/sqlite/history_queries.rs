@@ -79,14 +79,7 @@ impl Archive {
 
     /// Returns runs, newest first.
     pub fn runs(&self, filter: &RunFilter) -> Result<Vec<RunEntry>, StoreError> {
-        self.read("list the runs", |from| {
-            let mut found = Vec::new();
-            for_each_run(from, filter, RUN_COLUMNS, |row| {
-                found.push(archive::read_run_entry(row)?);
-                Ok(true)
-            })?;
-            Ok(found)
-        })
+        self.read("list the runs", |from| list_runs(from, filter))
     }
 
     /// Passes the reports of runs to `visit`, newest first, with one of them in memory.
@@ -97,7 +90,7 @@ impl Archive {
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         self.read("read the reports", |from| {
-            for_each_run(from, filter, "id, report", |row| {
+            for_each_run(from, filter, "", "id, report", |row| {
                 let (id, text): (String, String) = (row.get(0)?, row.get(1)?);
                 outcome = archived_report::parse_report(&id, &text).map(&mut visit);
                 Ok(outcome.is_ok())
@@ -145,13 +138,16 @@ fn read_series(
 }
 
 /// Returns the conditions on a run. Host and id are compared as text, so that `%` has no special
-/// meaning. A watched run was requested by a configuration, whichever environment it is in.
-pub(crate) fn run_conditions() -> String {
+/// meaning. A watched run was requested by a configuration, whichever environment it is in. Kind and
+/// id are conditions only if they are given, so that their indexes serve.
+pub(crate) fn run_conditions(filter: &RunFilter) -> String {
+    let kind = filter.kind.map_or("", |_| "kind = ?4 AND");
+    let id = filter.id.as_ref().map_or("", |_| {
+        "run.id >= ?7 AND run.id <= ?7 || char(0x10FFFF) AND substr(run.id, 1, length(?7)) = ?7 AND"
+    });
     format!(
-        "(?4 IS NULL OR kind = ?4) \
-         AND (?6 IS NULL OR instr(lower(initiator_host), lower(?6)) > 0 \
-             OR instr(lower(responder_host), lower(?6)) > 0) \
-         AND (?7 IS NULL OR substr(run.id, 1, length(?7)) = ?7) AND (watched OR {}) \
+        "{kind} {id} (?6 IS NULL OR instr(lower(initiator_host), lower(?6)) > 0 \
+             OR instr(lower(responder_host), lower(?6)) > 0) AND (watched OR {}) \
          AND (?10 OR part_of IS NULL OR part_of NOT IN (SELECT id FROM run))",
         environment_condition(9)
     )
@@ -184,14 +180,60 @@ pub(crate) fn filter_values(first: [Value; 3], filter: &RunFilter) -> Vec<Value>
     first.into_iter().chain(others).collect()
 }
 
-/// Passes the columns of each run to `visit`, newest first, until it returns false.
+/// Runs of at most this number of hosts are found by host; those of more hosts are so many that the
+/// newest runs of all are read until enough match.
+const MAX_SEARCHED_HOSTS: usize = 32;
+
+fn list_runs(from: &Transaction<'_>, filter: &RunFilter) -> rusqlite::Result<Vec<RunEntry>> {
+    let mut runs = Vec::new();
+    let mut add = |filter: &RunFilter, end_condition| {
+        for_each_run(from, filter, end_condition, RUN_COLUMNS, |row| {
+            runs.push(archive::read_run_entry(row)?);
+            Ok(true)
+        })
+    };
+    let text = filter.host.as_ref().filter(|_| filter.pair.is_none());
+    let hosts = text.map(|text| find_run_hosts(from, text)).transpose()?;
+    let Some(hosts) = hosts.filter(|hosts| hosts.len() <= MAX_SEARCHED_HOSTS) else {
+        add(filter, "")?;
+        return Ok(runs);
+    };
+    for host in hosts {
+        let filter = RunFilter { host: Some(host), ..filter.clone() };
+        add(&filter, "AND initiator_host = ?6")?;
+        add(&filter, "AND responder_host = ?6")?;
+    }
+    runs.sort_by(|a, b| (&b.started_at, &b.id).cmp(&(&a.started_at, &a.id)));
+    runs.dedup_by(|a, b| a.id == b.id);
+    runs.truncate(filter.limit as usize);
+    Ok(runs)
+}
+
+/// Returns the hosts of runs whose name contains the text. Reads one index entry for each host.
+fn find_run_hosts(from: &Transaction<'_>, text: &str) -> rusqlite::Result<Vec<String>> {
+    let all = |end: &str| {
+        format!(
+            "SELECT * FROM (WITH RECURSIVE host(name) AS (SELECT min({end}) FROM run UNION ALL \
+             SELECT (SELECT min({end}) FROM run WHERE {end} > name) FROM host \
+             WHERE name IS NOT NULL) SELECT name FROM host) \
+             WHERE instr(lower(name), lower(?1)) > 0"
+        )
+    };
+    from.prepare_cached(&format!("{} UNION {}", all("initiator_host"), all("responder_host")))?
+        .query_map([text], |row| row.get(0))?
+        .collect()
+}
+
+/// Passes the columns of each run to `visit`, newest first, until it returns false. Without a pair, a
+/// condition on an end of the run can be added.
 fn for_each_run(
     from: &Transaction<'_>,
     filter: &RunFilter,
+    end_condition: &str,
     columns: &str,
     mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<bool>,
 ) -> rusqlite::Result<()> {
-    let conditions = run_conditions();
+    let conditions = run_conditions(filter);
     let (query, first) = if let Some(pair) = &filter.pair {
         let Some(pair) = super::find_pair(from, pair)? else {
             return Ok(());
@@ -206,8 +248,8 @@ fn for_each_run(
         (query, [pair.into(), filter.range.begin_us.into(), filter.range.end_us.into()])
     } else {
         let query = format!(
-            "SELECT {columns} FROM run WHERE {STARTED_IN_RANGE} AND {conditions} \
-             AND (?8 IS NULL OR (started_at, id) < (SELECT started_at, id FROM run after \
+            "SELECT {columns} FROM run WHERE {STARTED_IN_RANGE} {end_condition} \
+             AND {conditions} AND (?8 IS NULL OR (started_at, id) < (SELECT started_at, id FROM run after \
                  WHERE after.id = ?8)) \
              ORDER BY started_at DESC, id DESC LIMIT ?5"
         );

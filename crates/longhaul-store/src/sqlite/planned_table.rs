@@ -119,22 +119,28 @@ impl Archive {
         filter: &PlannedRunFilter,
         order: &str,
     ) -> Result<Vec<PlannedRun>, StoreError> {
-        let state = filter.state.map(|state| match state {
-            PlannedRunState::Waiting => WAITING,
-            PlannedRunState::Done => DONE,
-            PlannedRunState::Missed => MISSED,
+        // As text, so that the indexes of waiting and of missed runs serve.
+        let state = filter.state.map_or(String::new(), |state| {
+            let number = match state {
+                PlannedRunState::Waiting => WAITING,
+                PlannedRunState::Done => DONE,
+                PlannedRunState::Missed => MISSED,
+            };
+            format!("AND state = {number}")
         });
+        let pair = filter.pair.as_ref().map_or(
+            "",
+            |_| "AND planned.pair = (SELECT id FROM pair WHERE sender = ?3 AND receiver = ?4)",
+        );
         let query = format!(
-            "{SELECT} WHERE due_us >= ?1 AND due_us < ?2 \
-             AND (?3 IS NULL OR sender = ?3 AND receiver = ?4) AND (?5 IS NULL OR state = ?5) \
-             ORDER BY due_us {order}, planned.id {order} LIMIT ?6"
+            "{SELECT} WHERE due_us >= ?1 AND due_us < ?2 {pair} {state} \
+             ORDER BY due_us {order}, planned.id {order} LIMIT ?5"
         );
         let values = params![
             filter.range.begin_us,
             filter.range.end_us,
             filter.pair.as_ref().map(|pair| &pair.from),
             filter.pair.as_ref().map(|pair| &pair.to),
-            state,
             filter.limit
         ];
         self.read("list planned runs", |from| {

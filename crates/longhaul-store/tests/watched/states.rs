@@ -73,8 +73,10 @@ fn runs_are_found_by_host_and_id_and_come_in_pages() {
     let runs: Vec<IncomingRun> =
         (0..7).map(|n| run(&format!("run-{n}"), MIDNIGHT_US + n, 1.0)).collect();
     archive.append_runs(&runs).unwrap();
-    for pair in [None, Some(geneva())] {
-        let all = RunFilter { pair, ..RunFilter::newest(3) };
+    // Both ends of each run have an "a" in their name.
+    let both_ends = Some("a".to_owned());
+    for (pair, host) in [(None, None), (Some(geneva()), None), (None, both_ends)] {
+        let all = RunFilter { pair, host, ..RunFilter::newest(3) };
         let mut seen = Vec::new();
         let mut after = None;
         loop {
