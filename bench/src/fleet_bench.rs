@@ -1,13 +1,15 @@
-//! A fleet at its collector and its database: rates, and results after failures.
+//! A fleet at its collector and its database: rates, results after failures, and views of a year.
 //!
 //! A thousand simulated agents send to a collector (`longhaul watch`), which sends into the embedded
 //! engine of ClickHouse. All of them share the cores of this machine. Wrong when: the machine has
 //! other work.
 //!
 //! - [`simulated_agents`]: batches over HTTP
+//! - [`fleet_year`]: an archive of a year, and the requests of its page
 //! - [`fleet_processes`]: collector, database, and lines between them that can be cut
 
 mod fleet_processes;
+mod fleet_year;
 mod simulated_agents;
 
 use crate::BenchOutcome;
@@ -31,6 +33,7 @@ const MIN_VALUES_PER_S: f64 = 50_000.0;
 const RATE_ROWS: [(&str, usize, usize); 2] =
     [("rates, batches of 10 runs", 10, 10), ("rates, batches of 100 runs", 100, 1)];
 const FAILURES: &str = "failures";
+const VIEWS: &str = "views";
 const FAILURE_BATCHES: usize = 20;
 const FAILURE_RUNS: usize = 5;
 /// The deadline of one row, and the interval of its queries.
@@ -62,7 +65,14 @@ pub fn run_all(longhaul: &Path, only: &str, seeds: u64) -> Result<BenchOutcome, 
     for seed in (1..=seeds).filter(|_| FAILURES.contains(only)) {
         missed.extend(runtime.block_on(judge_failures(longhaul, seed, &mut failures))?);
     }
-    Ok(BenchOutcome::new(&[rates, failures], missed))
+    let mut views = MarkdownTable::new(
+        "Views of a year of 1000 hosts",
+        "view | answer, kB | median, ms | p95, ms",
+    );
+    if VIEWS.contains(only) {
+        missed.extend(runtime.block_on(fleet_year::measure_views(longhaul, &mut views))?);
+    }
+    Ok(BenchOutcome::new(&[rates, failures, views], missed))
 }
 
 /// A collector in front of a database, both of which run.
