@@ -149,22 +149,22 @@ fn derive_loss(cells: &[&ScanCell], path: &PredictionPath) -> f64 {
     middle.map_or(0.0, |at| correct_loss_ratio(&counted[..=at]).min(super::MAX_LOSS_RATIO))
 }
 
-/// Returns the last ratio, unless the cells below it together lost far less: random loss affects
+/// Returns the last ratio, unless some of the calmest cells together lost far less: random loss affects
 /// all cells, so their loss is the path's, and the rest was caused by the other cells themselves.
 fn correct_loss_ratio(lower: &[(f64, u64, u64)]) -> f64 {
     let Some(((ratio, ..), calmer)) = lower.split_last() else {
         return 0.0;
     };
-    let sent: u64 = calmer.iter().map(|c| c.1).sum();
-    let lost: u64 = calmer.iter().map(|c| c.2).sum();
-    let expected = ratio * sent as f64;
-    let spared = expected - lost as f64 > SPARED_DEVIATIONS * expected.sqrt()
-        && (lost as f64) < SPARED_RATIO * expected;
-    match (spared, lost < MIN_LOST_SEGMENTS) {
-        (false, _) => *ratio,
-        (true, true) => 0.0,
-        (true, false) => lost as f64 / sent as f64,
-    }
+    let spared_ratio = |count: usize| {
+        let sent: u64 = calmer[..count].iter().map(|c| c.1).sum();
+        let lost: u64 = calmer[..count].iter().map(|c| c.2).sum();
+        let expected = ratio * sent as f64;
+        let spared = expected - lost as f64 > SPARED_DEVIATIONS * expected.sqrt()
+            && (lost as f64) < SPARED_RATIO * expected;
+        let known = lost >= MIN_LOST_SEGMENTS;
+        spared.then(|| if known { lost as f64 / sent as f64 } else { 0.0 })
+    };
+    (1..=calmer.len()).find_map(spared_ratio).unwrap_or(*ratio)
 }
 
 /// Returns the maximum queue that full cells add. If none of them dropped anything, the queue is
