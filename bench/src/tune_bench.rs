@@ -1,5 +1,5 @@
-//! The guided search against whole grids, on the paths of fixtures/tuning.toml: queueing disciplines of
-//! Linux in guests with a virtual clock.
+//! The guided search and the prediction against whole grids, on the paths of fixtures/tuning.toml:
+//! queueing disciplines of Linux in guests with a virtual clock.
 //!
 //! For each path: the grid, one search as a user starts it, and then grid best, choice and default
 //! again, three times each; their medians are compared.
@@ -7,12 +7,15 @@
 //! Wrong when: the CPU limits a setting, because computing takes no time in a guest. The best of 40
 //! cells is also the luckiest, so it is measured again before it is compared.
 
+mod grid_prediction;
+
 use crate::BenchOutcome;
 use crate::guest_cells::{
     PARALLEL_GUESTS, find_guest_output, format_file_name, make_kept_folder, parse_report,
 };
 use crate::markdown_table::{MarkdownTable, format_number, median};
 use crate::verdict_matrix::matrix_cell::NETWORK;
+use longhaul_model::report::v1::predict::PredictionAnalysis;
 use longhaul_model::report::v1::scan::TransferSetting;
 use serde::Deserialize;
 use serde_json::Value;
@@ -63,6 +66,8 @@ struct EmulatedSearchResult {
     /// The duration of the search, set-up of its probes included.
     seconds: f64,
     stopped_by: String,
+    /// The cells of the grid, measured and predicted.
+    prediction: PredictionAnalysis,
 }
 
 impl EmulatedSearchResult {
@@ -93,7 +98,9 @@ pub fn run_all(longhaul: &Path, only: &str, keep: Option<&Path>) -> Result<Bench
     for one in &judged {
         table.row(format_row(one));
     }
-    Ok(BenchOutcome::new(&[table], check_gates(&judged)))
+    let (predictions, mispredicted) = grid_prediction::tabulate_predictions(&judged);
+    let missed = [check_gates(&judged), mispredicted].concat();
+    Ok(BenchOutcome::new(&[table, predictions], missed))
 }
 
 /// A path, and the program that runs across it.
@@ -121,6 +128,7 @@ impl TuneSite<'_> {
             best_bps: self.measure_setting(&best)?,
             choice_bps: self.measure_setting(&choice)?,
             default_bps: self.measure_setting(&TransferSetting::default())?,
+            prediction: grid_prediction::predict_grid(&grid)?,
             best,
             choice,
             probes: search["analysis"]["probes_run"].as_u64().ok_or("no count of probes")?,
