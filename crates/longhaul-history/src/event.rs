@@ -150,7 +150,8 @@ pub fn explain_event(event: &ChangeEvent, evidence: &ChangeEvidence) -> EventExp
     let candidates = possible.filter_map(|(_, find_candidate)| find_candidate(&case)).collect();
     let mut causes = cause_selection::select_named_causes(candidates);
     let effect = describe_limiter_shift(&case);
-    let first = causes.first_mut().filter(|first| first.cause != transfer_limiter::CAUSE);
+    let tells_effect = [transfer_limiter::CAUSE, transfer_limiter::LOSS_CAUSE];
+    let first = causes.first_mut().filter(|first| !tells_effect.contains(&first.cause.as_str()));
     if let (Some(first), Some(effect)) = (first, &effect) {
         first.support(effect.clone());
     }

@@ -1,8 +1,9 @@
 //! Cause: the settings of the transfers no longer fit the path.
 //!
 //! We would see: a throughput that fell while available bandwidth rose or stayed, and runs that a
-//! window now limits. Refuted by: a limit of the path, of an application or of a CPU; less
-//! available bandwidth; windows that were themselves changed at the event.
+//! window now limits. Refuted by: a limit of the path, of an application or of a CPU; random loss
+//! that came with the event; less available bandwidth; windows that were themselves changed at the
+//! event.
 //! Needs: available bandwidth before and after, the limiters of the runs. To do: `longhaul tune`,
 //! and use its recommendation.
 //!
@@ -60,6 +61,10 @@ fn rate_limiter_fit(case: &EventCase, found: &mut ReportFinding) -> f64 {
     let told = event_format::describe_limiter_since(limiter);
     let fit = match limiter {
         _ if limiter.is_window() => 1.0,
+        // Loss that came with the event is a fault of the path: a setting only works around it.
+        Limiter::Loss if case.frequent_limiter(false).is_some_and(|before| before != limiter) => {
+            0.0
+        }
         Limiter::Loss | Limiter::Ramp => 0.85,
         Limiter::Unknown => 0.8,
         _ => 0.0,
@@ -103,6 +108,11 @@ mod tests {
     #[test]
     fn a_full_path_contradicts() {
         assert_eq!(consistency([200e6, 280e6], Limiter::PathCapacity), Some(0.0));
+    }
+
+    #[test]
+    fn random_loss_that_came_with_the_event_contradicts() {
+        assert_eq!(consistency([200e6, 280e6], Limiter::Loss), Some(0.0));
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn of_faults_of_the_path_the_right_one_comes_first() {
         ("capacity_change", World { capacity: 160e6, ..but(full, 155e6) }),
         ("shaper_appeared", but(Limiter::Shaper, 400e6)),
         ("policer_appeared", but(Limiter::Policer, 400e6)),
+        ("random_loss", but(Limiter::Loss, 400e6)),
         ("route_change", World { route: OTHER, ..STEADY }),
         ("route_change", World { route: OTHER, rtt_us: 165_000.0, ..but(full, 160e6) }),
         ("route_change", World { route: OTHER, capacity: 160e6, ..but(full, 155e6) }),
