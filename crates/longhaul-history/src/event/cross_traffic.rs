@@ -185,6 +185,15 @@ mod tests {
     }
 
     #[test]
+    fn guesses_that_stay_do_not_hide_a_full_path() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.guess(-HOUR, 622e6, 504e6).guess(HOUR, 622e6, 504e6);
+        sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, Limiter::PathCapacity);
+        let consistency = sketch.consistency(find_candidate, weight::CROSS_TRAFFIC);
+        assert_eq!(consistency, Some(RUNS_ONLY_CONSISTENCY));
+    }
+
+    #[test]
     fn less_left_over_at_the_same_capacity_explains_a_fall() {
         assert_eq!(consistency([622e6, 400e6], [622e6, 150e6]), Some(1.0));
     }

@@ -21,6 +21,8 @@ use longhaul_model::report::v1::{
 /// RTTs are equal if they differ by less than either limit: 2 ms or 5 %.
 const RTT_STEP_US: f64 = 2_000.0;
 const RTT_STEP_RATIO: f64 = 1.05;
+/// An available bandwidth whose interval spans more than this factor says nothing about a step.
+const MAX_INTERVAL_RATIO: f64 = 2.0;
 
 /// The quantities that bulk runs measure, which hosts and their settings affect.
 pub const TRANSFER_QUANTITIES: [PathQuantity; 3] =
@@ -230,7 +232,7 @@ impl<'a> EventCase<'a> {
     }
 
     pub fn available(&self) -> Option<LevelStep> {
-        self.estimates(|estimate| estimate.available_bps)
+        self.estimates(known_available_bps)
     }
 
     /// Returns true if the step of the capacity is at least half of the step of the available
@@ -252,7 +254,7 @@ impl<'a> EventCase<'a> {
         let end = self.event.between_us[1];
         let seen = self.evidence.available.iter();
         let since = seen.filter(|seen| seen.at_us >= end);
-        median(since.filter_map(|seen| Some(seen.estimate()?.available_bps? as f64)))
+        median(since.filter_map(|seen| Some(known_available_bps(seen.estimate()?)? as f64)))
     }
 
     fn estimates(&self, figure: fn(&AvailableEstimate) -> Option<u64>) -> Option<LevelStep> {
@@ -335,6 +337,15 @@ impl<'a> EventCase<'a> {
         let runs = runs.filter(|seen| self.is_on_side(seen.at_us, after));
         runs.min_by_key(|seen| seen.at_us.abs_diff(self.event.between_us[usize::from(after)]))
     }
+}
+
+/// Returns the available bandwidth unless it is only a guess: few light probes on a slow path give
+/// the same figure whatever others send.
+fn known_available_bps(estimate: &AvailableEstimate) -> Option<u64> {
+    let is_guess = estimate
+        .available_interval_bps
+        .is_some_and(|[low, high]| high as f64 > MAX_INTERVAL_RATIO * low as f64);
+    estimate.available_bps.filter(|_| !is_guess)
 }
 
 /// A trace takes seconds. One made during a change shows the first hops of one route and the last

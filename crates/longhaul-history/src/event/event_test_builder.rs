@@ -187,6 +187,16 @@ impl EvidenceBuilder {
         self
     }
 
+    /// Adds an available-bandwidth run that hardly limits the available bandwidth.
+    pub fn guess(&mut self, at: i64, capacity: f64, available: f64) -> &mut Self {
+        let mut report = build_available_report(capacity as u64, available as u64, None);
+        let way = report.analysis.forward.as_mut();
+        way.expect("the way there").available_interval_bps =
+            Some([available as u64 / 2, capacity as u64]);
+        self.available.push((T0 + at, report));
+        self
+    }
+
     /// Adds an available-bandwidth run that measured the capacity only.
     pub fn capacity(&mut self, at: i64, bps: f64) -> &mut Self {
         let mut report = build_available_report(bps as u64, 0, None);
