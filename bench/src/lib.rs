@@ -7,7 +7,8 @@
 //! - [`path_matrix`]: narrow links, routes and delays under load
 //! - [`explain_matrix`]: what is said of the transfers of other programs
 //! - [`tune_bench`]: the guided search against whole grids
-//! - [`guest_cells`]: what these five share
+//! - [`watch_days`]: an agent's events and causes on paths that change once
+//! - [`guest_cells`]: what these six share
 //! - [`foreign_captures`]: counts in captures of other projects, against tcptrace
 //! - [`copy_bench`]: file copies against their parts
 //! - [`fleet_bench`]: agents, their collector and its database
@@ -37,6 +38,7 @@ pub mod testbed;
 mod throughput_bench;
 mod tune_bench;
 pub mod verdict_matrix;
+mod watch_days;
 
 use clap::Parser;
 use markdown_table::MarkdownTable;
@@ -58,12 +60,12 @@ pub struct BenchArguments {
     /// --only=-2-`
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
-    /// Draw the cells of verdicts, explain, available or paths, or the failures of a fleet, from so
-    /// many seeds
+    /// Draw the cells of verdicts, explain, available, paths or days, or the failures of a fleet, from
+    /// so many seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seeds: u64,
-    /// Keep the reports of verdicts, explain, available, paths and tune in this folder, and judge kept
-    /// ones again; for captures, the captures
+    /// Keep the reports of verdicts, explain, available, paths, days and tune in this folder, and judge
+    /// kept ones again; for captures, the captures
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }
@@ -109,6 +111,7 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Explain => explain_matrix::run_all(&longhaul()?, arguments)?,
         BenchName::Available => available_matrix::run_all(&longhaul()?, arguments)?,
         BenchName::Paths => path_matrix::run_all(&longhaul()?, arguments)?,
+        BenchName::Days => watch_days::run_all(&longhaul()?, arguments)?,
         BenchName::Captures => foreign_captures::run_all(&longhaul()?, only, keep)?,
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,

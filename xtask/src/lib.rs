@@ -79,6 +79,7 @@ pub enum BenchName {
     Captures,
     Available,
     Paths,
+    Days,
     Tune,
     Copy,
     Accuracy,
