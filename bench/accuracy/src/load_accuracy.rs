@@ -79,6 +79,7 @@ fn draw_load_case(rng: &mut SplitMix64) -> LoadCase {
                 loaded,
                 build_phase(end, end + IDLE_US, None),
             ],
+            responsiveness: None,
         },
         full_ns,
         middle_ns: full_ns * course(0.5),
@@ -111,6 +112,7 @@ fn build_load_plan() -> LoadPlan {
         probe_bytes: 100,
         idle_us: IDLE_US,
         load_us: LOAD_US,
+        responsiveness: None,
     }
 }
 

@@ -51,7 +51,7 @@ impl Iperf3Handler {
 
 impl ProtocolHandler for Iperf3Handler {
     /// Recognizes a cookie: that of a test in progress, or a new one.
-    fn recognize_connection(&self, first_bytes: &[u8]) -> ConnectionKind {
+    fn recognize_connection(&self, first_bytes: &[u8], _peer: IpAddr) -> ConnectionKind {
         if !TestCookie::may_begin_with(&first_bytes[..first_bytes.len().min(COOKIE_START_BYTES)]) {
             return ConnectionKind::Unknown;
         }

@@ -10,13 +10,10 @@ use crate::subtest_transfer::{SubtestTransfer, TransferLimits, TransferOutcome};
 use longhaul_probe::measurement_server::{
     AnonymousLimits, ConnectionKind, NewConnection, ProtocolHandler, ServeEvent, ServerContext,
 };
-use longhaul_probe::secure::SERVER_NAME;
+use longhaul_probe::secure::{SERVER_NAME, read_hello_names};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::Acceptor;
 use std::fmt;
-use std::path::Path;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,23 +37,6 @@ impl Ndt7Handler {
     /// Creates a handler with this certificate for clients with TLS.
     pub fn new(tls: Arc<ServerConfig>) -> Ndt7Handler {
         Ndt7Handler { tls }
-    }
-
-    /// Creates a handler with the certificate and the key of two PEM files.
-    ///
-    /// # Errors
-    /// A text names the file that cannot be read, or says that both do not match.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Ndt7Handler, String> {
-        let unreadable = |file: &Path, error: pem::Error| format!("{}: {error}", file.display());
-        let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
-        let chain: Vec<_> = chain.map_err(|error| unreadable(certificate, error))?;
-        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, error))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .and_then(|it| it.with_no_client_auth().with_single_cert(chain, private))
-            .map_err(|error| format!("{}: {error}", certificate.display()))?;
-        Ok(Ndt7Handler::new(Arc::new(config)))
     }
 
     fn serve_subtest<'a>(
@@ -109,9 +89,10 @@ fn limit_transfer(anonymous: &AnonymousLimits) -> TransferLimits {
 }
 
 impl ProtocolHandler for Ndt7Handler {
-    fn recognize_connection(&self, first_bytes: &[u8]) -> ConnectionKind {
+    fn recognize_connection(&self, first_bytes: &[u8], _peer: IpAddr) -> ConnectionKind {
         if first_bytes.first() == Some(&TLS_HANDSHAKE) {
-            let is_foreign = read_server_name(first_bytes).is_some_and(|name| name != SERVER_NAME);
+            let names = read_hello_names(first_bytes);
+            let is_foreign = names.is_some_and(|names| names.server != SERVER_NAME);
             return if is_foreign { ConnectionKind::Session } else { ConnectionKind::Unknown };
         }
         if first_bytes.starts_with(REQUEST_START) {
@@ -133,16 +114,4 @@ impl ProtocolHandler for Ndt7Handler {
             server.log(ServeEvent::Dismissed { peer, why });
         }
     }
-}
-
-/// Returns the name of the server in a whole ClientHello, empty if it has none; `None` if it is no
-/// ClientHello.
-fn read_server_name(record: &[u8]) -> Option<String> {
-    let mut acceptor = Acceptor::default();
-    let mut rest = record;
-    while !rest.is_empty() {
-        acceptor.read_tls(&mut rest).ok().filter(|count| *count > 0)?;
-    }
-    let accepted = acceptor.accept().ok().flatten()?;
-    Some(accepted.client_hello().server_name().unwrap_or_default().to_owned())
 }

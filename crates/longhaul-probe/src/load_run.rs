@@ -185,6 +185,7 @@ impl LoadSession<'_> {
                 idle_rtt_us: idle_rtt.map(|rtt| rtt.as_micros() as u64),
                 probes,
                 phases,
+                responsiveness: None,
             },
             initiator: parties.initiator,
             responder: parties.responder,
@@ -420,6 +421,7 @@ mod tests {
             probe_bytes: 64,
             idle_us: 1_000_000,
             load_us: 5_000_000,
+            responsiveness: None,
         }
     }
 

@@ -279,8 +279,9 @@ fn open_port(
 /// The server recognises its own connections and datagrams first, then asks each handler. A
 /// handler implements the methods for what its protocol uses.
 pub trait ProtocolHandler: fmt::Debug + Send + Sync {
-    /// Recognizes a connection by its first bytes, at least four and at most 4096. Must not block.
-    fn recognize_connection(&self, _first_bytes: &[u8]) -> ConnectionKind {
+    /// Recognizes a connection by its first bytes, at least four and at most 4096, or by those and its
+    /// peer. Must not block.
+    fn recognize_connection(&self, _first_bytes: &[u8], _peer: IpAddr) -> ConnectionKind {
         ConnectionKind::Unknown
     }
 

@@ -14,10 +14,12 @@
 
 mod admission_ticket;
 mod channel;
+mod client_hello;
 mod tls_config;
 
 pub use admission_ticket::{has_ticket, make_ticket};
 pub use channel::{ChannelError, ChannelEvent, ControlChannel, TlsHandshake};
+pub use client_hello::{HelloNames, read_hello_names};
 pub use tls_config::{SERVER_NAME, TlsIdentity, client_config};
 
 use crate::session::SessionRole;

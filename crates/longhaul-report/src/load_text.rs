@@ -7,11 +7,19 @@ use crate::number_format::{
 };
 use crate::run_answer;
 use longhaul_model::report::v1::LoadReport;
-use longhaul_model::report::v1::load::{LoadStep, LoadStepResult, ProbeDelays};
+use longhaul_model::report::v1::load::{
+    DirectionResponsiveness, LoadAnalysis, LoadStep, LoadStepResult, ProbeDelays,
+    ResponsivenessObservation, ResponsivenessPlan,
+};
 use longhaul_model::units::Bytes;
 
 /// Renders the report, from the plan to the caveats.
 pub fn build_load_document(report: &LoadReport) -> ReportDocument {
+    if let (Some(plan), Some(seen)) =
+        (&report.plan.responsiveness, &report.observation.responsiveness)
+    {
+        return build_responsiveness_document(report, plan, seen);
+    }
     let mut page = ReportDocument::for_run(&report.run);
     run_answer::answer_load(&mut page, report);
     page.fact("test", describe_plan(report));
@@ -26,6 +34,80 @@ pub fn build_load_document(report: &LoadReport) -> ReportDocument {
         page.fact("scavenger", format!("{verdict}: {}", scavenger.text));
     }
     page.conclude(&report.findings, &report.caveats)
+}
+
+/// Renders a test of responsiveness.
+fn build_responsiveness_document(
+    report: &LoadReport,
+    plan: &ResponsivenessPlan,
+    seen: &ResponsivenessObservation,
+) -> ReportDocument {
+    let mut page = ReportDocument::for_run(&report.run);
+    let rows = list_directions(report);
+    for (name, result) in &rows {
+        page.answer(*name, describe_responsiveness(result));
+    }
+    page.fact("test", format!("{}, to {}", plan.config_url, seen.address));
+    page.facts(
+        "idle path",
+        report.observation.idle_rtt_us.map(|us| format!("RTT {}", format_micros(us))),
+    );
+    if !rows.is_empty() {
+        page.gap();
+        page.table(build_responsiveness_table(&rows));
+    }
+    page.conclude(&report.findings, &report.caveats)
+}
+
+/// Returns the measured directions with their names.
+fn list_directions(report: &LoadReport) -> Vec<(&'static str, &DirectionResponsiveness)> {
+    let LoadAnalysis { download, upload, .. } = &report.analysis;
+    let both = [("download", download), ("upload", upload)];
+    both.into_iter().filter_map(|(name, result)| Some((name, result.as_ref()?))).collect()
+}
+
+/// The limits of the draft's classes of responsiveness.
+const FAIR_RPM: u32 = 300;
+const GOOD_RPM: u32 = 1000;
+const EXCELLENT_RPM: u32 = 6000;
+
+/// Describes a direction: `412 RPM, fair (high confidence); 94.1 Mbit/s (high)`.
+fn describe_responsiveness(result: &DirectionResponsiveness) -> String {
+    let class = |rpm: u32| match rpm {
+        ..FAIR_RPM => "poor",
+        FAIR_RPM..GOOD_RPM => "fair",
+        GOOD_RPM..EXCELLENT_RPM => "good",
+        EXCELLENT_RPM.. => "excellent",
+    };
+    let rpm = result
+        .round_trips_per_minute
+        .map(|rpm| format!("{rpm} RPM, {} ({} confidence)", class(rpm), result.confidence.word()));
+    let capacity = result
+        .capacity_bps
+        .map(|bps| format!("{} ({})", format_rate(bps), result.capacity_confidence.word()));
+    join_parts("; ", [rpm.or_else(|| Some("no responsiveness".to_owned())), capacity])
+}
+
+/// Returns a row for each direction, with the parts of its responsiveness.
+fn build_responsiveness_table(rows: &[(&'static str, &DirectionResponsiveness)]) -> DocumentTable {
+    DocumentTable::from_rows(rows)
+        .text("mean of", |(name, _)| (*name).to_owned())
+        .number("TCP", |(_, it)| or_absent(it.tcp_us, format_micros))
+        .number("TLS", |(_, it)| or_absent(it.tls_us, format_micros))
+        .number("HTTP", |(_, it)| or_absent(it.http_us, format_micros))
+        .number("RPM", |(_, it)| or_absent(it.foreign_round_trips_per_minute, |it| it.to_string()))
+        .number("HTTP under load", |(_, it)| or_absent(it.self_http_us, format_micros))
+        .number("RPM", |(_, it)| or_absent(it.self_round_trips_per_minute, |it| it.to_string()))
+        .finish()
+}
+
+/// Summarizes a test of responsiveness: `412 RPM download, 230 RPM upload`.
+pub fn summarize_responsiveness(report: &LoadReport) -> String {
+    let parts = list_directions(report).into_iter().map(|(name, result)| {
+        let rpm = result.round_trips_per_minute;
+        format!("{} {name}", or_absent(rpm, |rpm| format!("{rpm} RPM")))
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn describe_plan(report: &LoadReport) -> String {

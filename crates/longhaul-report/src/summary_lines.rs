@@ -1,6 +1,7 @@
 //! Reports and events in one line each.
 
 use crate::available_text;
+use crate::load_text;
 use crate::number_format::{
     count_of, format_millis, format_percent, format_rate, join_parts, or_absent,
 };
@@ -106,6 +107,9 @@ fn summarize_available(report: &AvailableReport) -> String {
 
 /// Summarizes the RTT without and under load.
 pub fn summarize_load(report: &LoadReport) -> String {
+    if report.plan.responsiveness.is_some() {
+        return load_text::summarize_responsiveness(report);
+    }
     let median = |ns: u64| format!("{} ms", format_millis(ns / 1000));
     let idle = report.analysis.idle.map(|it| median(it.rtt_median_ns));
     let mut steps = report.analysis.steps.iter();

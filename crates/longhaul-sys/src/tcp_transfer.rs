@@ -5,7 +5,7 @@
 use crate::flow_label::lease_flow_label;
 use crate::memory_region::{GatherVector, ReceiveSink};
 use crate::probe_socket::{self, QueuedIcmpInfo};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -33,6 +33,12 @@ pub fn receive_whole(stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
             libc::recv(stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), libc::MSG_WAITALL)
         }
     })
+}
+
+/// Limits the bytes in the send buffer that TCP has not sent yet (TCP_NOTSENT_LOWAT, Linux 3.12). With
+/// more the socket is not writable.
+pub fn limit_unsent_bytes(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_notsent_lowat(bytes)
 }
 
 /// A TCP socket before connect, whose buffers, MSS and addresses can still be set.

@@ -10,6 +10,7 @@
 //! - [`latency_command`]: latency by STAMP or TWAMP Light
 //! - [`iperf3_command`]: `test` and `serve` with the options of iperf3
 //! - [`ndt7_command`]: a test with an ndt7 server
+//! - [`rpm_test`]: `load --rpm`, the responsiveness of an IETF draft
 //! - [`mod@copy_command`]: copies files and reports what limited the copy
 //! - [`explain_command`]: explains the transfers of other programs
 //! - [`mod@watch_command`]: checks the watch file and starts the agent
@@ -61,6 +62,7 @@ pub mod psconfig_command;
 pub mod record_command;
 pub mod report_archiving;
 pub mod report_command;
+mod rpm_test;
 pub mod serve_command;
 pub mod test_command;
 pub mod tune_command;

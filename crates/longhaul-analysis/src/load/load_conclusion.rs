@@ -17,6 +17,7 @@
 use super::flow_rates::{self, MeanRate};
 use super::load_findings;
 use super::phase_probes::{self, PhaseProbes, RunPhases};
+use super::responsiveness::conclude_responsiveness;
 use crate::stats::median;
 use crate::{RunConclusion, VERSION};
 use longhaul_model::report::v1::load::{
@@ -35,6 +36,9 @@ pub fn conclude_load(
     plan: &LoadPlan,
     observation: &LoadObservation,
 ) -> RunConclusion<LoadAnalysis> {
+    if let Some(responsiveness) = &observation.responsiveness {
+        return conclude_responsiveness(plan, responsiveness);
+    }
     let stretches = RunPhases::of(observation);
     let idle = stretches.idle();
     let idle_rtt = median(super::phase_probes::list_round_trips(&idle));
@@ -54,6 +58,7 @@ pub fn conclude_load(
         idle: phase_probes::summarize_delays(&idle, stretches.drift),
         scavenger: judge_scavenger(plan, &steps),
         steps,
+        ..LoadAnalysis::default()
     };
     let findings = load_findings::list_load_findings(plan, observation, &analysis);
     let caveats = load_findings::list_load_caveats(plan, observation, &analysis);

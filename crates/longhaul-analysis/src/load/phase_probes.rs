@@ -243,8 +243,8 @@ pub fn find_recovery(probes: &[LoadProbe], level: IdleRttLevel) -> Option<u64> {
 }
 
 /// Share of the round trips that counts for the responsiveness.
-const TRIMMED: f64 = 0.95;
-const NANOS_PER_MINUTE: f64 = 6e10;
+pub(super) const TRIMMED: f64 = 0.95;
+pub(super) const NANOS_PER_MINUTE: f64 = 6e10;
 
 /// Returns the delays of a stretch; `None` if no probe was answered.
 pub fn summarize_delays(probes: &[LoadProbe], drift: ClockDrift) -> Option<ProbeDelays> {

@@ -17,6 +17,7 @@ fn plan(steps: Vec<LoadStep>) -> LoadPlan {
         probe_bytes: 100,
         idle_us: 2_000_000,
         load_us: 5_000_000,
+        responsiveness: None,
     }
 }
 
@@ -83,6 +84,7 @@ fn loaded(queue_ms: f64, drift: f64) -> LoadObservation {
         idle_rtt_us: Some(20_000),
         probes: probes(9_000_000, (2_100_000, 7_300_000), queue_ms, drift),
         phases: vec![phase(0, 2_000_000, None), load, phase(7_000_000, 9_000_000, None)],
+        responsiveness: None,
     }
 }
 
@@ -163,6 +165,7 @@ fn compared(beside_plain: u64, beside_scavenger: u64) -> (LoadPlan, LoadObservat
         idle_rtt_us: None,
         probes: probes(30_000_000, (0, 0), 0.0, 0.0),
         phases,
+        responsiveness: None,
     };
     (plan(steps), observation)
 }

@@ -207,6 +207,7 @@ fn a_load_gives_what_its_idle_stretches_say() {
         probe_bytes: 64,
         idle_us: 1,
         load_us: 1,
+        responsiveness: None,
     };
     let idle = load::ProbeDelays {
         probes: 100,

@@ -244,7 +244,8 @@ impl<'scope, 'env> ConnectionAcceptor<'scope, 'env> {
             Err(error) => return self.dismiss(number, missing(error)),
         };
         let bytes = &bytes[..count];
-        match recognize_first_bytes(&self.service.options.handlers, bytes) {
+        let peer = connection.peer.ip();
+        match recognize_first_bytes(&self.service.options.handlers, bytes, peer) {
             FirstBytes::Incomplete if is_read_closed => {
                 self.dismiss(number, missing(io::ErrorKind::UnexpectedEof.into()));
             }

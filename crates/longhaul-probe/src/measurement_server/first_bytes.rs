@@ -5,6 +5,7 @@
 
 use super::{ConnectionKind, ProtocolHandler};
 use crate::wire::{DATA_STREAM, PREAMBLE_BYTES};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The maximum length of first bytes: a ClientHello of this program has a few hundred.
@@ -37,9 +38,10 @@ pub(super) enum SessionProtocol<'a> {
 pub(super) fn recognize_first_bytes<'a>(
     handlers: &'a [Arc<dyn ProtocolHandler>],
     bytes: &[u8],
+    peer: IpAddr,
 ) -> FirstBytes<'a> {
     if bytes[0] == TLS_HANDSHAKE {
-        return recognize_record(handlers, bytes);
+        return recognize_record(handlers, bytes, peer);
     }
     if bytes.len() < DATA_STREAM.len() {
         return FirstBytes::Incomplete;
@@ -48,21 +50,32 @@ pub(super) fn recognize_first_bytes<'a>(
         let is_complete = bytes.len() >= PREAMBLE_BYTES;
         return if is_complete { FirstBytes::Stream(None) } else { FirstBytes::Incomplete };
     }
-    for handler in handlers {
-        match handler.recognize_connection(bytes) {
-            ConnectionKind::Unknown => {}
-            ConnectionKind::Incomplete => return FirstBytes::Incomplete,
-            ConnectionKind::Stream => return FirstBytes::Stream(Some(handler.as_ref())),
-            ConnectionKind::Session => {
-                return FirstBytes::Session(SessionProtocol::Other(handler.as_ref()));
-            }
+    ask_handlers(handlers, bytes, peer)
+        .unwrap_or(FirstBytes::Unknown("it uses an unknown protocol"))
+}
+
+/// Returns the answer of the first handler that knows these bytes.
+fn ask_handlers<'a>(
+    handlers: &'a [Arc<dyn ProtocolHandler>],
+    bytes: &[u8],
+    peer: IpAddr,
+) -> Option<FirstBytes<'a>> {
+    handlers.iter().find_map(|handler| match handler.recognize_connection(bytes, peer) {
+        ConnectionKind::Unknown => None,
+        ConnectionKind::Incomplete => Some(FirstBytes::Incomplete),
+        ConnectionKind::Stream => Some(FirstBytes::Stream(Some(handler.as_ref()))),
+        ConnectionKind::Session => {
+            Some(FirstBytes::Session(SessionProtocol::Other(handler.as_ref())))
         }
-    }
-    FirstBytes::Unknown("it uses an unknown protocol")
+    })
 }
 
 /// Recognizes a whole TLS record.
-fn recognize_record<'a>(handlers: &'a [Arc<dyn ProtocolHandler>], bytes: &[u8]) -> FirstBytes<'a> {
+fn recognize_record<'a>(
+    handlers: &'a [Arc<dyn ProtocolHandler>],
+    bytes: &[u8],
+    peer: IpAddr,
+) -> FirstBytes<'a> {
     let Some(length) = bytes.get(3..TLS_HEAD_BYTES) else {
         return FirstBytes::Incomplete;
     };
@@ -72,19 +85,17 @@ fn recognize_record<'a>(handlers: &'a [Arc<dyn ProtocolHandler>], bytes: &[u8]) 
     } else if bytes.len() < length {
         FirstBytes::Incomplete
     } else {
-        let is_session = |it: &&Arc<dyn ProtocolHandler>| {
-            it.recognize_connection(bytes) == ConnectionKind::Session
-        };
-        let other = handlers.iter().find(is_session);
-        let protocol = other
-            .map_or(SessionProtocol::Longhaul, |handler| SessionProtocol::Other(handler.as_ref()));
-        FirstBytes::Session(protocol)
+        let own = FirstBytes::Session(SessionProtocol::Longhaul);
+        ask_handlers(handlers, bytes, peer).unwrap_or(own)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[test]
     fn only_whole_first_bytes_begin_a_session_or_a_stream() {
@@ -92,16 +103,16 @@ mod tests {
         let preamble = [&DATA_STREAM[..], &[7; 20]].concat();
         for whole in [&hello, &preamble] {
             for length in 1..whole.len() {
-                let part = recognize_first_bytes(&[], &whole[..length]);
+                let part = recognize_first_bytes(&[], &whole[..length], PEER);
                 assert!(matches!(part, FirstBytes::Incomplete), "{length} bytes");
             }
         }
-        let session = recognize_first_bytes(&[], &hello);
+        let session = recognize_first_bytes(&[], &hello, PEER);
         assert!(matches!(session, FirstBytes::Session(SessionProtocol::Longhaul)));
-        assert!(matches!(recognize_first_bytes(&[], &preamble), FirstBytes::Stream(None)));
+        assert!(matches!(recognize_first_bytes(&[], &preamble, PEER), FirstBytes::Stream(None)));
         let long = [TLS_HANDSHAKE, 3, 1, 0xff, 0xff];
         for unknown in [&long[..], b"GET /", &[0; 4]] {
-            let unknown = recognize_first_bytes(&[], unknown);
+            let unknown = recognize_first_bytes(&[], unknown, PEER);
             assert!(matches!(unknown, FirstBytes::Unknown(_)));
         }
     }

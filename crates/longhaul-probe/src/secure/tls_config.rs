@@ -3,8 +3,10 @@
 use crate::probe_error::ServeError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The name of the server in the handshake of a client of longhaul, whatever host it is on.
@@ -26,6 +28,22 @@ impl TlsIdentity {
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
             .map_err(|error| certificate_error(&error))?;
+        Ok(TlsIdentity(Arc::new(config)))
+    }
+
+    /// Reads the certificate and the key of two PEM files, for another protocol with TLS.
+    ///
+    /// # Errors
+    /// A text names the file that cannot be read, or says that both do not match.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, String> {
+        let unreadable = |file: &Path, error: pem::Error| format!("{}: {error}", file.display());
+        let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+        let chain: Vec<_> = chain.map_err(|error| unreadable(certificate, error))?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, error))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|it| it.with_no_client_auth().with_single_cert(chain, private))
+            .map_err(|error| format!("{}: {error}", certificate.display()))?;
         Ok(TlsIdentity(Arc::new(config)))
     }
 

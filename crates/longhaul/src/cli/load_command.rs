@@ -6,7 +6,7 @@ use crate::cli::progress_lines::{StatusLine, print_statement};
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::value_parsers::{self, accept_file, accept_micros, parse_run_time};
 use crate::cli::value_parsers::{StreamCounts, parse_stream_counts};
-use crate::cli::{interrupt, option_resolution, report_command};
+use crate::cli::{interrupt, option_resolution, report_command, rpm_test};
 use crate::command_failure::{self, CommandFailure, PEER, USAGE};
 use clap::Args;
 use longhaul_analysis::load::conclude_load;
@@ -20,6 +20,7 @@ use longhaul_probe::throughput::TargetHost;
 use longhaul_report::load_text::{self, build_load_document};
 use longhaul_report::number_format::{count_of, format_micros, or_absent};
 use longhaul_report::plot;
+use longhaul_rpm::rpm_config::WELL_KNOWN_PATH;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,9 +46,11 @@ pub struct LoadArgs {
         value_parser = parse_rates,
     )]
     pub rate: RateList,
-    /// Duration of each load
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_run_time)]
-    pub time: u64,
+    /// Duration of each load [default: 10s]
+    ///
+    /// With --rpm the maximum time of each direction, 20s by default.
+    #[arg(short, long, value_name = "TIME", value_parser = parse_run_time)]
+    pub time: Option<u64>,
     /// Idle time before and between loads
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = accept_micros(IDLE_US))]
     pub idle: u64,
@@ -58,8 +61,17 @@ pub struct LoadArgs {
     #[arg(long)]
     pub competitor: bool,
     /// Time between RTT probes
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = accept_micros(load_run::PROBE_INTERVAL_US.0..=load_run::PROBE_INTERVAL_US.1))]
+    #[arg(long, value_name = "TIME", default_value = "10ms", hide_short_help = true, value_parser = accept_micros(load_run::PROBE_INTERVAL_US.0..=load_run::PROBE_INTERVAL_US.1))]
     pub probe_interval: u64,
+    /// Measure responsiveness (RPM) of HTTP/2 instead
+    ///
+    /// As draft-ietf-ippm-responsiveness does. The server is `longhaul serve --rpm`, or one with its configuration at PATH.
+    #[arg(
+        long, value_name = "PATH", num_args = 0..=1, require_equals = true, value_parser = parse_url_path,
+        default_missing_value = WELL_KNOWN_PATH,
+        conflicts_with_all = ["reverse", "streams", "rate", "scavenger", "competitor", "probe_interval", "window", "congestion_control", "iperf3", "plot"],
+    )]
+    pub rpm: Option<String>,
     #[command(flatten)]
     pub socket: SocketArgs,
 
@@ -76,6 +88,9 @@ pub struct LoadArgs {
 }
 
 pub fn run(args: &LoadArgs) -> Result<ExitCode, CommandFailure> {
+    if let Some(path) = &args.rpm {
+        return rpm_test::run_rpm_test(args, path);
+    }
     let plan = plan_loads(args)?;
     let target = option_resolution::peer_target(&args.peer)?;
     let stop = interrupt::install_stop_flag()?;
@@ -141,7 +156,10 @@ fn require_any_load(report: &LoadReport) -> Result<(), CommandFailure> {
 
 /// The size of a probe with its IP header: small beside any load, with room for timestamps.
 const PROBE_BYTES: u32 = 100;
+const DEFAULT_TIME_US: u64 = 10_000_000;
 const IDLE_US: RangeInclusive<u64> = 500_000..=600_000_000;
+/// The maximum length of the path of a URL.
+const MAX_PATH_BYTES: usize = 1024;
 /// The word for an unlimited rate.
 const UNLIMITED: &str = "max";
 
@@ -156,7 +174,8 @@ fn plan_loads(args: &LoadArgs) -> Result<LoadPlan, CommandFailure> {
         probe_interval_us: args.probe_interval,
         probe_bytes: PROBE_BYTES,
         idle_us: args.idle,
-        load_us: args.time,
+        load_us: args.time.unwrap_or(DEFAULT_TIME_US),
+        responsiveness: None,
     };
     load_run::check_load_plan(&plan).map_err(|e| CommandFailure::from_error(USAGE, &e))?;
     Ok(plan)
@@ -212,8 +231,18 @@ fn parse_rates(text: &str) -> Result<RateList, String> {
     Ok(rates)
 }
 
+/// Parses the path of a URL: from its first slash on, without white space.
+fn parse_url_path(text: &str) -> Result<String, String> {
+    let is_path = text.starts_with('/') && text.len() <= MAX_PATH_BYTES;
+    if is_path && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("not the path of a URL, such as `{WELL_KNOWN_PATH}`"))
+    }
+}
+
 /// Builds the report, and archives it and its runs unless `--no-save` is given.
-fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome) -> LoadReport {
+pub fn archive_load_report(args: &LoadArgs, plan: LoadPlan, outcome: LoadOutcome) -> LoadReport {
     let run = report_archiving::create_run_info(
         timestamp_of(outcome.started_at),
         outcome.duration,

@@ -26,6 +26,7 @@ use longhaul_probe::secure::{AuthToken, TlsIdentity};
 use longhaul_probe::supervise::StopFlag;
 use longhaul_report::number_format::{count_of, format_rate};
 use longhaul_report::style::{COMMAND, FAINT, STRONG, paint};
+use longhaul_rpm::rpm_service::RpmHandler;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::{self, File};
@@ -63,7 +64,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = accept_count::<u32>(1..=1024))]
     pub max_sessions: u32,
     /// Refuse requests for packet captures
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_capture: bool,
     /// Let clients with the token copy files from below DIR, and with DIR:rw also to there;
     /// DIR:anonymous lets everybody read. May be repeated: then remote names begin with the last
@@ -79,12 +80,15 @@ pub struct ServeArgs {
     /// Serve ndt7 clients on the same port too, within the anonymous limits
     #[arg(long)]
     pub ndt7: bool,
-    /// Certificates (PEM) for ndt7 clients with TLS [default: self-signed]
-    #[arg(long, value_name = "FILE", requires_all = ["ndt7", "ndt7_key"], hide_short_help = true)]
-    pub ndt7_certificate: Option<PathBuf>,
+    /// Serve clients of responsiveness (RPM) too
+    #[arg(long)]
+    pub rpm: bool,
+    /// Certificates (PEM) for clients of ndt7 and RPM [default: self-signed]
+    #[arg(long, value_name = "FILE", requires = "tls_key", hide_short_help = true)]
+    pub tls_certificate: Option<PathBuf>,
     /// Private key (PEM) of the certificate
-    #[arg(long, value_name = "FILE", requires = "ndt7_certificate", hide_short_help = true)]
-    pub ndt7_key: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", hide_short_help = true)]
+    pub tls_key: Option<PathBuf>,
     /// Reflect STAMP and TWAMP Light [default port: 862]
     ///
     /// Answers on this UDP port need no token; docs/latency.md has the limits.
@@ -220,15 +224,22 @@ fn build_handlers(args: &ServeArgs) -> Result<Vec<Arc<dyn ProtocolHandler>>, Com
         Arc::new(FilesHandler::new(folders)),
         Arc::new(Iperf3Handler::new(iperf3_options(args)?)),
     ];
+    if !args.ndt7 && !args.rpm {
+        return Ok(handlers);
+    }
+    let identity = match args.tls_certificate.as_ref().zip(args.tls_key.as_ref()) {
+        Some((certificate, key)) => TlsIdentity::load(certificate, key).map_err(|why| {
+            CommandFailure::new(USAGE, format!("cannot use the certificate: {why}"))
+                .hint(Some("give PEM files of a certificate and its private key"))
+        })?,
+        None => TlsIdentity::generate()?,
+    };
+    if args.rpm {
+        handlers.push(Arc::new(RpmHandler::new(&identity)));
+    }
+    // Clients of ndt7 are recognized last: theirs is any other TLS.
     if args.ndt7 {
-        let handler = match args.ndt7_certificate.as_ref().zip(args.ndt7_key.as_ref()) {
-            Some((certificate, key)) => Ndt7Handler::load(certificate, key).map_err(|why| {
-                CommandFailure::new(USAGE, format!("cannot use the certificate: {why}"))
-                    .hint(Some("give PEM files of a certificate and its private key"))
-            })?,
-            None => Ndt7Handler::new(TlsIdentity::generate()?.server_config()),
-        };
-        handlers.push(Arc::new(handler));
+        handlers.push(Arc::new(Ndt7Handler::new(identity.server_config())));
     }
     Ok(handlers)
 }

@@ -86,3 +86,38 @@ fn what_cannot_be_run_is_refused_before_it_begins() {
     let mut nobody = longhaul();
     nobody.args(["load", "127.0.0.1", "-p", "9"]).assert().code(3);
 }
+
+#[test]
+fn responsiveness_is_measured_with_both_kinds_of_probes_and_shown_again() {
+    let folder = Folder::new("load-rpm");
+    let archive = folder.file("archive.sqlite3");
+    let far = FarEnd::start(&["--rpm"]);
+    let options = ["--rpm", "--time", "3s", "--idle", "0.5s", "--json", "--archive"];
+    let said = far.command("load", &options).arg(&archive).assert().success();
+    let found = report(&said.get_output().stdout);
+    assert_eq!(found["kind"], "load");
+    for direction in ["download", "upload"] {
+        let result = &found["analysis"][direction];
+        for part in ["foreign_round_trips_per_minute", "self_round_trips_per_minute"] {
+            assert!(result[part].as_u64() > Some(0), "{result:#}");
+        }
+        // The bytes of a run are those of the intervals, one for each second.
+        let seen = &found["observation"]["responsiveness"][direction];
+        assert_eq!(seen["interval_bytes"].as_array().map(Vec::len), Some(3), "{seen:#}");
+        assert_eq!(result["capacity_confidence"], "low");
+    }
+    let mut command = longhaul();
+    command.args(["report", "show", "last", "--archive"]).arg(&archive);
+    let text = command.assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(text).expect("UTF-8");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains(" RPM, ") && text.contains("(low confidence)"), "{text}");
+}
+
+#[test]
+fn a_server_without_responsiveness_is_named_with_the_option_that_serves_it() {
+    let far = FarEnd::start(&[]);
+    let assert = far.command("load", &["--rpm", "--no-save"]).assert().code(3);
+    let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(text.contains("longhaul serve --rpm"), "{text}");
+}

@@ -2,6 +2,7 @@
 
 use super::analysis::Limiter;
 use super::path::ProbeEcho;
+use crate::serde_name;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
@@ -19,8 +20,25 @@ pub struct LoadPlan {
     pub probe_bytes: u32,
     /// Idle time before the first step and after each step.
     pub idle_us: u64,
-    /// Payload time of each step.
+    /// Payload time of each step; with `responsiveness`, the maximum time of each direction.
     pub load_us: u64,
+    /// A test of responsiveness instead of steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub responsiveness: Option<ResponsivenessPlan>,
+}
+
+/// A test of responsiveness (draft-ietf-ippm-responsiveness-09): a download, then an upload.
+///
+/// A foreign probe and a self probe start in each of the plan's probe intervals, less often on slow
+/// paths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResponsivenessPlan {
+    pub config_url: String,
+    /// Time after which a connection is added and stability is judged.
+    pub interval_us: u64,
+    /// Maximum number of load-generating connections of a direction.
+    pub connections: u32,
 }
 
 /// One load.
@@ -54,6 +72,55 @@ pub struct LoadObservation {
     pub idle_rtt_us: Option<u64>,
     pub probes: Vec<LoadProbe>,
     pub phases: Vec<LoadPhase>,
+    pub responsiveness: Option<ResponsivenessObservation>,
+}
+
+/// A test of responsiveness.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResponsivenessObservation {
+    /// Address of the server that was loaded; its configuration may name another than its own.
+    pub address: String,
+    pub download: Option<ResponsivenessRun>,
+    pub upload: Option<ResponsivenessRun>,
+}
+
+/// The transfers and probes of one direction.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResponsivenessRun {
+    /// Bytes of all load-generating connections in each interval: payload received, or bytes that
+    /// TCP acknowledged in an upload.
+    pub interval_bytes: Vec<u64>,
+    /// Number of load-generating connections at the end.
+    pub connections: u32,
+    pub foreign_probes: Vec<ForeignProbe>,
+    pub self_probes: Vec<SelfProbe>,
+    /// Probes without a result.
+    pub failed_probes: u32,
+    /// The reason why the direction ended early.
+    pub error: Option<String>,
+}
+
+/// A request on a connection of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignProbe {
+    /// End, since the start of the direction.
+    pub ended_us: u64,
+    /// Duration of the TCP handshake.
+    pub tcp_us: u64,
+    /// Duration of the TLS handshake, which is one round trip (TLS 1.3).
+    pub tls_us: u64,
+    /// Time from the request to the whole response.
+    pub http_us: u64,
+}
+
+/// A request on a load-generating connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelfProbe {
+    /// End, since the start of the direction.
+    pub ended_us: u64,
+    pub http_us: u64,
 }
 
 /// One probe: an echo that carries two timestamps of the peer.
@@ -112,6 +179,55 @@ pub struct LoadAnalysis {
     pub steps: Vec<LoadStepResult>,
     /// The benefit of yielding, if a scavenger and a competitor were measured.
     pub scavenger: Option<ScavengerResult>,
+    /// Results of a test of responsiveness.
+    pub download: Option<DirectionResponsiveness>,
+    pub upload: Option<DirectionResponsiveness>,
+}
+
+/// The responsiveness of one direction.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DirectionResponsiveness {
+    /// Round trips per minute (RPM): the mean of the two below.
+    pub round_trips_per_minute: Option<u32>,
+    /// On connections of their own, and on load-generating connections.
+    pub foreign_round_trips_per_minute: Option<u32>,
+    pub self_round_trips_per_minute: Option<u32>,
+    pub confidence: ConfidenceGrade,
+    /// Trimmed means of the last intervals.
+    pub tcp_us: Option<u64>,
+    pub tls_us: Option<u64>,
+    pub http_us: Option<u64>,
+    pub self_http_us: Option<u64>,
+    /// Numbers of probes in these intervals.
+    pub foreign_probes: u32,
+    pub self_probes: u32,
+    /// Goodput of the last intervals.
+    pub capacity_bps: Option<u64>,
+    pub capacity_confidence: ConfidenceGrade,
+}
+
+impl DirectionResponsiveness {
+    /// Returns whether both stages are over.
+    pub fn is_settled(&self) -> bool {
+        self.confidence == ConfidenceGrade::High
+    }
+}
+
+/// The confidence in a result: `low` without enough intervals, `high` if it was stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfidenceGrade {
+    Low,
+    Medium,
+    High,
+}
+
+impl ConfidenceGrade {
+    /// Returns the word used in JSON and in text.
+    pub fn word(self) -> &'static str {
+        serde_name::name_variant(&self)
+    }
 }
 
 /// Statistics of the probes of one phase.
