@@ -43,29 +43,30 @@ struct ReflectedPath {
     _server: ChildGuard,
 }
 
-const FAR_ADDRESS: &str = "10.77.2.1";
+pub const FAR_ADDRESS: &str = "10.77.2.1";
 
-fn command_in(namespace: &TestNamespace, words: &[&str]) -> Command {
+pub fn command_in(namespace: &TestNamespace, words: &[&str]) -> Command {
     let enter = namespace.enter();
     let mut command = Command::new(&enter[0]);
     command.args(&enter[1..]).args(words);
     command
 }
 
-fn run(command: &mut Command) -> String {
+pub fn run(command: &mut Command) -> String {
     capture_stdout(command, LIMIT).expect("the command succeeds")
 }
 
 /// Runs commands of words without spaces, each on a line.
-fn run_lines(namespace: &TestNamespace, lines: &str) {
+pub fn run_lines(namespace: &TestNamespace, lines: &str) {
     for line in lines.lines() {
         run(&mut command_in(namespace, &line.split(' ').collect::<Vec<_>>()));
     }
 }
 
 /// Connects a host to the router: the host has the address 1 of the network, the router 2. The
-/// router delays what it sends there by netem: a host stamps its packets behind its own queue.
-fn connect_host(router: &TestNamespace, host: &TestNamespace, network: &str, netem: &str) {
+/// router sends to the host through this queueing discipline, which may delay packets: a host stamps
+/// its own behind its queue.
+pub fn connect_host(router: &TestNamespace, host: &TestNamespace, network: &str, discipline: &str) {
     let (router_pid, host_pid) = (router.pid(), host.pid());
     let pair = format!(
         "ip link add to-{network} netns {router_pid} type veth peer name lh0 netns {host_pid}"
@@ -76,7 +77,7 @@ fn connect_host(router: &TestNamespace, host: &TestNamespace, network: &str, net
         router,
         &format!(
             "ip address add {network}.2/24 dev to-{network}\nip link set to-{network} up\n\
-             tc qdisc add dev to-{network} root netem {netem}"
+             tc qdisc add dev to-{network} root {discipline}"
         ),
     );
     run_lines(
@@ -92,8 +93,8 @@ impl ReflectedPath {
     /// Sets up a path whose directions have these options of netem.
     fn set_up(forward: &str, reverse: &str) -> ReflectedPath {
         let [near, router, far] = [(); 3].map(|()| TestNamespace::new().expect("a namespace"));
-        connect_host(&router, &near, "10.77.1", reverse);
-        connect_host(&router, &far, "10.77.2", forward);
+        connect_host(&router, &near, "10.77.1", &format!("netem {reverse}"));
+        connect_host(&router, &far, "10.77.2", &format!("netem {forward}"));
         run_lines(&router, "sysctl --quiet --write net.ipv4.ip_forward=1");
         let longhaul = program_runner::build_longhaul_for_tests().expect("the program builds");
         let longhaul = longhaul.to_str().expect("UTF-8").to_owned();

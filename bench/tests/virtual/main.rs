@@ -17,6 +17,7 @@ mod lab_report;
 mod latency;
 mod load;
 mod path;
+mod responsiveness;
 mod runs;
 mod seeds;
 mod tune;
@@ -69,6 +70,7 @@ const SUITES: &[(&str, &[VirtualTest])] = &[
     ("latency", latency::TESTS),
     ("load", load::TESTS),
     ("path", path::TESTS),
+    ("responsiveness", responsiveness::TESTS),
     ("runs", runs::TESTS),
     ("seeds", seeds::TESTS),
     ("tune", tune::TESTS),
