@@ -31,6 +31,7 @@ const AVOIDED_WORDS: [(&str, &str); 6] = [
 ];
 /// Words of which the name of an integer in a report needs one: its unit, or what it counts.
 const UNITS: &str = "bytes us ns mm bps permille millicycles cycles 1000s segments packets datagrams \
+                     connections \
                      duplicates errors streams threads files folders calls cores timeouts shift index \
                      version state dscp lost order seen delivered core ce hops ttl sent arrived \
                      overflowed reordered discarded flows system number label class samples port probes \

@@ -20,7 +20,7 @@ const HTTPS_PORT: u16 = 443;
 
 /// The configuration as JSON.
 #[derive(Debug, Serialize, Deserialize)]
-struct ConfigDocument {
+struct RpmConfigDocument {
     version: u32,
     urls: ConfigUrls,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ impl RpmConfig {
         let invalid = |error: serde_json::Error| format!("its configuration is invalid: {error}");
         let mut source = serde_json::Deserializer::from_slice(bytes);
         let document =
-            ConfigDocument::deserialize(ForeignDeserializer(&mut source)).map_err(invalid)?;
+            RpmConfigDocument::deserialize(ForeignDeserializer(&mut source)).map_err(invalid)?;
         source.end().map_err(invalid)?;
         if document.version != VERSION {
             return Err(format!("its configuration has the version {}, not 1", document.version));
@@ -88,7 +88,7 @@ impl RpmConfig {
             large_https_download_url: url(LARGE_PATH),
             https_upload_url: url(UPLOAD_PATH),
         };
-        let document = ConfigDocument { version: VERSION, urls, test_endpoint: None };
+        let document = RpmConfigDocument { version: VERSION, urls, test_endpoint: None };
         serde_json::to_string(&document).unwrap_or_default()
     }
 }

@@ -83,12 +83,12 @@ struct TestContext {
 }
 
 /// A test that is in the table of its handler until this is dropped.
-struct TestEntry<'a> {
+struct RpmTestEntry<'a> {
     handler: &'a RpmHandler,
     client: IpAddr,
 }
 
-impl Drop for TestEntry<'_> {
+impl Drop for RpmTestEntry<'_> {
     fn drop(&mut self) {
         self.handler.tests.lock().remove(&self.client);
     }
@@ -156,7 +156,7 @@ impl RpmHandler {
         drop(place);
         let (sender, arrivals) = mpsc::channel(MAX_ARRIVALS);
         self.tests.lock().insert(peer.ip(), sender);
-        let entry = TestEntry { handler: self, client: peer.ip() };
+        let entry = RpmTestEntry { handler: self, client: peer.ip() };
         answer.send_replace(Some(Ok(())));
         server.log(ServeEvent::SessionOpened {
             peer,
