@@ -26,9 +26,10 @@ struct AllowedDependencies {
 const NOT_SHIPPED: &[&str] = &["xtask", "longhaul-bench", "longhaul-accuracy"];
 /// Async runtimes, which no crate below the agent may link at any depth.
 const ASYNC_RUNTIMES: &[&str] = &["tokio", "async-std", "smol"];
-/// The crates that may link one: the agent, the program with it, and a driver that exists only with
-/// async (docs/decisions/0019).
-const ASYNC_CRATES: &[&str] = &["longhaul", "longhaul-agent", "longhaul-clickhouse"];
+/// The crates that may link one: the agent, the program with it, and two that stand on libraries which
+/// exist only with async: a driver (docs/decisions/0019) and HTTP/2 (docs/decisions/0109).
+const ASYNC_CRATES: &[&str] =
+    &["longhaul", "longhaul-agent", "longhaul-clickhouse", "longhaul-rpm"];
 /// A target without clock, disk and network: code that runs there uses none of them.
 const HOSTLESS_TARGET: &str = "wasm32-unknown-unknown";
 const HOSTLESS_CHECK: &str = "check --target wasm32-unknown-unknown --package longhaul-model \
