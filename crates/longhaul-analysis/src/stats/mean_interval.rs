@@ -6,9 +6,17 @@
 //! (Marriott and Pope 1954), and from the scatter of batch means (Law and Kelton, Simulation
 //! Modeling and Analysis, section 9.5), which covers slower variation.
 //!
+//! Neighbours may also compensate each other: what a hole of lost segments holds back is counted in the
+//! next interval, so that the mean is known better than n independent values tell. If the first
+//! autocorrelation is negative by more than its standard error, the long-run variance by Bartlett's
+//! kernel over a quarter of the values is used where it is smaller, with the critical value for that
+//! share (Kiefer and Vogelsang, Econometric Theory 21, 2005).
+//!
 //! Source: as named. Units: those of the values. Error: covers the truth in 90 to 99 of 100 cases
-//! for first-order noise of correlation up to 0.8 and 80 values (`accuracy`).
-//! Wrong when: the series drifts, or varies more slowly than a quarter of its length.
+//! for first-order noise of correlation up to 0.8 and 80 values (`accuracy`), in 96 to 100 of 100 for
+//! independent values and for differences of noisy counts.
+//! Wrong when: the series drifts, or varies more slowly than a quarter of its length; slow variation
+//! beneath noise that compensates itself (covered in 87 of 100 cases).
 //!
 //! # Intervals of proportions
 //!
@@ -28,6 +36,10 @@ const BATCHES: usize = 8;
 const MIN_PER_BATCH: usize = 3;
 /// The maximum correlation assumed: above it the series is a drift.
 const MAX_CORRELATION: f64 = 0.95;
+/// The share of the values over which the kernel extends.
+const KERNEL_RATIO: f64 = 0.25;
+/// The coefficients of the critical value at 97.5 % by powers of that share.
+const KERNEL_CRITICAL: [f64; 4] = [1.96, 2.9694, 0.4160, -0.5324];
 
 /// Returns the half-width of the 95 % interval of the mean; `None` if there are too few values.
 pub fn mean_half_width(values: &[f64]) -> Option<f64> {
@@ -36,14 +48,33 @@ pub fn mean_half_width(values: &[f64]) -> Option<f64> {
     }
     let (_, deviation) = mean_and_deviation(values)?;
     let count = values.len() as f64;
-    let lag_one = corrected_correlation(values).clamp(0.0, MAX_CORRELATION);
+    let correlation = corrected_correlation(values);
+    let lag_one = correlation.clamp(0.0, MAX_CORRELATION);
     let effective = (count * (1.0 - lag_one) / (1.0 + lag_one)).max(2.0);
     // The scatter around the sample's own mean is too small by the scatter of that mean.
     let deviation = deviation / (1.0 - 1.0 / effective).sqrt();
     let by_correlation = student_t_975(effective - 1.0) * deviation / effective.sqrt();
-    Some(
-        half_width_by_batches(values).map_or(by_correlation, |batches| batches.max(by_correlation)),
-    )
+    let widest = half_width_by_batches(values).map_or(by_correlation, |it| it.max(by_correlation));
+    let compensates = correlation < -1.0 / count.sqrt();
+    Some(if compensates { widest.min(half_width_by_kernel(values)) } else { widest })
+}
+
+/// Returns the half-width by the long-run variance.
+fn half_width_by_kernel(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let bandwidth = (KERNEL_RATIO * count).ceil().max(2.0);
+    let covariance = |lag: usize| {
+        let products = values.iter().zip(&values[lag..]).map(|(a, b)| (a - mean) * (b - mean));
+        products.sum::<f64>() / count
+    };
+    let weighted = (1..bandwidth as usize)
+        .map(|lag| 2.0 * (1.0 - lag as f64 / bandwidth) * covariance(lag))
+        .sum::<f64>();
+    let variance = (covariance(0) + weighted).max(0.0);
+    let share = bandwidth / count;
+    let critical = KERNEL_CRITICAL.iter().rev().fold(0.0, |sum, next| sum * share + next);
+    critical * (variance / count).sqrt()
 }
 
 fn half_width_by_batches(values: &[f64]) -> Option<f64> {
@@ -115,6 +146,7 @@ pub fn proportion_interval(cases: u64, tries: u64) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_model::splitmix::SplitMix64;
 
     #[test]
     fn t_quantiles_agree_with_the_printed_table() {
@@ -141,6 +173,38 @@ mod tests {
         let narrow = mean_half_width(&loose).unwrap();
         let wide = mean_half_width(&clumped).unwrap();
         assert!(wide > 3.0 * narrow, "{wide} is not well above {narrow}");
+    }
+
+    /// Returns the share of intervals that hold the mean of 0, and their mean half-width.
+    fn cover(draw: impl Fn(&mut SplitMix64) -> Vec<f64>) -> (f64, f64) {
+        let mut random = SplitMix64::new(5);
+        let (mut held, mut width) = (0, 0.0);
+        for _ in 0..1000 {
+            let values = draw(&mut random);
+            let half = mean_half_width(&values).expect("an interval");
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            held += u32::from(mean.abs() <= half);
+            width += half / 1000.0;
+        }
+        (f64::from(held) / 1000.0, width)
+    }
+
+    #[test]
+    fn differences_of_noisy_counts_are_known_better_than_independent_values() {
+        for count in [10, 20, 40] {
+            let noise = |random: &mut SplitMix64, count: usize| {
+                (0..count).map(|_| random.normal()).collect::<Vec<f64>>()
+            };
+            let (independent, wide) = cover(|random| noise(random, count));
+            let (differences, narrow) = cover(|random| {
+                let at = noise(random, count + 1);
+                at.windows(2).map(|it| (it[1] - it[0]) / 2.0_f64.sqrt()).collect()
+            });
+            assert!(independent > 0.95, "{count}: {independent}");
+            assert!(differences > 0.98, "{count}: {differences}");
+            // Their error is 1 / n of their scatter, and not 1 / sqrt(n).
+            assert!(narrow < wide * 1.3 / (count as f64).powf(0.2), "{count}: {narrow}, {wide}");
+        }
     }
 
     #[test]
