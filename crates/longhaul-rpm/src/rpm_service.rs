@@ -1,9 +1,10 @@
 //! Clients of the test on a measurement server's port.
 //!
 //! A ClientHello that offers HTTP/2 and does not name the server `longhaul` is one of this protocol,
-//! as are those without HTTP/2 of a host whose test is in progress. The first connection of a host gets a place, then with its first request a slot and a thread,
-//! which serves all connections of that host until they have ended. The clients have no token, so the
-//! limits of anonymous clients apply, to all connections of a test together.
+//! as are those without HTTP/2 of a host whose test is in progress. The first connection of a host gets
+//! a place, then with its first request a slot and a thread, which serves all connections of that host
+//! until they have ended. The clients have no token, so the limits of anonymous clients apply, to all
+//! connections of a test together.
 
 use crate::http_connection::{CONNECTION_WINDOW_BYTES, HTTP2, STREAM_WINDOW_BYTES};
 use crate::load_body::LoadBody;

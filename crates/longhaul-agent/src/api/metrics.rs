@@ -1,8 +1,9 @@
 //! Prometheus metrics, as OpenMetrics 1.0 or in Prometheus's text format 0.0.4, by the `Accept`
 //! header.
 //!
-//! Bounded: pairs and jobs come from the watch file, a host has at most 64 transfers, and at most [`MAX_PAIRS`] of each are exported;
-//! the rest is counted. Built for each scrape; only the histogram of durations has state in between.
+//! Bounded: pairs and jobs come from the watch file, a host has at most 64 transfers, and at most
+//! [`MAX_PAIRS`] of each are exported; the rest is counted. Built for each scrape; only the histogram of
+//! durations has state in between.
 
 mod metrics_registry;
 pub mod otlp_export;
