@@ -36,6 +36,9 @@ const BATCHES: usize = 8;
 const MIN_PER_BATCH: usize = 3;
 /// The maximum correlation assumed: above it the series is a drift.
 const MAX_CORRELATION: f64 = 0.95;
+/// The maximum number of values for the kernel, whose cost grows with the square: more are averaged in
+/// batches before.
+const MAX_KERNEL_VALUES: usize = 256;
 /// The share of the values over which the kernel extends.
 const KERNEL_RATIO: f64 = 0.25;
 /// The coefficients of the critical value at 97.5 % by powers of that share.
@@ -61,20 +64,29 @@ pub fn mean_half_width(values: &[f64]) -> Option<f64> {
 
 /// Returns the half-width by the long-run variance.
 fn half_width_by_kernel(values: &[f64]) -> f64 {
+    let values = average_batches(values, values.len().div_ceil(MAX_KERNEL_VALUES));
     let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
     let bandwidth = (KERNEL_RATIO * count).ceil().max(2.0);
-    let covariance = |lag: usize| {
-        let products = values.iter().zip(&values[lag..]).map(|(a, b)| (a - mean) * (b - mean));
-        products.sum::<f64>() / count
-    };
     let weighted = (1..bandwidth as usize)
-        .map(|lag| 2.0 * (1.0 - lag as f64 / bandwidth) * covariance(lag))
+        .map(|lag| 2.0 * (1.0 - lag as f64 / bandwidth) * autocovariance(&values, lag))
         .sum::<f64>();
-    let variance = (covariance(0) + weighted).max(0.0);
+    let variance = (autocovariance(&values, 0) + weighted).max(0.0);
     let share = bandwidth / count;
     let critical = KERNEL_CRITICAL.iter().rev().fold(0.0, |sum, next| sum * share + next);
     critical * (variance / count).sqrt()
+}
+
+/// Returns the means of batches of `size` values; a last one that is smaller is left out.
+fn average_batches(values: &[f64], size: usize) -> Vec<f64> {
+    values.chunks_exact(size).map(|batch| batch.iter().sum::<f64>() / size as f64).collect()
+}
+
+/// Returns the mean product of the deviations of values that are `lag` apart, as a share of all values.
+fn autocovariance(values: &[f64], lag: usize) -> f64 {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let products = values.iter().zip(&values[lag..]).map(|(a, b)| (a - mean) * (b - mean));
+    products.sum::<f64>() / count
 }
 
 fn half_width_by_batches(values: &[f64]) -> Option<f64> {
@@ -82,8 +94,7 @@ fn half_width_by_batches(values: &[f64]) -> Option<f64> {
     if size < MIN_PER_BATCH {
         return None;
     }
-    let means: Vec<f64> =
-        values.chunks_exact(size).map(|batch| batch.iter().sum::<f64>() / size as f64).collect();
+    let means = average_batches(values, size);
     let (_, deviation) = mean_and_deviation(&means)?;
     let count = means.len() as f64;
     Some(student_t_975(count - 1.0) * deviation / count.sqrt())
@@ -92,13 +103,11 @@ fn half_width_by_batches(values: &[f64]) -> Option<f64> {
 /// Returns the first autocorrelation without its small-sample bias, −(1 + 4ρ)/n; 0 for constants.
 fn corrected_correlation(values: &[f64]) -> f64 {
     let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let spread: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    let spread = autocovariance(values, 0);
     if spread <= 0.0 {
         return 0.0;
     }
-    let products: f64 = values.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
-    let raw = products / spread;
+    let raw = autocovariance(values, 1) / spread;
     // The bias depends on the true value, so the equation is solved for it.
     (raw + 1.0 / count) / (1.0 - 4.0 / count).max(0.2)
 }
@@ -191,7 +200,7 @@ mod tests {
 
     #[test]
     fn differences_of_noisy_counts_are_known_better_than_independent_values() {
-        for count in [10, 20, 40] {
+        for count in [10, 20, 40, 600] {
             let noise = |random: &mut SplitMix64, count: usize| {
                 (0..count).map(|_| random.normal()).collect::<Vec<f64>>()
             };
