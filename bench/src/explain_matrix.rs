@@ -316,7 +316,7 @@ impl fmt::Display for EndVerdict {
     }
 }
 
-/// What each view says of a transfer, and `longhaul test` of its path.
+/// The verdicts of each view on a transfer, and of `longhaul test` on its path.
 #[derive(Debug, Clone)]
 struct TransferVerdicts {
     /// In the order of [`VIEWS`].

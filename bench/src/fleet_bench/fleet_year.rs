@@ -23,7 +23,7 @@ const REQUESTS: usize = 40;
 const MAX_P95_MS: f64 = 300.0;
 const DAY_US: i64 = 86_400_000_000;
 
-/// What the requests of a view are drawn from.
+/// The numbers from which the requests of a view are drawn.
 struct RequestDraw {
     random: SplitMix64,
     now_us: i64,

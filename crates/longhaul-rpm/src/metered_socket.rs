@@ -45,7 +45,7 @@ impl SocketMeter {
     }
 }
 
-/// What the connections of a client may move together.
+/// The bytes and the rate that the connections of a client may have together.
 #[derive(Debug)]
 pub struct TrafficBudget {
     pub started: Instant,

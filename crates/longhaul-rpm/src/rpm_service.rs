@@ -73,7 +73,7 @@ impl fmt::Debug for RpmHandler {
 /// The answer to the first request of a client; `None` until it is decided.
 type AdmissionAnswer = Option<Result<(), String>>;
 
-/// What the connections of a test share.
+/// The state that the connections of a test share.
 #[derive(Clone)]
 struct TestContext {
     tls: TlsAcceptor,

@@ -1,4 +1,4 @@
-//! What a ClientHello says about the protocol behind it.
+//! The names in a ClientHello that tell the protocol behind it.
 
 use rustls::server::Acceptor;
 

@@ -9,7 +9,7 @@ use longhaul_model::report::v1::observation::HostInterface;
 const ROUTE: [&str; 5] = ["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1", "10.9.0.1"];
 const OTHER: [&str; 5] = ["10.1.0.1", "10.6.0.1", "10.7.0.1", "10.4.0.1", "10.9.0.1"];
 
-/// What is measured every hour, and what of it changes at the event.
+/// The quantities that are measured every hour, and their change at the event.
 #[derive(Clone, Copy)]
 struct World {
     route: [&'static str; 5],
@@ -66,7 +66,7 @@ fn first(rows: &[(&str, World)]) {
     }
 }
 
-/// What limits, and what is left over.
+/// The limiter, and the bandwidth that is left over.
 fn but(limiter: Limiter, available: f64) -> World {
     World { available, limiter, ..STEADY }
 }
