@@ -9,6 +9,7 @@
 //! - [`export`]: sends results to a collector or database; [`shared_database`]: the shared database
 //! - [`agent_folder`]: files of the agent
 //! - [`clocks`]: clocks; [`agent_log`]: log; [`service_manager`]: systemd notifications
+//! - [`watch_file_reload`]: reads the watch file again
 //! - [`embedded_server`]: the server of `[serve]`
 //! - [`firefly_receiver`]: the receiver of `[fireflies]`; [`firefly_table`], [`firefly_report`]: flows of
 //!   which fireflies tell
@@ -42,6 +43,7 @@ mod shared_database;
 pub mod shared_state;
 mod startup;
 pub(crate) mod transfer_limit;
+mod watch_file_reload;
 
 pub(crate) use agent_folder::{agent_folder_path, replace_private_file};
 pub use analysis_worker::build_case;

@@ -1,7 +1,9 @@
 //! The files that a watch file includes: TOML with more tables, lists of hosts in the JSON format of
-//! Prometheus's `file_sd_configs`, and pSConfig templates of perfSONAR.
+//! Prometheus's `file_sd_configs`, and pSConfig templates of perfSONAR. Lists and templates may also be
+//! fetched from URLs.
 
-use crate::psconfig::{self, TEMPLATE_BYTES_MAX};
+use crate::http_client::is_url;
+use crate::psconfig;
 use crate::watch::watch_file::{
     FILE_BYTES_MAX, IncludedFile, IncludedVersions, SecretFileState, WatchFile, WatchFileContext,
     parse_included_files,
@@ -36,7 +38,7 @@ struct AgentName {
 #[derive(Debug, Default)]
 pub struct IncludedFiles {
     pub files: Vec<IncludedFile>,
-    /// From before they were read, so that no change is missed.
+    /// From before they were read, so that no change is missed. URLs have none.
     pub versions: IncludedVersions,
     /// Lines about what could not be taken from templates.
     pub notes: Vec<String>,
@@ -76,7 +78,7 @@ pub fn read_included_files(
         };
         for path in paths {
             let name = path.display().to_string();
-            match crate::watch_file_reading::read_limited_text(&path, TEMPLATE_BYTES_MAX) {
+            match crate::watch_file_reading::read_template_text(&path) {
                 Ok(text) if is_template(&text) => {
                     let template = psconfig::convert_template(&name, &text, &own)?;
                     notes.extend(template.notes.iter().map(|note| format!("{name}: {note}")));
@@ -87,14 +89,14 @@ pub fn read_included_files(
                     let what = format!("{name} is larger than {}", Bytes(FILE_BYTES_MAX));
                     document.add(&at, what, "split the file");
                 }
-                Ok(text) if path.extension().is_some_and(|it| it == "json") => {
+                Ok(text) if is_url(&path) || path.extension().is_some_and(|it| it == "json") => {
                     let text = format_host_tables(&read_target_groups(&name, &text)?, &text);
                     included.push(IncludedFile { name, text });
                 }
                 Ok(text) => included.push(IncludedFile { name, text }),
                 Err(error) => {
                     let what = format!("cannot read {name}: {error}");
-                    document.add(&at, what, "correct the file, or remove it");
+                    document.add(&at, what, "correct it, or remove it from the list");
                 }
             }
         }
@@ -136,9 +138,10 @@ pub fn parse_host_list(
     parse_included_files("watch.toml", text, &[included], &here)
 }
 
-/// Returns the versions of the included files.
+/// Returns the versions of the included files that are not URLs.
 pub fn list_versions(folder: &Path, patterns: &[String]) -> IncludedVersions {
-    let paths = patterns.iter().filter_map(|it| expand_pattern(folder, it).ok()).flatten();
+    let patterns = patterns.iter().filter(|it| !is_url(Path::new(it)));
+    let paths = patterns.filter_map(|it| expand_pattern(folder, it).ok()).flatten();
     let version = |path: PathBuf| {
         let about = fs::metadata(&path);
         let size = about.as_ref().map_or(0, fs::Metadata::len);
@@ -147,8 +150,11 @@ pub fn list_versions(folder: &Path, patterns: &[String]) -> IncludedVersions {
     paths.map(version).collect()
 }
 
-/// Returns the files of a pattern, sorted. Without a `*` it names one file.
+/// Returns the files of a pattern, sorted. Without a `*` it names one file, and so does a URL.
 fn expand_pattern(folder: &Path, pattern: &str) -> io::Result<Vec<PathBuf>> {
+    if is_url(Path::new(pattern)) {
+        return Ok(vec![PathBuf::from(pattern)]);
+    }
     let path = folder.join(pattern);
     let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
     let Some((begin, end)) = name.split_once('*') else {

@@ -7,6 +7,7 @@
 //! - [`watch`]: the content of `watch.toml`, and the schedule of its runs
 //! - [`watch_file_reading`]: reads `watch.toml` and looks at its secret files
 //! - [`included_files`]: the files that it includes
+//! - [`http_client`]: HTTP clients, and what is fetched from URLs
 //! - [`psconfig`]: templates of perfSONAR as tables of a watch file
 //! - [`watch_cost`]: the cost of a watch file
 //! - [`token_store`]: named tokens of an agent
@@ -19,6 +20,7 @@ pub mod agent;
 pub mod agent_error;
 mod api;
 pub mod event_log;
+pub mod http_client;
 pub mod included_files;
 pub mod log_writer;
 mod path_traces;

@@ -5,8 +5,8 @@ use super::clocks::read_clock_times;
 use super::finished_run::recover_spool;
 use super::service_manager::ServiceManager;
 use super::startup::{AgentOptions, AgentSignals, RunningAgent, start_agent};
+use super::watch_file_reload::WatchFileReloader;
 use crate::agent_error::AgentError;
-use crate::included_files;
 use crate::watch::watch_file::WatchFile;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -15,8 +15,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 const RUNTIME_THREADS: usize = 2;
 /// The time that running runs have to end at shutdown.
 const RUNS_GRACE: Duration = Duration::from_secs(60);
-/// The interval between looks at the included files. The event loop wakes at least every 30 s.
-const INCLUDED_INTERVAL: Duration = Duration::from_secs(5);
 /// The time for terminated runs to end, and for the last writes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
@@ -40,27 +38,18 @@ pub fn run(origin: &AgentOptions, file: WatchFile) -> Result<(), AgentError> {
 }
 
 async fn run_event_loop(origin: &AgentOptions, mut running: RunningAgent) {
-    let mut included = running.event_loop.state.file().included.clone();
-    let mut looked_at = Instant::now();
+    let mut reloader = WatchFileReloader::new(&running.event_loop.state.file());
     loop {
         let AgentSignals { reload, stop, interrupt } = &mut running.signals;
         tokio::select! {
             biased;
             _ = stop.recv() => break,
             _ = interrupt.recv() => break,
-            _ = reload.recv() => super::startup::reload_watch_file(origin, &mut running),
+            _ = reload.recv() => reloader.request(),
+            read = reloader.wait_for_result() => reloader.apply_result(read, &mut running),
             () = running.event_loop.handle_next_event(&mut running.channels) => {}
         }
-        if looked_at.elapsed() >= INCLUDED_INTERVAL {
-            looked_at = Instant::now();
-            let state = &running.event_loop.state;
-            let versions = included_files::list_versions(&state.folder, &state.file().include);
-            // An invalid file is not tried again until it changes.
-            if versions != included {
-                included = versions;
-                super::startup::reload_watch_file(origin, &mut running);
-            }
-        }
+        reloader.start_if_due(origin, &running.event_loop.state.file());
         running.event_loop.start_due_runs();
     }
     shut_down(running).await;

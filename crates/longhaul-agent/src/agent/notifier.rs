@@ -17,11 +17,11 @@ use super::agent_log::AgentLog;
 use super::shared_state::SharedState;
 use crate::agent::export::format_error_chain;
 use crate::agent::{agent_folder, clocks};
+use crate::http_client::http_client_builder;
 use crate::secret_file;
 use crate::watch::watch_file::{NotifySection, WebhookConfig};
 use longhaul_model::report::v1::{ChangeEvent, EventState};
 use parking_lot::Mutex;
-use reqwest::redirect::Policy;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::HashSet;
@@ -247,15 +247,8 @@ async fn run_notify_command(program: &str, arguments: &[String], body: &str) -> 
 }
 
 async fn post_notice(to: &WebhookConfig, folder: &Path, body: &str) -> Result<(), String> {
-    // Fails if the process has installed a provider before, which does not matter.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let web = reqwest::Client::builder()
-        .timeout(ATTEMPT_TIMEOUT)
-        // The token must not reach another address than the configured one.
-        .redirect(Policy::none())
-        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| format_error_chain(&error))?;
+    let web =
+        http_client_builder(ATTEMPT_TIMEOUT).build().map_err(|error| format_error_chain(&error))?;
     let mut request =
         web.post(&to.url).header("content-type", "application/json").body(body.to_owned());
     if let Some(token) = &to.token_file {

@@ -7,7 +7,7 @@ use super::archive_writer::{self, ArchiveWriter};
 use super::clocks::{read_clock_times, read_wall_us};
 use super::embedded_server::{EmbeddedServer, HandlerBuilder};
 use super::event_loop::{EventLoop, LoopChannels};
-use super::export::{self, format_error_chain};
+use super::export;
 use super::finished_run;
 use super::firefly_receiver::FireflyReceiver;
 use super::follow_ups::FollowUpRequests;
@@ -24,7 +24,6 @@ use crate::token_store::TokenStore;
 use crate::watch::daily_budget::BudgetUsage;
 use crate::watch::run_schedule::RunSchedule;
 use crate::watch::watch_file::WatchFile;
-use crate::watch_file_reading::read_watch_file;
 use longhaul_report::document::ReportDocument;
 use longhaul_report::number_format::count_of;
 use longhaul_store::Archive;
@@ -343,64 +342,6 @@ impl StartupMessage<'_> {
             "jobs": self.jobs, "next": next, "missed": self.missed, "spool": self.spooled,
         })
     }
-}
-
-/// Reads the file again. An invalid file changes nothing.
-pub fn reload_watch_file(origin: &AgentOptions, running: &mut RunningAgent) {
-    let agent = &mut running.event_loop;
-    ServiceManager::reloading();
-    let name = origin.agent.as_deref();
-    match read_watch_file(&origin.path, name) {
-        Ok(Ok(file)) => {
-            apply_watch_file(agent, file);
-            running.server.apply_watch_file();
-            running.fireflies.apply_watch_file();
-        }
-        Ok(Err(problems)) => reject_watch_file(agent, &problems.to_string()),
-        Err(error) => reject_watch_file(agent, &format_error_chain(&error)),
-    }
-    ServiceManager::ready("watching");
-}
-
-fn reject_watch_file(agent: &EventLoop, why: &str) {
-    for line in why.lines() {
-        agent.log.warn(line);
-    }
-    agent.log.warn("watch file invalid, keeping the previous one");
-    let mut figures = agent.state.counters.write();
-    figures.reloads_refused += 1;
-}
-
-fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
-    for note in &file.notes {
-        agent.log.warn(note);
-    }
-    let before = agent.state.file();
-    for (what, differs) in [
-        ("archive", before.agent.archive != file.agent.archive),
-        ("listen", before.agent.listen != file.agent.listen),
-        ("name", before.agent.name != file.agent.name),
-        ("collector", before.collector != file.collector),
-        ("database", before.database != file.database),
-    ] {
-        if differs {
-            agent.log.warn(&format!(
-                "`{what}` has changed in the watch file; restart the agent to apply it"
-            ));
-        }
-    }
-    let file = Arc::new(file);
-    agent.schedule.reload(&file, read_clock_times());
-    {
-        let mut held = agent.state.file.write();
-        *held = Arc::clone(&file);
-    }
-    let mut figures = agent.state.counters.write();
-    figures.reloads += 1;
-    drop(figures);
-    job_status::replace_jobs(&mut agent.state.counters.write().jobs, agent.schedule.jobs());
-    let jobs = agent.schedule.jobs().count();
-    agent.log.info(&format!("watch file reloaded: {jobs} jobs"));
 }
 
 #[cfg(test)]

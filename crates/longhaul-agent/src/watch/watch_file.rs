@@ -62,12 +62,12 @@ const RULES: ConfigRules = ConfigRules {
 };
 
 /// A checked watch file, for one agent.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchFile {
     #[serde(default)]
     pub agent: AgentSection,
-    /// Names of files with more tables. The last part of a name may have a `*`.
+    /// Names of files and URLs with more tables. The last part of the name of a file may have a `*`.
     #[serde(default, deserialize_with = "config_values::texts")]
     pub include: Vec<String>,
     /// The included files when they were read.

@@ -4,8 +4,8 @@ use crate::cli::command_output;
 use crate::cli::watch_command::watch_file_failure;
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::{Args, Subcommand};
-use longhaul_agent::psconfig::{TEMPLATE_BYTES_MAX, convert_template};
-use longhaul_agent::watch_file_reading::read_limited_text;
+use longhaul_agent::psconfig::convert_template;
+use longhaul_agent::watch_file_reading::read_template_text;
 use longhaul_probe::throughput::initiator_party;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub enum PsconfigCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ConvertArgs {
-    /// Template in JSON; `-` is standard input
+    /// Template in JSON: a file or a URL; `-` is standard input
     #[arg(value_name = "TEMPLATE")]
     pub template: PathBuf,
     /// Address, or name of an address or host in the template, that is this host; may be repeated
@@ -42,7 +42,7 @@ pub fn run(args: &PsconfigArgs) -> Result<ExitCode, CommandFailure> {
     let PsconfigCommand::Convert(args) = &args.command;
     let shown = args.template.display().to_string();
     let path = if shown == "-" { PathBuf::from("/dev/stdin") } else { args.template.clone() };
-    let text = read_limited_text(&path, TEMPLATE_BYTES_MAX).map_err(|error| {
+    let text = read_template_text(&path).map_err(|error| {
         CommandFailure::new(USAGE, format!("cannot read the template {shown}")).cause(&error)
     })?;
     let host = match &args.agent[..] {

@@ -14,12 +14,12 @@ use longhaul_agent::agent::{self, AgentOptions};
 use longhaul_agent::watch::watch_file::WatchFile;
 use longhaul_agent::watch::watch_forecast::build_forecast;
 use longhaul_agent::watch_cost;
-use longhaul_agent::watch_file_reading::read_watch_file;
+use longhaul_agent::watch_file_reading::{read_watch_file, watch_folder};
 use longhaul_config::{ConfigProblem, ConfigProblems};
 use longhaul_report::number_format::count_of;
 use serde_json::json;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use token_command::TokenCommandArgs;
 
@@ -40,7 +40,7 @@ pub struct WatchArgs {
     /// /etc/longhaul/watch.toml]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Watch what a pSConfig template of perfSONAR has for this host
+    /// Watch what a pSConfig template of perfSONAR, a file or a URL, has for this host
     #[arg(long, value_name = "TEMPLATE", conflicts_with = "file")]
     pub psconfig: Option<PathBuf>,
     /// Name of this host in a file that several hosts share [default: the name of the agent in
@@ -75,8 +75,7 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
     let path = named.cloned().map_or_else(find_default_file, Ok)?;
     let parsed = read_watch_file(&path, args.agent.as_deref())?;
     if let Ok(WatchFile { serve: Some(serve), .. }) = &parsed {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        serve_command::build_section_handlers(serve, folder)
+        serve_command::build_section_handlers(serve, watch_folder(&path))
             .map_err(|why| CommandFailure::new(USAGE, format!("[serve]: {why}")))?;
     }
     for note in parsed.iter().flat_map(|file| &file.notes) {
@@ -102,7 +101,7 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, CommandFailure> {
 }
 
 fn run_agent(args: &WatchArgs, path: PathBuf, file: WatchFile) -> Result<ExitCode, CommandFailure> {
-    let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
+    let folder = watch_folder(&path).to_owned();
     let named = file.agent.archive.as_ref().map(|path| folder.join(path));
     let archive = command_output::archive_path(&ArchiveArgs { archive: named })?;
     let agent = args.agent.clone();

@@ -7,3 +7,4 @@ mod notices;
 mod runs;
 mod stage;
 mod stopping;
+mod templates;

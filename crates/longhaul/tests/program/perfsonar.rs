@@ -3,6 +3,8 @@
 
 use crate::support::{Folder, free_port, longhaul};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::thread;
 
 /// Calls a method, which must succeed.
@@ -147,7 +149,50 @@ fn a_template_of_perfsonar_is_checked_and_converted_with_what_is_left_out() {
     {
         assert!(file.contains(part), "{part} in {file}");
     }
+    let url = serve_text(text);
+    let assert = longhaul().args(["psconfig", "convert", &url, "--agent", "b"]).assert().success();
+    assert_eq!(String::from_utf8_lossy(&assert.get_output().stdout), file);
     let assert = longhaul().args(["psconfig", "convert", "-"]).write_stdin("{}").assert().code(2);
     let why = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(why.contains("-:1: missing field `addresses`"), "{why}");
+}
+
+/// Serves a text by HTTP once. Returns the URL.
+fn serve_text(text: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/mesh.json", listener.local_addr().expect("its address"));
+    let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{text}");
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut request = BufReader::new(stream.try_clone().expect("its other half")).lines();
+        while request.next().is_some_and(|line| line.is_ok_and(|it| !it.is_empty())) {}
+        stream.write_all(answer.as_bytes()).expect("sent");
+    });
+    url
+}
+
+#[test]
+fn a_template_or_a_list_of_hosts_is_fetched_and_what_is_neither_is_refused() {
+    let folder = Folder::new("psconfig-url");
+    let file = folder.file("watch.toml");
+    let check = |text: &str| {
+        let watch = format!(
+            "include = \"{}\"\n[agent]\nname = \"b\"\n[[group]]\nname = \"g\"\n\
+             [[measure]]\nname = \"m\"\nkind = \"path\"\nevery = \"1 h\"\n",
+            serve_text(text)
+        );
+        std::fs::write(&file, watch).expect("written");
+        longhaul().args(["watch", "--check"]).arg(&file).assert()
+    };
+    let list = r#"[{"targets": ["192.0.2.7:5300"], "labels": {"groups": "g"}}]"#;
+    let output = check(list).success().get_output().stdout.clone();
+    assert!(String::from_utf8_lossy(&output).contains("1 host, 2 pairs"), "{output:?}");
+    let output = check("<html>").code(2).get_output().stderr.clone();
+    let why = String::from_utf8_lossy(&output);
+    assert!(why.contains("/mesh.json:1: expected value"), "{why}");
+    let watch = ["watch", "--check", "--psconfig", "http://127.0.0.1:1/mesh.json"];
+    let output = longhaul().args(watch).assert().code(2).get_output().stderr.clone();
+    let why = String::from_utf8_lossy(&output);
+    assert!(why.contains("cannot read http://127.0.0.1:1/mesh.json"), "{why}");
+    assert!(why.contains("refused"), "{why}");
 }

@@ -6,6 +6,7 @@ use crate::agent::agent_folder::replace_private_file;
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
 use crate::agent::shared_state::SharedState;
+use crate::http_client::{http_client_builder, read_body};
 use crate::secret_file;
 use crate::token_store::encode_digest;
 use crate::watch::hash_random::{draw_number, hash_text};
@@ -270,7 +271,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// slow links.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
 /// The response lists every rejected item, so it may be long.
-const MAX_RESPONSE_BYTES: usize = 2 << 20;
+const MAX_RESPONSE_BYTES: u64 = 2 << 20;
 
 /// A client for one collector.
 #[derive(Debug, Clone)]
@@ -298,8 +299,6 @@ impl CollectorClient {
         folder: &Path,
         own_token: &Path,
     ) -> Result<CollectorClient, String> {
-        // Fails if the process has installed a provider before, which is always the same one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let parse_url = |path: &str| {
             let address = format!("{}{path}", section.url.trim_end_matches('/'));
             Url::parse(&address).map_err(|error| format!("{address}: {error}"))
@@ -316,19 +315,15 @@ impl CollectorClient {
                 token_sha256: encode_digest(own.as_bytes()),
             });
         }
-        let mut http = reqwest::Client::builder()
-            .https_only(true)
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
-            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")));
+        let mut http =
+            http_client_builder(REQUEST_TIMEOUT).https_only(true).connect_timeout(CONNECT_TIMEOUT);
         if let Some(file) = &section.ca_file {
             http = http.tls_certs_only(read_certificates(&folder.join(file))?);
         }
         Ok(CollectorClient {
-            http: http.build().map_err(|error| {
-                format!("cannot set up TLS: {}", super::format_error_chain(&error))
-            })?,
+            http: http
+                .build()
+                .map_err(|error| format!("cannot set up TLS: {}", format_error_chain(&error)))?,
             url: parse_url(BATCHES_PATH)?,
             token,
             enrolment,
@@ -345,11 +340,10 @@ impl CollectorClient {
             .json(&request)
             .send()
             .await
-            .map_err(|error| {
-                DeliveryError::Temporary(super::format_error_chain(&error.without_url()))
-            })?;
+            .map_err(|error| DeliveryError::Temporary(format_error_chain(&error.without_url())))?;
         let status = response.status();
-        let body = read_body(response).await.map_err(DeliveryError::Temporary)?;
+        let body =
+            read_body(response, MAX_RESPONSE_BYTES).await.map_err(DeliveryError::Temporary)?;
         if status == StatusCode::OK {
             return Ok(());
         }
@@ -386,14 +380,13 @@ impl CollectorClient {
             request = request.header(AUTHORIZATION, token.clone());
         }
         let sent = request.send().await;
-        sent.map_err(|error| {
-            DeliveryError::Temporary(super::format_error_chain(&error.without_url()))
-        })
+        sent.map_err(|error| DeliveryError::Temporary(format_error_chain(&error.without_url())))
     }
 
     async fn read_response(&self, response: Response) -> Result<BatchResponse, DeliveryError> {
         let status = response.status();
-        let body = read_body(response).await.map_err(DeliveryError::Temporary)?;
+        let body =
+            read_body(response, MAX_RESPONSE_BYTES).await.map_err(DeliveryError::Temporary)?;
         if status == StatusCode::OK {
             return BatchResponse::parse(&body)
                 .map_err(|why| DeliveryError::Temporary(format!("cannot read its answer: {why}")));
@@ -414,19 +407,6 @@ fn compress_batch(text: &str) -> std::io::Result<Vec<u8>> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
     packer.write_all(text.as_bytes())?;
     packer.finish()
-}
-
-async fn read_body(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(piece) =
-        response.chunk().await.map_err(|error| super::format_error_chain(&error.without_url()))?
-    {
-        if body.len() + piece.len() > MAX_RESPONSE_BYTES {
-            return Err(format!("its answer is longer than {MAX_RESPONSE_BYTES} bytes"));
-        }
-        body.extend_from_slice(&piece);
-    }
-    Ok(body)
 }
 
 /// Returns whether longhaul sent the error response, and its text.
@@ -467,7 +447,7 @@ fn read_certificates(file: &Path) -> Result<Vec<Certificate>, String> {
     match Certificate::from_pem_bundle(&text) {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(format!("{}: it contains no certificate", file.display())),
-        Err(error) => Err(format!("{}: {}", file.display(), super::format_error_chain(&error))),
+        Err(error) => Err(format!("{}: {}", file.display(), format_error_chain(&error))),
     }
 }
 

@@ -8,9 +8,9 @@ use super::metrics_registry::MetricsPage;
 use super::read_snapshot;
 use crate::agent::export::{format_error_chain, read_wall_us};
 use crate::api::ApiState;
+use crate::http_client::http_client_builder;
 use crate::secret_file;
 use crate::watch::watch_file::OtlpSection;
-use reqwest::redirect::Policy;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,15 +53,8 @@ async fn send_metrics(shared: &ApiState, section: &OtlpSection) -> Result<(), St
     };
     let host = shared.state.file().agent.name.clone();
     let body = convert_to_otlp(&text, &host, shared.state.started_us, read_wall_us());
-    // Fails if the process has installed a provider before, which does not matter.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let web = reqwest::Client::builder()
-        .timeout(EXPORT_TIMEOUT)
-        // The token must not reach another address than the configured one.
-        .redirect(Policy::none())
-        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| format_error_chain(&error))?;
+    let web =
+        http_client_builder(EXPORT_TIMEOUT).build().map_err(|error| format_error_chain(&error))?;
     let mut request = web.post(&section.url).json(&body);
     if let Some(token) = &section.token_file {
         let path = shared.state.folder.join(token);

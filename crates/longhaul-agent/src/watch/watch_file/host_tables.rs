@@ -65,7 +65,7 @@ fn default_port() -> u16 {
 }
 
 /// A single target as written.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TargetKeys {
     #[serde(deserialize_with = "config_values::name")]

@@ -7,9 +7,9 @@ use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use longhaul_agent::token_store::{StoredToken, TokenRight, TokenStore, TokenStoreError};
-use longhaul_agent::watch_file_reading::read_watch_file;
+use longhaul_agent::watch_file_reading::{read_watch_file, watch_folder};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -104,8 +104,7 @@ fn find_store(args: &TokenAgentArgs) -> Result<TokenStore, CommandFailure> {
     let path = args.file.clone().map_or_else(find_default_file, Ok)?;
     let file = read_watch_file(&path, args.agent.as_deref())?;
     let file = file.map_err(|problems| super::watch_file_failure(&problems))?;
-    let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    let archive = file.agent.archive.as_ref().map(|path| folder.join(path));
+    let archive = file.agent.archive.as_ref().map(|archive| watch_folder(&path).join(archive));
     Ok(TokenStore::of_archive(&command_output::archive_path(&ArchiveArgs { archive })?))
 }
 
