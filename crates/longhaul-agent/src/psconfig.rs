@@ -6,9 +6,11 @@
 //!
 //! - [`template_parts`]: the parts of a template
 //! - [`address_pairs`]: the addresses of a group, and the pairs that this host measures
+//! - [`template_archives`]: where results are sent
 //! - [`template_variables`]: variables such as `{% address[1] %}` in the specification of a test
 
 mod address_pairs;
+mod template_archives;
 mod template_parts;
 mod template_variables;
 #[cfg(test)]
@@ -23,6 +25,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
+use template_archives::convert_archive;
 use template_parts::{PsconfigTemplate, TemplateSchedule, TemplateTask};
 use template_variables::expand_variables;
 
@@ -38,7 +41,7 @@ const MAX_NOTE_CHARS: usize = 250;
 pub struct ConvertedTemplate {
     /// The name of this host: the first of those given, or else that of its address.
     pub agent: String,
-    /// The tables `[[host]]`, `[[group]]` and `[[measure]]`.
+    /// The tables `[[host]]`, `[[group]]`, `[[measure]]` and `[[perfsonar_archive]]`.
     pub tables: String,
     /// The parts that could not be taken, one sentence each, with its place in the template.
     pub notes: Vec<String>,
@@ -61,7 +64,8 @@ pub fn convert_template(
         return Err(ConfigProblems::of_file(file, what, advice));
     };
     let agent = host.first().filter(|name| is_name(name)).cloned();
-    let mut tables = TemplateTables::new(agent.unwrap_or_else(|| make_name(own)));
+    let address = template.addresses[own].address.clone();
+    let mut tables = TemplateTables::new(agent.unwrap_or_else(|| make_name(own)), address);
     for (name, task) in template.tasks.iter().filter(|(_, task)| !task.disabled) {
         if let Err(why) = tables.add_task(&template, &mut finder, name, task) {
             tables.note(&format!("tasks.{name}"), &why);
@@ -95,9 +99,21 @@ struct MeasuredHost {
     groups: BTreeSet<String>,
 }
 
+/// An archive of a template.
+struct NamedArchive {
+    name: String,
+    table: String,
+}
+
 /// The tables of a watch file that come from a template.
 struct TemplateTables {
     agent: String,
+    /// The first address of this host, by which archives know it.
+    own_address: Option<String>,
+    /// The first archive of this host.
+    archive: Option<NamedArchive>,
+    /// Tasks without that archive.
+    other_tasks: Vec<String>,
     /// By address.
     hosts: BTreeMap<String, MeasuredHost>,
     /// The names of hosts, of which each is that of one address.
@@ -107,10 +123,17 @@ struct TemplateTables {
 }
 
 impl TemplateTables {
-    fn new(agent: String) -> TemplateTables {
-        let names = BTreeSet::from([agent.clone()]);
-        let (hosts, notes) = (BTreeMap::new(), BTreeSet::new());
-        TemplateTables { agent, hosts, names, measures: String::new(), notes }
+    fn new(agent: String, own_address: Option<String>) -> TemplateTables {
+        TemplateTables {
+            names: BTreeSet::from([agent.clone()]),
+            agent,
+            own_address,
+            archive: None,
+            other_tasks: Vec::new(),
+            hosts: BTreeMap::new(),
+            measures: String::new(),
+            notes: BTreeSet::new(),
+        }
     }
 
     fn note(&mut self, place: &str, text: &str) {
@@ -146,7 +169,7 @@ impl TemplateTables {
         for subtask in &task.subtasks {
             self.note(&place, &format!("the subtask {subtask} is not run"));
         }
-        self.note_archives(template, task, &place);
+        self.add_archives(template, task, name, &tests[0]);
         let mut directions = BTreeSet::new();
         for own in tests {
             match self.add_target(name, &test.spec, &own) {
@@ -160,11 +183,44 @@ impl TemplateTables {
         Ok(())
     }
 
-    fn note_archives(&mut self, template: &PsconfigTemplate, task: &TemplateTask, place: &str) {
-        for name in &task.archives {
-            let archive = template.archives.get(name);
-            let kind = archive.map_or("unknown", |archive| archive.archiver.as_str());
-            self.note(place, &format!("results are not sent to the archive {name} ({kind})"));
+    /// Adds the archives of a task and of this host. Results have one destination, the first archive
+    /// that can be taken.
+    fn add_archives<'t>(
+        &mut self,
+        template: &'t PsconfigTemplate,
+        task: &'t TemplateTask,
+        task_name: &str,
+        test: &OwnTest<'_>,
+    ) {
+        let place = format!("tasks.{task_name}");
+        let own_host = test.participants[test.own_index].host(template);
+        let of_host = own_host.map_or(&[][..], |host| &host.archives);
+        let mut is_sent = false;
+        for name in task.archives.iter().chain(of_host) {
+            let converted = match (&self.archive, template.archives.get(name)) {
+                (_, None) => Err("it is unknown".to_owned()),
+                (Some(chosen), _) if chosen.name == *name => {
+                    is_sent = true;
+                    continue;
+                }
+                (Some(chosen), _) => Err(format!("they are sent to {}", chosen.name)),
+                (None, Some(archive)) => convert_archive(archive, test),
+            };
+            match converted {
+                Ok(table) => {
+                    self.archive = Some(NamedArchive { name: name.clone(), table });
+                    is_sent = true;
+                }
+                Err(why) => {
+                    self.note(
+                        &place,
+                        &format!("results are not sent to the archive {name}: {why}"),
+                    );
+                }
+            }
+        }
+        if !is_sent {
+            self.other_tasks.push(place);
         }
     }
 
@@ -241,8 +297,17 @@ impl TemplateTables {
         }
     }
 
-    fn finish(self) -> ConvertedTemplate {
+    fn finish(mut self) -> ConvertedTemplate {
         let mut tables = format!("[[host]]\nname = {}\n", quote(&self.agent));
+        if let Some(address) = &self.own_address {
+            let _ = writeln!(tables, "address = {}", quote(address));
+        }
+        if let Some(NamedArchive { name, table }) = self.archive.take() {
+            for place in std::mem::take(&mut self.other_tasks) {
+                self.note(&place, &format!("results are sent to the archive {name}, too"));
+            }
+            self.measures.push_str(&table);
+        }
         for (address, MeasuredHost { name, groups }) in self.hosts {
             let groups: Vec<String> = groups.iter().map(|it| quote(it)).collect();
             let (name, address) = (quote(&name), quote(&address));

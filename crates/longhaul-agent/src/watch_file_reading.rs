@@ -66,7 +66,7 @@ pub fn read_watch_file(
         let factor = std::env::var(TIME_FACTOR_VARIABLE).ok();
         let factor = factor.and_then(|it| it.parse().ok());
         file.included = included.versions;
-        file.notes = included.notes;
+        file.notes.extend(included.notes);
         file.detect.time_factor = factor.filter(|it| (1..=100_000).contains(it));
     }
     Ok(parsed)

@@ -68,7 +68,7 @@ pub(crate) fn parse_pscheduler_result(value: &Value) -> Result<Option<ImportedRe
 /// Joins the task and the run of the document that an archiver's transform receives.
 fn join_task_and_run(value: &Value) -> Option<Value> {
     let (task, run) = (&value["task"], &value["run"]);
-    task["test"].is_object().then(|| {
+    (task["test"].is_object() && value["test"].is_null()).then(|| {
         json!({
             "test": task["test"],
             "tool": {"name": task["tool"]},

@@ -1,4 +1,5 @@
-//! Sends results to another archive: a collector, or a database that several agents share.
+//! Sends results to another archive: a collector, a database that several agents share, or an archive
+//! of perfSONAR.
 //!
 //! A background task takes up to some hundred items from the archive's outbox, sends them, and
 //! removes them once the receiver acknowledges them. After a lost response or a kill the batch is
@@ -11,11 +12,14 @@
 //!
 //! - [`batch_wire`]: a batch as JSON; [`mod@run_from_report`]: derives series values from a report
 //! - [`batch_sender`]: the send loop
+//! - [`perfsonar_archive`]: a client for archives of perfSONAR; [`perfsonar_document`]: runs in its form
 
 pub mod batch_sender;
 pub mod batch_wire;
 #[cfg(any(feature = "clickhouse", test))]
 pub mod database_delivery;
+pub mod perfsonar_archive;
+pub mod perfsonar_document;
 pub mod run_from_report;
 
 pub use super::clocks::read_wall_us;
@@ -37,9 +41,9 @@ pub enum DeliveryError {
     Rejected(String),
 }
 
-/// Returns whether the file names a collector or a database.
+/// Returns whether the file names a collector, a database or an archive of perfSONAR.
 pub fn has_export_destination(file: &WatchFile) -> bool {
-    file.collector.is_some() || file.database.is_some()
+    file.collector.is_some() || file.database.is_some() || file.perfsonar_archive().is_some()
 }
 
 /// Starts sending the outbox of the archive until `stop` is true.

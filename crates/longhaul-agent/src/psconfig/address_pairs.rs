@@ -2,7 +2,7 @@
 
 use super::template_parts::{
     AddressClass, AddressFilter, AddressGroup, AddressSelector, ClassSourceKind, PairRules,
-    PsconfigTemplate, SelfExclusion, TemplateAddress, TemplateTask,
+    PsconfigTemplate, SelfExclusion, TemplateAddress, TemplateHost, TemplateTask,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -28,6 +28,11 @@ pub struct SeenAddress<'t> {
 }
 
 impl<'t> SeenAddress<'t> {
+    /// Returns the host of the address.
+    pub fn host(&self, template: &'t PsconfigTemplate) -> Option<&'t TemplateHost> {
+        self.own.host.as_ref().and_then(|host| template.hosts.get(host))
+    }
+
     pub fn address(&self) -> &'t str {
         self.entry.address.as_deref().unwrap_or_default()
     }
@@ -181,13 +186,13 @@ impl<'t> PairFinder<'t> {
         task: &TemplateTask,
         participants: Vec<SeenAddress<'t>>,
     ) -> Option<OwnTest<'t>> {
-        let host =
-            |it: &SeenAddress| it.own.host.as_ref().and_then(|it| self.template.hosts.get(it));
         let is_disabled = |it: &SeenAddress<'t>| {
-            it.any(|entry| entry.disabled) || host(it).is_some_and(|host| host.disabled)
+            it.any(|entry| entry.disabled)
+                || it.host(self.template).is_some_and(|host| host.disabled)
         };
         let has_agent = |it: &SeenAddress<'t>| {
-            !it.any(|entry| entry.no_agent) && !host(it).is_some_and(|host| host.no_agent)
+            !it.any(|entry| entry.no_agent)
+                && !it.host(self.template).is_some_and(|host| host.no_agent)
         };
         if participants.iter().any(is_disabled) {
             return None;

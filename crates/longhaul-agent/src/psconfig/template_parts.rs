@@ -51,9 +51,15 @@ pub struct TemplateHost {
     pub no_agent: bool,
 }
 
+/// Where results are sent.
 #[derive(Debug, Deserialize)]
 pub struct TemplateArchive {
     pub archiver: String,
+    /// What the archiver needs to know.
+    #[serde(default)]
+    pub data: Value,
+    /// A program of jq that changes results.
+    pub transform: Option<Value>,
 }
 
 /// A set of addresses that filters choose.

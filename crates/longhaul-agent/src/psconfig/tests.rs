@@ -1,6 +1,7 @@
 use super::*;
 use crate::watch::watch_file::{
-    MeasureDirections, MeasureKind, SecretFileState, WatchFile, WatchFileContext, parse_watch_file,
+    ArchiveMethod, MeasureDirections, MeasureKind, SecretFileState, WatchFile, WatchFileContext,
+    parse_watch_file,
 };
 use longhaul_model::units::Rate;
 use serde_json::json;
@@ -130,7 +131,7 @@ fn classes_choose_addresses_by_tag_version_and_network() {
         let source = json!({"type": "current-config"});
         file["address-classes"] = json!({"k": {"data-source": source, "match-filter": filter}});
         let hosts = convert(&file, "a").tables.matches("address = ").count();
-        assert_eq!(hosts, expected, "{filter}");
+        assert_eq!(hosts, 1 + expected, "{filter}");
     }
 }
 
@@ -177,10 +178,51 @@ fn what_is_not_measured_is_said_line_by_line() {
         it["schedules"]["s"]["until"] = "2027-01-01T00:00:00Z".into();
         it["includes"] = json!(["https://a.example.net/\u{1b}[2J"]);
     });
-    for part in ["mss is ignored", "until is ignored", "archive x (http)", "includes: https://a"] {
+    for part in [
+        "mss is ignored",
+        "until is ignored",
+        "archive x: missing field `_url`",
+        "includes: https://a",
+    ] {
         assert!(more.contains(part), "{part} in {more}");
     }
     assert!(!more.contains('\u{1b}'), "{more}");
+}
+
+#[test]
+fn an_http_archive_of_a_task_or_a_host_gets_the_results() {
+    let mut file = template(&throughput());
+    let data = json!({"schema": 3, "_url": "https://archive.example.net/logstash", "op": "put",
+        "_headers": {"x-ps-observer": "{% scheduled_by_address %}", "x-none": null}});
+    file["archives"] = json!({"x": {"archiver": "http", "data": data},
+        "y": {"archiver": "http", "data": {"_url": "http://y/", "verify-ssl": true}},
+        "z": {"archiver": "rabbitmq", "data": {}},
+        "t": {"archiver": "http", "data": {"_url": "http://t/"}, "transform": {"script": "."}}});
+    file["tasks"]["one"]["archives"] = json!(["z", "t", "x", "gone"]);
+    file["hosts"]["host-a"]["archives"] = json!(["x", "y"]);
+    let mut other = file["tasks"]["one"].clone();
+    other["archives"] = json!([]);
+    file["tasks"]["two"] = other;
+    let read = watch(&file, "a");
+    let archive = read.perfsonar_archive().expect("an archive");
+    assert_eq!(archive.url, "https://archive.example.net/logstash");
+    assert_eq!((archive.method, archive.verify_certificate), (ArchiveMethod::Put, false));
+    let headers: Vec<(&str, &str)> =
+        archive.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(headers, [("x-ps-observer", "192.0.2.1")]);
+    assert_eq!(read.own_host().address, "192.0.2.1");
+    let notes = convert(&file, "a").notes.join("\n");
+    for part in [
+        "z: its archiver is rabbitmq",
+        "t: its transform",
+        "gone: it is unknown",
+        "y: they are sent to x",
+    ] {
+        assert!(notes.contains(part), "{part} in {notes}");
+    }
+    file["hosts"] = json!({});
+    let notes = convert(&file, "a").notes.join("\n");
+    assert!(notes.contains("tasks.two: results are sent to the archive x, too"), "{notes}");
 }
 
 #[test]

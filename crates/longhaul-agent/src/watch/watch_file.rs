@@ -11,6 +11,7 @@ pub mod agent_sections;
 pub mod fireflies_section;
 pub mod host_tables;
 pub mod measure_tables;
+pub mod perfsonar_archive_section;
 pub mod serve_section;
 pub mod service_sections;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use agent_sections::{AgentSection, CatchUpPolicy, DetectSection, RetainSecti
 pub use fireflies_section::FirefliesSection;
 pub use host_tables::{HostSet, HostSetKind, SharedLink, WatchHost};
 pub use measure_tables::{MeasureConfig, MeasureDirections, MeasureKind};
+pub use perfsonar_archive_section::{ArchiveMethod, PerfsonarArchiveSection};
 pub use serve_section::ServeSection;
 pub use service_sections::{
     ApiSection, BUILD_WITH_CLICKHOUSE, CollectorSection, DatabaseSection, NotifySection,
@@ -39,7 +41,8 @@ pub const FILE_BYTES_MAX: u64 = 4 << 20;
 /// The maximum number of tables in a list.
 const MAX_TABLES: usize = 10_000;
 /// The tables that an included file may have.
-const INCLUDED_TABLES: [&str; 6] = ["host", "link", "group", "mesh", "target", "measure"];
+const INCLUDED_TABLES: [&str; 7] =
+    ["host", "link", "group", "mesh", "target", "measure", "perfsonar_archive"];
 
 const RULES: ConfigRules = ConfigRules {
     labels: &["name", "host"],
@@ -55,6 +58,10 @@ const RULES: ConfigRules = ConfigRules {
         ("webhook.url", "write the URL of the webhook, such as \"https://…\""),
         ("otlp.url", "write the URL of the receiver, such as \"http://localhost:4318/v1/metrics\""),
         ("collector.url", "write the URL of the collector, such as \"https://…\""),
+        (
+            "perfsonar_archive.url",
+            "write the URL of the archive, such as \"https://archive.example.net/logstash\"",
+        ),
         ("database.url", "write the URL of ClickHouse, such as \"https://db.example.net:8443\""),
         ("agent.name", "write the name from [agent] of the agent's own watch file"),
         ("agent.token_file", "name the file with the token that the agent sends"),
@@ -73,7 +80,7 @@ pub struct WatchFile {
     /// The included files when they were read.
     #[serde(skip)]
     pub included: IncludedVersions,
-    /// Lines about what could not be taken from included templates.
+    /// Lines about what is not done, such as parts of included templates.
     #[serde(skip)]
     pub notes: Vec<String>,
     /// All hosts, including the agent's own.
@@ -104,6 +111,8 @@ pub struct WatchFile {
     pub otlp: Option<OtlpSection>,
     pub collector: Option<CollectorSection>,
     pub database: Option<DatabaseSection>,
+    #[serde(default, rename = "perfsonar_archive")]
+    perfsonar_archives: Vec<PerfsonarArchiveSection>,
     #[serde(default)]
     pub retain: RetainSection,
     #[serde(default)]
@@ -114,6 +123,13 @@ impl WatchFile {
     /// Returns the host of this agent.
     pub fn own_host(&self) -> &WatchHost {
         &self.hosts[self.agent.host]
+    }
+
+    /// Returns the archive of perfSONAR to which results are sent: the first one, if they go to no other
+    /// destination.
+    pub fn perfsonar_archive(&self) -> Option<&PerfsonarArchiveSection> {
+        let has_other = self.collector.is_some() || self.database.is_some();
+        self.perfsonar_archives.first().filter(|_| !has_other)
     }
 }
 
@@ -205,6 +221,7 @@ impl WatchFileReader<'_, '_> {
             ("target", file.target.len()),
             ("measure", file.measures.len()),
             ("api.agent", file.api.senders.len()),
+            ("perfsonar_archive", file.perfsonar_archives.len()),
         ] {
             if count > MAX_TABLES {
                 let what = format!("more than {MAX_TABLES} entries");
@@ -228,6 +245,7 @@ impl WatchFileReader<'_, '_> {
         }
         file.collector.iter().for_each(|it| self.check_collector(it));
         file.database.iter().for_each(|it| self.check_database(it));
+        self.check_perfsonar_archives(&mut file);
         if file.retain.hourly.is_some_and(|hourly| hourly < file.retain.runs) {
             let advice = "keep hourly values at least as long as runs";
             self.document.reject("retain.hourly", "is shorter than runs", advice);

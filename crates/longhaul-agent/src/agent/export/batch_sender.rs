@@ -1,6 +1,7 @@
 //! The send loop: takes a batch from the outbox, sends it, and records the acknowledged items.
 
 use super::batch_wire::{self, BatchResponse};
+use super::perfsonar_archive::PerfsonarArchive;
 use super::{DeliveryError, format_error_chain};
 use crate::agent::agent_folder::replace_private_file;
 use crate::agent::agent_log::AgentLog;
@@ -37,9 +38,16 @@ const COLLECTOR_LIMITS: BatchLimits = BatchLimits { items: 500, bytes: 4 << 20 }
 /// Each insert waits for the disk and makes parts that the database has to merge.
 const DATABASE_LIMITS: BatchLimits = BatchLimits { items: 10_000, bytes: 32 << 20 };
 
+/// The archive stores a repeated document twice, so that as few as possible are repeated.
+const PERFSONAR_LIMITS: BatchLimits = BatchLimits { items: 1, bytes: 4 << 20 };
+
 impl BatchLimits {
     fn of(file: &WatchFile) -> BatchLimits {
-        if file.database.is_some() { DATABASE_LIMITS } else { COLLECTOR_LIMITS }
+        match file.perfsonar_archive() {
+            Some(_) => PERFSONAR_LIMITS,
+            None if file.database.is_some() => DATABASE_LIMITS,
+            None => COLLECTOR_LIMITS,
+        }
     }
 }
 
@@ -54,6 +62,7 @@ const MAX_DELAY: Duration = Duration::from_secs(300);
 /// The receiver of batches.
 enum ExportDestination {
     Collector(CollectorClient),
+    Perfsonar(PerfsonarArchive),
     #[cfg(feature = "clickhouse")]
     Database(longhaul_clickhouse::ClickHouseSink),
 }
@@ -148,13 +157,21 @@ impl BatchSender {
         }
         let file = self.state.file();
         let agent = &file.agent.name;
+        let stopped = async {
+            let _ = self.stop.wait_for(|stop| *stop).await;
+            Err(DeliveryError::Temporary("the agent is stopping".to_owned()))
+        };
         match &mut self.destination {
             Some(ExportDestination::Collector(way)) => self.runtime.block_on(async {
                 tokio::select! {
                     answer = way.send_batch(agent, read_wall_us(), items) => answer,
-                    _ = self.stop.wait_for(|stop| *stop) => {
-                        Err(DeliveryError::Temporary("the agent is stopping".to_owned()))
-                    }
+                    stopping = stopped => stopping,
+                }
+            }),
+            Some(ExportDestination::Perfsonar(archive)) => self.runtime.block_on(async {
+                tokio::select! {
+                    answer = archive.send_items(&file, items) => answer,
+                    stopping = stopped => stopping,
                 }
             }),
             #[cfg(feature = "clickhouse")]
@@ -209,10 +226,13 @@ impl BatchSender {
 
     fn destination_name(&self) -> String {
         let file = self.state.file();
-        file.collector.as_ref().map_or_else(
-            || "the database".to_owned(),
-            |section| format!("the collector {}", section.url.trim_start_matches("https://")),
-        )
+        match (&file.collector, file.perfsonar_archive()) {
+            (Some(section), _) => {
+                format!("the collector {}", section.url.trim_start_matches("https://"))
+            }
+            (None, Some(section)) => format!("the perfSONAR archive {}", section.url),
+            (None, None) => "the database".to_owned(),
+        }
     }
 
     /// Logs an error unless it equals the last one. Returns the retry delay.
@@ -258,8 +278,11 @@ fn open_destination(state: &SharedState) -> Result<ExportDestination, String> {
             .map(ExportDestination::Database)
             .map_err(|error| format_error_chain(&error));
     }
+    if let Some(section) = file.perfsonar_archive() {
+        return PerfsonarArchive::new(section, &state.folder).map(ExportDestination::Perfsonar);
+    }
     let section = file.collector.as_ref();
-    let section = section.ok_or("the watch file names no collector or database any more")?;
+    let section = section.ok_or("the watch file names no destination of results any more")?;
     let client = CollectorClient::new(section, &state.folder, &state.tokens.collector_token_path());
     client.map(ExportDestination::Collector)
 }

@@ -1,5 +1,7 @@
-//! From the outbox of one archive into another: over TLS on loopback, and into a database.
+//! From the outbox of one archive into another: over TLS on loopback, into a database, and into an
+//! archive of perfSONAR.
 
+mod perfsonar;
 pub(in crate::agent) mod place;
 
 use super::batch_sender::CollectorClient;

@@ -176,23 +176,29 @@ impl WatchFileReader<'_, '_> {
     }
 
     /// Checks a URL to which the token of a file may be sent.
-    fn check_receiver(&self, section: &str, url: &str, token_file: Option<&Path>) {
+    pub(super) fn check_receiver(
+        &self,
+        section: &str,
+        url: &str,
+        secret_key: &str,
+        secret_file: Option<&Path>,
+    ) {
         let at = format!("{section}.url");
         self.check_url(&at, url, &["https", "http"]);
-        self.check_secret(&format!("{section}.token_file"), token_file);
-        if token_file.is_some() && url.starts_with("http://") {
+        self.check_secret(&format!("{section}.{secret_key}"), secret_file);
+        if secret_file.is_some() && url.starts_with("http://") {
             let what = "would send the token unencrypted";
-            self.document.add(&at, what, "use https, or remove token_file");
+            self.document.add(&at, what, format!("use https, or remove {secret_key}"));
         }
     }
 
     pub(super) fn check_otlp(&self, section: &OtlpSection) {
-        self.check_receiver("otlp", &section.url, section.token_file.as_deref());
+        self.check_receiver("otlp", &section.url, "token_file", section.token_file.as_deref());
     }
 
     pub(super) fn check_notify(&self, section: &NotifySection) {
         if let Some(WebhookConfig { url, token_file }) = &section.webhook {
-            self.check_receiver("notify.webhook", url, token_file.as_deref());
+            self.check_receiver("notify.webhook", url, "token_file", token_file.as_deref());
         }
         if let Some(words) = &section.command {
             let has_path = words.first().is_some_and(|it| it.starts_with('/'));

@@ -1,5 +1,6 @@
 #[cfg(feature = "clickhouse")]
 mod database_section;
+mod perfsonar_archive_section;
 
 use super::{
     CatchUpPolicy, MeasureKind, SecretFileState, WatchFile, WatchFileContext, parse_watch_file,

@@ -1,0 +1,132 @@
+"""Runs an agent with a template of pSConfig whose archive refuses the first documents, and judges those
+that it takes by pScheduler's validators and by the fields that the pipeline of perfsonar/logstash reads.
+
+Arguments: the program, and a checkout of github.com/perfsonar/pscheduler. Needs the package
+jsonschema older than 4. Measures on loopback only; run it in a network namespace of its own, because
+`longhaul serve` takes port 5201. Prints a line for each check; fails if one of them did.
+"""
+
+import http.server
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+program, checkout = sys.argv[1], Path(sys.argv[2])
+REFUSED = 3
+EXPECTED = {"throughput", "rtt", "trace", "mtu"}
+
+
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+jsonval = load("pscheduler", checkout / "python-pscheduler/pscheduler/pscheduler/jsonval.py")
+sys.modules["pscheduler"] = jsonval
+failed, requests, taken = 0, 0, []
+complete = threading.Event()
+
+
+def check(name, passed, detail=""):
+    global failed
+    failed += not passed
+    print("PASS" if passed else "FAIL", name, detail)
+
+
+class Archive(http.server.BaseHTTPRequestHandler):
+    def answer(self, status, body=b""):
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.answer(200, json.dumps(template).encode())
+
+    def do_PUT(self):
+        global requests
+        requests += 1
+        document = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if requests > REFUSED:
+            taken.append((dict(self.headers), document))
+            if {it["test"]["type"] for _, it in taken} >= EXPECTED:
+                complete.set()
+        self.answer(503 if requests <= REFUSED else 200)
+
+    def log_message(self, *_):
+        pass
+
+
+def judge(headers, document):
+    kind, spec = document["test"]["type"], document["test"]["spec"]
+    validate = load(f"validate_{kind}", checkout / f"pscheduler-test-{kind}/{kind}/validate.py")
+    check(f"spec of {kind} {json.dumps(spec)}", *validate.spec_is_valid(spec))
+    check(f"result of {kind}", *validate.result_is_valid(document["result"]))
+    ends = ("127.0.0.2", "127.0.0.1")
+    check(f"ends of {kind}", (spec["source"], spec["dest"]) == ends)
+    check(f"observer of {kind}", headers.get("x-ps-observer") == "127.0.0.2", headers)
+    task, run = document["task"], document["run"]
+    task_id, run_id = task["href"].split("/tasks/")[1], run["href"].split("/runs/")[1]
+    check(f"ids of {kind}", run_id == document["id"] and task_id in run["href"], run["href"])
+    for name, value, schema in [
+        ("id", document["id"], "UUID"),
+        ("task", task_id, "UUID"),
+        ("start", run["start-time"], "Timestamp"),
+        ("end", run["end-time"], "Timestamp"),
+        ("added", run["added"], "Timestamp"),
+        ("duration", task["detail"]["duration"], "Duration"),
+        ("scheduled start", document["schedule"]["start"], "Timestamp"),
+        ("participants", document["participants"][0], "Host"),
+        ("tool", document["tool"]["name"], "String"),
+    ]:
+        schema = {"type": "object", "properties": {"it": {"$ref": f"#/pScheduler/{schema}"}}}
+        check(f"{name} of {kind}", *jsonval.json_validate({"it": value}, schema))
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Archive)
+url = f"http://127.0.0.1:{server.server_port}"
+spec = {"source": "{% address[0] %}", "dest": "{% address[1] %}"}
+template = {
+    "addresses": {"near": {"address": "127.0.0.2"}, "far": {"address": "127.0.0.1"}},
+    "groups": {"g": {"type": "mesh", "addresses": [{"name": "near"}, {"name": "far"}]}},
+    "schedules": {"light": {"repeat": "PT5S"}, "heavy": {"repeat": "PT20S"}},
+    "tests": {
+        "rtt": {"type": "rtt", "spec": {**spec, "count": 3}},
+        "bulk": {"type": "throughput", "spec": {**spec, "duration": "PT2S", "parallel": 2}},
+    },
+    "archives": {"central": {"archiver": "http", "data": {
+        "schema": 3, "_url": f"{url}/logstash", "op": "put",
+        "_headers": {"x-ps-observer": "{% scheduled_by_address %}"},
+    }}},
+    "tasks": {
+        "rtt": {"group": "g", "test": "rtt", "schedule": "light", "archives": ["central"]},
+        "bulk": {"group": "g", "test": "bulk", "schedule": "heavy", "archives": ["central"]},
+    },
+}
+threading.Thread(target=server.serve_forever, daemon=True).start()
+with tempfile.TemporaryDirectory() as folder:
+    watch = Path(folder) / "watch.toml"
+    watch.write_text(
+        f'include = "{url}/mesh.json"\n[agent]\nname = "near"\narchive = "a.sqlite3"\n'
+        'listen = "127.0.0.1:0"\njitter = "0 s"\n'
+    )
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    children = [
+        subprocess.Popen([program, "serve", "--anonymous", "-B", "127.0.0.1"], **quiet),
+        subprocess.Popen([program, "watch", str(watch)], stdout=subprocess.DEVNULL),
+    ]
+    check("all tests arrived", complete.wait(180), sorted({it["test"]["type"] for _, it in taken}))
+    for child in children:
+        child.terminate()
+        child.wait()
+check("refused documents came again", requests > REFUSED, f"{requests} requests")
+check("no document came twice", len({it["id"] for _, it in taken}) == len(taken))
+for kind in sorted(EXPECTED):
+    judge(*next(it for it in taken if it[1]["test"]["type"] == kind))
+sys.exit(failed > 0)
