@@ -1,9 +1,10 @@
 //! Arbitrary bytes as packets of STAMP and TWAMP Light: an answer has the length of its packet, can be
-//! decoded, and is not answered itself.
+//! decoded, and is not answered itself. The same bytes are messages of a server of TWAMP-Control.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use longhaul_probe::latency::control_session::{TwampControlClient, TwampSessionRequest};
 use longhaul_probe::latency::reflector_state::{ReflectorArrival, ReflectorState};
 use longhaul_probe::latency::test_packet::{PacketCodec, PacketKey};
 use longhaul_probe::latency::wire_time::{ErrorEstimate, decode_time};
@@ -15,6 +16,23 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&[mode], packet)) = bytes.split_first_chunk() else {
         return;
     };
+    let request = TwampSessionRequest {
+        is_ipv6: false,
+        sender_port: 1,
+        reflector_port: 862,
+        payload_bytes: 44,
+        timeout: Duration::ZERO,
+        dscp: None,
+    };
+    let (mut client, mut rest) = (TwampControlClient::new(request), packet);
+    while let Some((message, more)) =
+        client.expected_bytes().and_then(|it| rest.split_at_checked(it))
+    {
+        if client.answer_message(message).is_err() {
+            break;
+        }
+        rest = more;
+    }
     let codec = PacketCodec::new((mode & 1 != 0).then(|| PacketKey::new(b"key")));
     let mut state = ReflectorState::new(codec.clone(), mode & 2 != 0);
     if let Some(reply) = codec.decode_reply(packet) {

@@ -1,4 +1,4 @@
-//! Latency by STAMP (RFC 8762) and TWAMP Light (RFC 5357, appendix I): numbered datagrams that a
+//! Latency by STAMP (RFC 8762), TWAMP Light (RFC 5357, appendix I) and TWAMP: numbered datagrams that a
 //! reflector returns with its own times.
 //!
 //! - [`wire_time`]: timestamps and error estimates of the packets
@@ -6,10 +6,11 @@
 //! - [`packet_extension`]: type-length-value extensions (RFC 8972)
 //! - [`reflector_state`]: the reflector's decisions, without I/O
 //! - [`session_reflector`]: the reflector on sockets
-//! - [`session_sender`]: the sender
+//! - [`session_sender`]: the sender; [`control_session`]: asks a server of TWAMP for a session
 //!
 //! Timestamps are those of the kernel, where it provides them. Those of network cards are not used.
 
+pub mod control_session;
 pub mod packet_extension;
 pub mod reflector_state;
 pub mod session_reflector;

@@ -78,6 +78,7 @@ fn describe_plan(report: &LatencyReport) -> String {
     let protocol = match plan.protocol {
         LatencyProtocol::Stamp => "STAMP",
         LatencyProtocol::TwampLight => "TWAMP Light",
+        LatencyProtocol::Twamp => "TWAMP",
     };
     let parts = [
         Some(format!(

@@ -300,6 +300,7 @@ mod tests {
         LatencyPlan {
             protocol: LatencyProtocol::Stamp,
             port: 862,
+            control_port: None,
             packets: 100,
             interval_us: 100_000,
             payload_bytes: 44,

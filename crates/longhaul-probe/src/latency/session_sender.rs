@@ -3,6 +3,7 @@
 //! A packet is matched by its number, its session and its timestamp, whose 64 bits an outsider
 //! would have to guess.
 
+use super::control_session::{TwampControlConnection, TwampSessionRequest};
 use super::test_packet::{PacketCodec, PacketKey, TestReply, TestRequest};
 use super::wire_time::{decode_time, encode_ntp_time};
 use super::{PACKET_TTL, STAMP_PORT, read_clock_error};
@@ -10,7 +11,7 @@ use crate::path::clock_pair::{ClockPair, stamp_to_monotonic};
 use crate::probe_error::ProbeError;
 use crate::secure::random_bytes;
 use crate::supervise::StopFlag;
-use crate::throughput::{TargetHost, choose_path_address};
+use crate::throughput::{TargetHost, choose_path_address, connect_target};
 use longhaul_model::report::v1::RunParty;
 use longhaul_model::report::v1::latency::{
     LatencyAnswer, LatencyObservation, LatencyPacket, LatencyPlan, LatencyProtocol, WallClockState,
@@ -43,6 +44,8 @@ pub struct LatencyOutcome {
     pub responder: RunParty,
     pub started_at: SystemTime,
     pub duration: Duration,
+    /// UDP port of the reflector, which a server of TWAMP chooses.
+    pub port: u16,
     /// The host that reported by ICMP that the reflector cannot be reached.
     pub unreachable_by: Option<IpAddr>,
 }
@@ -58,11 +61,13 @@ pub struct LatencyProgress {
 
 /// Sends the packets of `plan` to the reflector at `target`, and waits for the answers.
 ///
-/// Blocks for the intervals of all packets and one timeout. Ends within 100 ms of `stop`, and then
-/// the outcome has the packets so far.
+/// Asks a server of TWAMP for a session first if the plan has a port of it. Blocks for the intervals of
+/// all packets and one timeout. Ends within 100 ms of `stop`, and then the outcome has the packets so
+/// far.
 ///
 /// # Errors
-/// The name has no address, or this host cannot send. Missing answers are no error.
+/// The name has no address, a server of TWAMP starts no session, or this host cannot send. Missing
+/// answers are no error.
 pub fn run(
     target: &TargetHost,
     plan: &LatencyPlan,
@@ -71,9 +76,17 @@ pub fn run(
     watch: &mut dyn FnMut(&LatencyProgress),
 ) -> Result<LatencyOutcome, ProbeError> {
     let started_at = SystemTime::now();
-    let chosen = choose_path_address(target)?;
-    let address = SocketAddr::new(chosen.address.ip().to_canonical(), plan.port);
-    let address = match chosen.address {
+    let control = plan.control_port.map(|port| {
+        connect_target(&TargetHost { port, ..target.clone() })
+            .map(|it| TwampControlConnection::new(it.stream, it.address))
+    });
+    let mut control = control.transpose()?;
+    let chosen = match &control {
+        Some(control) => control.address(),
+        None => choose_path_address(target)?.address,
+    };
+    let address = SocketAddr::new(chosen.ip().to_canonical(), plan.port);
+    let address = match chosen {
         SocketAddr::V6(v6) if address.is_ipv6() => SocketAddr::V6({
             let mut scoped = v6;
             scoped.set_port(plan.port);
@@ -83,6 +96,15 @@ pub fn run(
     };
     let failed = |source| ProbeError::local(format!("cannot send packets to {address}"), source);
     let socket = open_socket(address, target, plan).map_err(failed)?;
+    let mut port = plan.port;
+    if let Some(control) = &mut control {
+        let sender_port = socket.local_address().map_err(failed)?.port();
+        let request = build_session_request(plan, address, sender_port);
+        port = control.start_session(request, target.connect_timeout)?;
+        let mut reflector = address;
+        reflector.set_port(port);
+        socket.connect(reflector).map_err(failed)?;
+    }
     let epoch = Instant::now();
     let mut sender = SessionSender {
         plan,
@@ -94,9 +116,13 @@ pub fn run(
         unreachable_by: None,
     };
     sender.run(stop, watch).map_err(failed)?;
+    if let Some(control) = control {
+        control.stop_session();
+    }
     let local = sender.socket.local_address().ok().map(|own| own.ip().to_canonical().to_string());
     let end = ClockPair::now(epoch);
     Ok(LatencyOutcome {
+        port,
         unreachable_by: sender.unreachable_by,
         observation: LatencyObservation {
             address: address.ip().to_string(),
@@ -106,12 +132,27 @@ pub fn run(
         responder: RunParty {
             host: target.host.clone(),
             address: Some(address.ip().to_string()),
-            port: (plan.port != STAMP_PORT).then_some(plan.port),
+            port: (port != STAMP_PORT).then_some(port),
             ..RunParty::default()
         },
         started_at,
         duration: epoch.elapsed(),
     })
+}
+
+fn build_session_request(
+    plan: &LatencyPlan,
+    address: SocketAddr,
+    sender_port: u16,
+) -> TwampSessionRequest {
+    TwampSessionRequest {
+        is_ipv6: address.is_ipv6(),
+        sender_port,
+        reflector_port: plan.port,
+        payload_bytes: plan.payload_bytes,
+        timeout: Duration::from_micros(plan.timeout_us),
+        dscp: plan.dscp,
+    }
 }
 
 fn open_socket(

@@ -1,4 +1,4 @@
-//! `longhaul latency HOST`: measures latency by STAMP or TWAMP Light, then analyses, archives and
+//! `longhaul latency HOST`: measures latency by STAMP or TWAMP, then analyses, archives and
 //! shows it.
 
 use crate::cli::args::{LocalArgs, NO_HEADING, OutputArgs, TokenArgs};
@@ -37,7 +37,7 @@ pub struct LatencyArgs {
         help_heading = NO_HEADING
     )]
     pub host: HostEndpoint,
-    /// UDP port of the reflector [default: 862]
+    /// UDP port of the reflector, which a TWAMP server may change [default: 862]
     #[arg(short, long, value_name = "PORT", value_parser = parse_port, help_heading = "Host")]
     pub port: Option<u16>,
     /// Use STAMP (the default)
@@ -46,6 +46,11 @@ pub struct LatencyArgs {
     /// Use TWAMP Light
     #[arg(long, group = "protocol")]
     pub twamp_light: bool,
+    /// Use TWAMP: ask the server on this TCP port for a session [default port: 862]
+    #[arg(
+        long, group = "protocol", value_name = "PORT", value_parser = parse_port, num_args = 0..=1,
+        require_equals = true, default_missing_value = "862")]
+    pub twamp_control: Option<u16>,
     /// Number of packets
     #[arg(
         short, long, value_name = "N", default_value_t = 100,
@@ -66,7 +71,7 @@ pub struct LatencyArgs {
     #[arg(long, value_name = "DSCP", value_parser = parse_dscp)]
     pub dscp: Option<u8>,
     /// File with the key of authenticated STAMP in its first line; 0x begins a hexadecimal one
-    #[arg(long, value_name = "FILE", conflicts_with = "twamp_light")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["twamp_light", "twamp_control"])]
     pub key_file: Option<PathBuf>,
     /// The reflector counts the packets of a session (otherwise its numbers tell)
     #[arg(long, hide_short_help = true)]
@@ -83,13 +88,14 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, CommandFailure> {
     let port = args.port.or_else(|| args.host.port.is_none().then_some(STAMP_PORT));
     let no_token = TokenArgs { token: None, token_file: None };
     let target = option_resolution::build_target(&args.host, port, &args.local, &no_token)?;
-    let plan = plan_session(args, target.port, key.as_ref())?;
+    let mut plan = plan_session(args, target.port, key.as_ref())?;
     let stop = interrupt::install_stop_flag()?;
     let mut line = StatusLine::new(args.output.shows_progress());
     let outcome = session_sender::run(&target, &plan, key, &stop, &mut |progress| {
         line.update(&format_progress(&plan, progress));
     })?;
     line.clear();
+    plan.port = outcome.port;
     let unreachable_by = outcome.unreachable_by;
     let report = archive_latency_report(args, plan, outcome);
     report_command::write_run(&args.output, &report, build_latency_document(&report))?;
@@ -114,12 +120,13 @@ fn plan_session(
         return Err(CommandFailure::new(USAGE, text).hint(Some(advice)));
     }
     Ok(LatencyPlan {
-        protocol: if args.twamp_light {
-            LatencyProtocol::TwampLight
-        } else {
-            LatencyProtocol::Stamp
+        protocol: match args.twamp_control {
+            Some(_) => LatencyProtocol::Twamp,
+            None if args.twamp_light => LatencyProtocol::TwampLight,
+            None => LatencyProtocol::Stamp,
         },
         port,
+        control_port: args.twamp_control,
         packets: args.count,
         interval_us: args.interval,
         payload_bytes,

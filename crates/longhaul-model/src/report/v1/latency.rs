@@ -17,6 +17,8 @@ pub enum LatencyProtocol {
     Stamp,
     /// RFC 5357, appendix I.
     TwampLight,
+    /// RFC 5357: a session that the server was asked for.
+    Twamp,
 }
 
 impl LatencyProtocol {
@@ -33,6 +35,8 @@ pub struct LatencyPlan {
     pub protocol: LatencyProtocol,
     /// UDP port of the reflector.
     pub port: u16,
+    /// TCP port of TWAMP-Control; absent: the session needs no server.
+    pub control_port: Option<u16>,
     pub packets: u32,
     pub interval_us: u64,
     /// UDP payload of a packet.
