@@ -81,6 +81,10 @@ impl Visitor<'_> for ExactTextVisitor {
 /// Returns the text without unsafe characters, cut after [`MAX_FOREIGN_CHARS`]. Tabs stay: they
 /// separate the values of kernel settings.
 pub fn sanitize_foreign(text: &str) -> Cow<'_, str> {
+    // Most texts are short and printable ASCII.
+    if text.len() <= MAX_FOREIGN_CHARS && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.into();
+    }
     let text = truncate_chars(text, MAX_FOREIGN_CHARS);
     if text.contains('\t') {
         return text.split('\t').map(sanitize).collect::<Vec<_>>().join("\t").into();

@@ -1,7 +1,7 @@
 //! Archived reports: their JSON, and the check of schema and kind when it is read.
 
 use crate::store_error::StoreError;
-use longhaul_model::foreign_text::ForeignDeserializer;
+use longhaul_model::foreign_text::{ForeignDeserializer, sanitize_foreign};
 use longhaul_model::report::v1::{AnyReport, ReportKind, SCHEMA};
 use serde::Deserialize;
 
@@ -17,13 +17,11 @@ pub fn parse_report(id: &str, text: &str) -> Result<AnyReport, StoreError> {
     let fail = |source| StoreError::Report { id: id.to_owned(), source };
     let unknown = |found: &str| StoreError::UnknownReport {
         id: id.to_owned(),
-        found: found.to_owned(),
+        found: sanitize_foreign(found).into_owned(),
         known: SCHEMA,
     };
     // The schema and the kind are checked first, because a later version may not fit our types.
-    let mut source = serde_json::Deserializer::from_str(text);
-    let header = ReportHeader::deserialize(ForeignDeserializer(&mut source)).map_err(fail)?;
-    source.end().map_err(fail)?;
+    let header: ReportHeader = serde_json::from_str(text).map_err(fail)?;
     let schema = header.schema.as_str().unwrap_or_default();
     if schema != SCHEMA {
         return Err(unknown(schema));

@@ -53,16 +53,17 @@ fn find_series(
     .optional()
 }
 
-/// Returns the id of a series and inserts the series if it is new.
+/// Returns the id of a series of a pair and inserts the series if it is new.
 fn find_or_insert_series(
     to: &Transaction<'_>,
-    pair: &HostPair,
+    pair: i64,
     quantity: PathQuantity,
 ) -> rusqlite::Result<i64> {
-    if let Some(id) = find_series(to, pair, quantity)? {
+    let find = "SELECT id FROM series WHERE pair = ?1 AND quantity = ?2";
+    let found = to.prepare_cached(find)?.query_row((pair, quantity.word()), |row| row.get(0));
+    if let Some(id) = found.optional()? {
         return Ok(id);
     }
-    let pair = find_or_insert_pair(to, pair)?;
     to.prepare_cached("INSERT INTO series (pair, quantity) VALUES (?1, ?2) RETURNING id")?
         .query_row((pair, quantity.word()), |row| row.get(0))
 }
@@ -76,11 +77,6 @@ fn put_delivery(
 ) -> rusqlite::Result<IngestResult> {
     planned_table::insert_planned(to, &delivery.planned, outbox)?;
     let landed = run_ingest::ingest_runs(to, &delivery.runs, outbox)?;
-    for row in &delivery.planned {
-        if let Some(outcome) = &row.outcome {
-            planned_table::record_outcome(to, &row.id, outcome, outbox)?;
-        }
-    }
     for (event, text) in delivery.events.iter().zip(texts) {
         put_event(to, event, text, outbox)?;
     }
@@ -221,10 +217,10 @@ fn round_up_to_hour(us: i64) -> i64 {
     us.saturating_add(HOUR_US - 1).div_euclid(HOUR_US)
 }
 
-/// Returns whether the hour of a time is closed.
-fn is_hour_closed(to: &Transaction<'_>, series: i64, at_us: i64) -> rusqlite::Result<bool> {
+/// Returns whether an hour since 1970 is closed.
+fn is_hour_closed(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<bool> {
     to.prepare_cached("SELECT 1 FROM hour WHERE series = ?1 AND hour = ?2 AND state = 2")?
-        .exists((series, at_us.div_euclid(HOUR_US)))
+        .exists((series, hour))
 }
 
 /// Replaces the values of one hour by their bucket and returns their number.
@@ -290,8 +286,8 @@ impl Archive {
         self.write("store the runs", |to| run_ingest::ingest_runs(to, runs, outbox))
     }
 
-    /// Stores planned runs without outcomes and returns the number of new ones. A known id is not
-    /// changed.
+    /// Stores planned runs and returns the number of new ones. Of a known id only the outcome is
+    /// stored, as [`record_outcome`](Self::record_outcome) does.
     pub fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
         history_store::check_planned(due)?;
         let outbox = self.outbox_writer();

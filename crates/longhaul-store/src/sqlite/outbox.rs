@@ -33,13 +33,7 @@ impl OutboxWriter {
         self.put(to, RUN, &run.run.id, run.at_us, run.report.len(), near)
     }
 
-    pub fn planned(self, to: &Transaction<'_>, id: &str) -> rusqlite::Result<()> {
-        if !self.enabled {
-            return Ok(());
-        }
-        let due_us = to
-            .prepare_cached("SELECT due_us FROM planned WHERE id = ?1")?
-            .query_row([id], |row| row.get(0))?;
+    pub fn planned(self, to: &Transaction<'_>, id: &str, due_us: i64) -> rusqlite::Result<()> {
         self.put(to, PLANNED, id, due_us, PLANNED_BYTES, None)
     }
 

@@ -45,7 +45,7 @@ const NOTE_FAILURE: &str = "\
     failed_us = max(coalesce(failed_us, 0), excluded.failed_us) \
     WHERE excluded.failed_us > coalesce(done_us, 0)";
 
-/// Stores planned runs and returns the number of new ones.
+/// Stores planned runs with their outcomes and returns the number of new ones.
 pub fn insert_planned(
     to: &Transaction<'_>,
     planned: &[PlannedRun],
@@ -59,9 +59,12 @@ pub fn insert_planned(
     for it in planned {
         let pair = it.pair.as_ref().map(|pair| super::find_or_insert_pair(to, pair));
         let pair = pair.transpose()?;
-        if insert.execute(params![it.id, it.due_us, it.measurement, pair])? > 0 {
-            new += 1;
-            outbox.planned(to, &it.id)?;
+        let inserted = insert.execute(params![it.id, it.due_us, it.measurement, pair])?;
+        new += inserted as u64;
+        if let Some(outcome) = &it.outcome {
+            record_outcome(to, &it.id, outcome, outbox)?;
+        } else if inserted > 0 {
+            outbox.planned(to, &it.id, it.due_us)?;
         }
     }
     Ok(new)
@@ -74,20 +77,22 @@ pub fn record_outcome(
     outcome: &PlannedOutcome,
     outbox: OutboxWriter,
 ) -> rusqlite::Result<bool> {
-    let changed = match outcome {
+    let due_us: Option<i64> = match outcome {
         PlannedOutcome::Done { run_id } => to
             .prepare_cached(
                 "UPDATE planned SET state = 1, run = ?2, reason = NULL, detail = NULL \
-                 WHERE id = ?1 AND state <> 1",
+                 WHERE id = ?1 AND state <> 1 RETURNING due_us",
             )?
-            .execute([id, run_id])?,
+            .query_row([id, run_id], |row| row.get(0)),
         PlannedOutcome::Missed { reason, detail } => to
             .prepare_cached(
-                "UPDATE planned SET state = 2, reason = ?2, detail = ?3 WHERE id = ?1 AND state = 0",
+                "UPDATE planned SET state = 2, reason = ?2, detail = ?3 \
+                 WHERE id = ?1 AND state = 0 RETURNING due_us",
             )?
-            .execute(params![id, reason, detail])?,
-    };
-    if changed > 0 {
+            .query_row(params![id, reason, detail], |row| row.get(0)),
+    }
+    .optional()?;
+    if let Some(due_us) = due_us {
         match outcome {
             PlannedOutcome::Done { run_id } => {
                 to.prepare_cached(NOTE_SUCCESS)?.execute([id, run_id])?;
@@ -97,7 +102,7 @@ pub fn record_outcome(
             }
             PlannedOutcome::Missed { .. } => {}
         }
-        outbox.planned(to, id)?;
+        outbox.planned(to, id, due_us)?;
         return Ok(true);
     }
     to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?.exists([id])

@@ -4,9 +4,11 @@ use super::outbox::OutboxWriter;
 use super::{NO_PAIR, planned_table};
 use crate::archive::insert_run;
 use crate::archived_report;
-use crate::history_store::{IncomingRun, IngestResult, PlannedOutcome};
+use crate::history_store::{HOUR_US, IncomingRun, IngestResult, PlannedOutcome};
+use longhaul_model::report::v1::HostPair;
 use rusqlite::{Transaction, params};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 /// One value with the id of its series.
 #[derive(Debug, Clone, Copy)]
@@ -102,24 +104,23 @@ fn insert_watched_run<'a>(
     run: &'a IncomingRun,
     values: &mut Vec<SeriesValue<'a>>,
 ) -> rusqlite::Result<()> {
-    let mut pairs = BTreeSet::new();
+    let mut ids: BTreeMap<&HostPair, i64> = BTreeMap::new();
+    for pair in run.readings.iter().map(|it| &it.pair).chain(&run.pairs) {
+        if let Entry::Vacant(new) = ids.entry(pair) {
+            new.insert(super::find_or_insert_pair(to, pair)?);
+        }
+    }
     for reading in &run.readings {
-        pairs.insert(super::find_or_insert_pair(to, &reading.pair)?);
         values.push(SeriesValue {
-            series: super::find_or_insert_series(to, &reading.pair, reading.quantity)?,
+            series: super::find_or_insert_series(to, ids[&reading.pair], reading.quantity)?,
             at_us: reading.point.at_us,
             value: reading.point.value,
             run_id: &run.run.id,
         });
     }
-    for pair in &run.pairs {
-        pairs.insert(super::find_or_insert_pair(to, pair)?);
-    }
-    if pairs.is_empty() {
-        pairs.insert(NO_PAIR);
-    }
     let mut note = to.prepare_cached("INSERT OR IGNORE INTO watched_run VALUES (?1, ?2, ?3)")?;
-    for pair in pairs {
+    let no_pair = ids.is_empty().then_some(NO_PAIR);
+    for pair in ids.into_values().chain(no_pair) {
         note.execute(params![pair, run.at_us, run.run.id])?;
     }
     Ok(())
@@ -129,13 +130,17 @@ fn insert_watched_run<'a>(
 fn store_values(to: &Transaction<'_>, values: &[SeriesValue<'_>]) -> rusqlite::Result<u64> {
     let mut newest: HashMap<i64, SeriesValue<'_>> = HashMap::new();
     let mut late = 0;
-    let mut insert = to.prepare_cached("INSERT OR IGNORE INTO value VALUES (?1, ?2, ?3)")?;
+    let mut insert = to.prepare_cached(
+        "INSERT OR IGNORE INTO value SELECT ?1, ?2, ?3 WHERE NOT EXISTS \
+         (SELECT 1 FROM hour WHERE series = ?1 AND hour = ?4 AND state = 2)",
+    )?;
     for value in values {
-        if super::is_hour_closed(to, value.series, value.at_us)? {
-            late += 1;
-        } else if insert.execute((value.series, value.at_us, value.value))? > 0 {
+        let hour = value.at_us.div_euclid(HOUR_US);
+        if insert.execute((value.series, value.at_us, value.value, hour))? > 0 {
             // Values ascend, so the last one of a series is its latest.
             newest.insert(value.series, *value);
+        } else if super::is_hour_closed(to, value.series, hour)? {
+            late += 1;
         }
     }
     let mut note = to.prepare_cached(
