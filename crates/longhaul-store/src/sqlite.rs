@@ -140,6 +140,16 @@ impl Archive {
         })?;
         texts.iter().map(|text| parse_event(text)).collect()
     }
+
+    /// Returns the open events of single paths, at most `limit`.
+    pub fn open_events(&self, limit: u32) -> Result<Vec<ChangeEvent>, StoreError> {
+        let texts: Vec<String> = self.read("list the open events", |from| {
+            from.prepare_cached("SELECT event FROM event WHERE open = 1 LIMIT ?1")?
+                .query_map([limit], |row| row.get(0))?
+                .collect()
+        })?;
+        texts.iter().map(|text| parse_event(text)).collect()
+    }
 }
 
 fn parse_event(text: &str) -> Result<ChangeEvent, StoreError> {

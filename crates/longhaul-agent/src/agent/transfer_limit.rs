@@ -5,7 +5,7 @@ use super::finished_run::list_reading_pairs;
 use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{HostPair, ReportKind};
-use longhaul_store::history_store::{GridPair, IncomingRun};
+use longhaul_store::history_store::IncomingRun;
 use longhaul_store::{Archive, StoreError};
 use std::collections::HashSet;
 
@@ -15,15 +15,17 @@ pub const MAX_TRANSFERS: usize = 64;
 const PLACE_TIME_US: i64 = 7 * 86_400_000_000;
 
 /// Returns whether the transfer has a place.
-fn is_placed(cell: &GridPair, now_us: i64) -> bool {
-    cell.at_us.is_some_and(|at_us| at_us >= now_us.saturating_sub(PLACE_TIME_US))
+fn is_placed(newest_us: Option<i64>, now_us: i64) -> bool {
+    newest_us.is_some_and(|at_us| at_us >= now_us.saturating_sub(PLACE_TIME_US))
 }
 
-/// Removes transfers that had no place any more when the newest one was seen. Paths stay.
-pub fn remove_past_transfers(cells: &mut Vec<GridPair>) {
-    let is_transfer = |cell: &GridPair| TransferIdentity::of_pair(&cell.pair).is_some();
-    let newest = cells.iter().filter(|it| is_transfer(it)).filter_map(|it| it.at_us).max();
-    cells.retain(|it| !is_transfer(it) || newest.is_some_and(|newest| is_placed(it, newest)));
+/// Removes transfers that had no place any more when the newest one was seen; `key` returns the pair
+/// of an item and the time of its newest value. Paths stay.
+pub fn remove_past_transfers<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (&HostPair, Option<i64>)) {
+    let is_transfer = |it: &T| TransferIdentity::of_pair(key(it).0).is_some();
+    let newest = items.iter().filter(|it| is_transfer(it)).filter_map(|it| key(it).1).max();
+    items
+        .retain(|it| !is_transfer(it) || newest.is_some_and(|newest| is_placed(key(it).1, newest)));
 }
 
 /// Removes the values of transfers that have no place, and returns their number.
@@ -36,7 +38,7 @@ pub fn limit_transfers(archive: &Archive, run: &mut IncomingRun) -> Result<usize
     let of_host =
         |pair: &HostPair| TransferIdentity::of_pair(pair).is_some_and(|it| it.host == host);
     let cells = archive.grid(PathQuantity::Goodput)?.into_iter();
-    let cells = cells.filter(|it| of_host(&it.pair) && is_placed(it, run.at_us));
+    let cells = cells.filter(|it| of_host(&it.pair) && is_placed(it.at_us, run.at_us));
     let mut placed: HashSet<HostPair> = cells.map(|it| it.pair).collect();
     // The busiest come first.
     for reading in &run.readings {

@@ -19,8 +19,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::response::IntoResponse;
 use longhaul_model::report::v1::ChangeEvent;
-use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_store::history_store::{self, EventFilter, GridPair, MissedRunCount, TimeRange};
+use longhaul_store::history_store::{MissedRunCount, SeriesReading};
 use longhaul_store::{Archive, StoreError};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,8 +34,9 @@ const PROMETHEUS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The archive data of one scrape.
 pub struct MetricsSnapshot {
     bytes: u64,
-    grids: Vec<(PathQuantity, Vec<GridPair>)>,
-    /// Events that have not recovered.
+    /// The newest value of each series, sorted by pair.
+    newest: Vec<SeriesReading>,
+    /// Events of single paths that have not recovered.
     open_events: Vec<ChangeEvent>,
     /// Runs of today without a result, by reason.
     missed_today: Vec<MissedRunCount>,
@@ -69,23 +69,13 @@ pub async fn metrics(
 }
 
 fn read_snapshot(archive: &Archive) -> Result<MetricsSnapshot, StoreError> {
-    let grid = |quantity| {
-        let mut cells = archive.grid(quantity)?;
-        remove_past_transfers(&mut cells);
-        Ok((quantity, cells))
-    };
-    let mut open_events = archive.events(&EventFilter {
-        range: TimeRange::ALL,
-        pair: None,
-        state: None,
-        limit: MAX_EVENTS,
-    })?;
-    open_events.retain(history_store::is_event_open);
+    let mut newest = archive.newest_readings()?;
+    remove_past_transfers(&mut newest, |it| (&it.pair, Some(it.point.at_us)));
     let today = super::about::find_day_range(read_wall_us());
     Ok(MetricsSnapshot {
         bytes: archive.disk_bytes()?,
-        grids: PathQuantity::ALL.into_iter().map(grid).collect::<Result<_, StoreError>>()?,
-        open_events,
+        newest,
+        open_events: archive.open_events(MAX_EVENTS)?,
         missed_today: archive.planned_counts(today)?.reasons,
     })
 }

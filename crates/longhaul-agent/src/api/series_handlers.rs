@@ -58,7 +58,7 @@ pub async fn transfers(
     params.reject_rest()?;
     let mut cells = shared.archive.query(|archive| archive.grid(PathQuantity::Goodput)).await?;
     cells.retain(|cell| TransferIdentity::of_pair(&cell.pair).is_some());
-    remove_past_transfers(&mut cells);
+    remove_past_transfers(&mut cells, |it| (&it.pair, it.at_us));
     for cell in &mut cells {
         // The run has a limiter of its busiest transfer only.
         cell.limited_by = None;

@@ -4,11 +4,13 @@ use super::SeriesSlice;
 use crate::archive::{self, Archive, RUN_COLUMNS, RunEntry};
 use crate::archived_report;
 use crate::history_store::{self, HOUR_US};
-use crate::history_store::{GridPair, MAX_SERIES_POINTS, RunFilter, TIME_END_US, TimeRange};
+use crate::history_store::{
+    GridPair, MAX_SERIES_POINTS, RunFilter, SeriesReading, TIME_END_US, TimeRange,
+};
 use crate::scan_archive::environment_condition;
 use crate::store_error::StoreError;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, HostPair, QuantitySeries, ReportKind};
+use longhaul_model::report::v1::{AnyReport, HostPair, QuantitySeries, ReportKind, SeriesPoint};
 use rusqlite::types::Value;
 use rusqlite::{Row, Transaction, params_from_iter};
 
@@ -65,6 +67,28 @@ impl Archive {
                 })
             })?
             .collect()
+        })
+    }
+
+    /// Returns the newest value of every series, sorted by pair.
+    pub fn newest_readings(&self) -> Result<Vec<SeriesReading>, StoreError> {
+        self.read("read the newest values", |from| {
+            let mut statement = from.prepare_cached(
+                "SELECT sender, receiver, quantity, newest_at_us, newest \
+                 FROM pair JOIN series ON series.pair = pair.id WHERE newest IS NOT NULL \
+                 ORDER BY sender, receiver",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                // A later version may know more quantities.
+                if let Some(quantity) = PathQuantity::from_word(&row.get::<_, String>(2)?) {
+                    let pair = HostPair { from: row.get(0)?, to: row.get(1)? };
+                    let point = SeriesPoint { at_us: row.get(3)?, value: row.get(4)? };
+                    found.push(SeriesReading { pair, quantity, point });
+                }
+            }
+            Ok(found)
         })
     }
 

@@ -5,7 +5,7 @@ use crate::agent::job_status::JobStatus;
 use crate::agent::shared_state::{AgentCounters, MetricLabels, SharedState};
 use crate::watch::measure_jobs::JobKey;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_store::history_store::GridPair;
+use longhaul_store::history_store::SeriesReading;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -46,7 +46,7 @@ impl MetricsPage {
         );
         if let Some(stored) = stored {
             page.add_archive(stored);
-            page.add_pairs(&stored.grids);
+            page.add_pairs(&stored.newest);
         }
         page
     }
@@ -228,22 +228,20 @@ impl MetricsPage {
         self.add_family("events_open", help, events);
     }
 
-    fn add_pairs(&mut self, grids: &[(PathQuantity, Vec<GridPair>)]) {
+    fn add_pairs(&mut self, readings: &[SeriesReading]) {
+        let by_pair = || readings.chunk_by(|a, b| a.pair == b.pair);
         let mut newest = Vec::new();
-        let mut left_out = 0;
-        for (quantity, cells) in grids {
-            let (unit, factor) = find_base_unit(*quantity);
+        for quantity in PathQuantity::ALL {
+            let (unit, factor) = find_base_unit(quantity);
             let mut values = Vec::new();
-            left_out = left_out.max(cells.len().saturating_sub(MAX_PAIRS));
-            for cell in cells.iter().take(MAX_PAIRS) {
-                let Some((value, at_us)) = cell.value.zip(cell.at_us) else {
-                    continue;
-                };
+            let exported = by_pair().take(MAX_PAIRS).flatten();
+            for reading in exported.filter(|it| it.quantity == quantity) {
+                let (pair, point) = (&reading.pair, reading.point);
                 let mut labels: MetricLabels =
-                    vec![("from", cell.pair.from.clone()), ("to", cell.pair.to.clone())];
-                values.push((labels.clone(), value * factor));
+                    vec![("from", pair.from.clone()), ("to", pair.to.clone())];
+                values.push((labels.clone(), point.value * factor));
                 labels.push(("quantity", quantity.word().to_owned()));
-                newest.push((labels, at_us as f64 / 1e6));
+                newest.push((labels, point.at_us as f64 / 1e6));
             }
             let help = format!("Newest {} of a pair", quantity.title());
             self.add_family(format!("{}{unit}", quantity.word()), help, values);
@@ -251,6 +249,7 @@ impl MetricsPage {
         let help = "Start of the run with the newest value of a pair, seconds since 1970";
         self.add_family("newest_timestamp_seconds", help, newest);
         let help = "Pairs whose values are not exported, because there are too many";
+        let left_out = by_pair().count().saturating_sub(MAX_PAIRS);
         self.add_gauge("pairs_left_out", help, left_out as f64);
     }
 }
