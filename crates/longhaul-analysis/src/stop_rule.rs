@@ -14,11 +14,11 @@
 use crate::limit::receiver_side::find_run_limiter;
 use crate::limit::run_reading::{RunView, read_run};
 use crate::throughput::{TransferEvidence, measure_goodput};
-use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::analysis::{Limiter, SteadySpan};
 use longhaul_model::report::v1::observation::{
     BothEnds, ObservedStream, StreamEnd, ThroughputObservation,
 };
-use longhaul_model::report::v1::plan::ThroughputPlan;
+use longhaul_model::report::v1::plan::{StopCondition, ThroughputPlan};
 
 /// The parameters of the rule.
 struct StopTuning;
@@ -38,6 +38,9 @@ impl StopTuning {
     const MIN_CYCLES: usize = 4;
     /// Retransmits within this many round trips belong to one loss.
     const LOSS_TRIPS: u64 = 4;
+    /// The minimum share of the steady part that is left, for its interval: close to the end, the bounds of
+    /// the steady part decide more than what is left of it.
+    const MIN_LEFT_RATIO: f64 = 0.25;
     /// A window that exceeds that of the start of the steady part by this ratio still grows.
     const GROWTH_RATIO: f64 = 1.05;
 }
@@ -174,15 +177,30 @@ fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
     if run.levels.len() > 1 || !run.outages.is_empty() || run.full_return_path.is_some() {
         return Some(WaitReason::PathChange);
     }
-    let goodput = measure_goodput(&run.arrivals, run.steady);
-    let is_precise = goodput.bps.zip(goodput.interval_bps).is_some_and(|(bps, [low, high])| {
-        high.saturating_sub(low) as f64 <= 2.0 * precision_ratio * bps as f64
-    });
-    if !is_precise {
+    if find_goodput_error(run, steady).is_none_or(|error| error > precision_ratio) {
         return Some(WaitReason::Precision);
     }
     let has_cycles = !is_own && !run.bbr;
     (has_cycles && !has_seen_cycles(run, trip_us)).then_some(WaitReason::WindowCycle)
+}
+
+/// Returns the half-width of the 95 % interval of the goodput that the run would have at its longest, as
+/// a ratio of the goodput until now. Only the rest of the run can still change that goodput, so the interval
+/// of the mean is narrower by the root of the share that is left: the correction for a finite population
+/// (Cochran, Sampling Techniques, section 2.6).
+fn find_goodput_error(run: &RunView, steady: SteadySpan) -> Option<f64> {
+    let goodput = measure_goodput(&run.arrivals, run.steady);
+    let (bps, [low, high]) = goodput.bps.zip(goodput.interval_bps)?;
+    let seen_us = steady.to_us.saturating_sub(steady.from_us) as f64;
+    let run_us = run.arrivals.to_us().saturating_sub(run.arrivals.from_us()) as f64;
+    let longest_us = match run.plan.stop {
+        StopCondition::TimeUs(longest_us) => longest_us as f64,
+        StopCondition::Bytes(bytes) => bytes as f64 * 8e6 / bps as f64,
+        StopCondition::Blocks(_) => f64::INFINITY,
+    };
+    let seen_ratio = seen_us / (seen_us + (longest_us - run_us).max(0.0));
+    let error = high.saturating_sub(low) as f64 / (2.0 * bps as f64);
+    Some((1.0 - seen_ratio).max(StopTuning::MIN_LEFT_RATIO).sqrt() * error)
 }
 
 /// Returns true if the window went through several cycles, or if it does not decide the rate.
@@ -250,7 +268,14 @@ mod tests {
     /// Returns the first moment in seconds at which a run may end, or `None` within a minute. `step`
     /// gives the bytes of a reading, the window, and whether a segment was retransmitted.
     fn find_end(step: impl Fn(u64) -> (u64, u64, bool)) -> Option<f64> {
-        let mut progress = RunProgress::new(&ThroughputPlan::default(), true);
+        find_end_of(60, step)
+    }
+
+    /// Returns that moment of a run of at most so many seconds.
+    fn find_end_of(longest_s: u64, step: impl Fn(u64) -> (u64, u64, bool)) -> Option<f64> {
+        let stop = StopCondition::TimeUs(longest_s * 1_000_000);
+        let plan = ThroughputPlan { stop, ..ThroughputPlan::default() };
+        let mut progress = RunProgress::new(&plan, true);
         let (mut bytes, mut lost) = (0, 0);
         (1..300).find_map(|number| {
             let (more, cwnd_bytes, is_lossy) = step(number);
@@ -282,6 +307,16 @@ mod tests {
         let window = |number: u64| 280_000 + 6_000 * phase(number);
         let end = find_end(|number| (10 * window(number), window(number), phase(number) == 0));
         assert!(end.is_none_or(|end| end > 3.0 * 4.0), "{end:?} s");
+    }
+
+    #[test]
+    fn the_result_of_a_shorter_run_is_known_earlier() {
+        let scatter = |number: u64| number.wrapping_mul(7919) % 13;
+        let step =
+            |number: u64| (2_500_000 + 40_000 * scatter(number), 300_000, number.is_multiple_of(3));
+        let [short, long] =
+            [10, 600].map(|longest_s| find_end_of(longest_s, step).expect("an end"));
+        assert!(short < 0.8 * long, "{short} s, {long} s");
     }
 
     #[test]
