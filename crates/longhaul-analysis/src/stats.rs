@@ -33,6 +33,7 @@
 pub mod hypergeometric_tail;
 pub mod mean_interval;
 pub mod sample_change;
+pub mod sample_mean_tail;
 pub mod sign_test;
 pub mod student_distribution;
 

@@ -10,7 +10,6 @@
 use super::interval_state::{IntervalState, StateShares, attribute_bytes};
 use super::policer_fit;
 use super::run_reading::RunView;
-use super::stream_intervals::SampleInterval;
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
 use crate::throughput::arrival_timeline::ArrivalBin;
@@ -43,10 +42,9 @@ impl VerdictTuning {
     const QUEUE_SEGMENTS: f64 = 6.0;
     /// The confidence that doubt leaves.
     const DOUBTED_RATIO: f64 = 0.6;
-    /// Losses whose windows are larger than this share of all, on average, may be those of a bucket or a
-    /// queue of a few packets, if there are so many.
-    const LARGE_WINDOW_RANK: f64 = 0.65;
-    const MIN_RANKED_LOSSES: usize = 8;
+    /// If random losses come at windows as large as those observed with a smaller probability, the losses
+    /// may be those of a bucket or a queue of a few packets.
+    const MIN_RANDOM_CHANCE: f64 = 0.05;
     /// UDP: the requested rate was delivered if this share of it arrived.
     const UDP_DELIVERED_RATIO: f64 = 0.97;
     /// UDP: a loss ratio above this limits the rate.
@@ -111,7 +109,8 @@ fn find_told_limiter(run: &RunView) -> RunVerdict {
 }
 
 /// Returns the part of the confidence that evidence against the limiter leaves. The capacity of a path
-/// that was full before a step may have fallen. A policer has no queue. Losses are hardly random if the
+/// that was full before a step may have fallen. A policer has no queue, and a few losses at large windows are
+/// weak evidence for it. Losses are hardly random if the
 /// goodput is far from what they allow or nearly constant, if the RTT varies as with a queue of others,
 /// or if they come at large windows.
 fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
@@ -120,12 +119,13 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
         Limiter::Policer => {
             let queue_us = VerdictTuning::QUEUE_SEGMENTS * run.segment_us(run.level_bps);
             find_queue_rise_us(run, 0.9).is_some_and(|rise_us| rise_us > queue_us)
+                || run.policer.is_some_and(|it| it.sparse && it.needs_large_windows)
         }
         Limiter::Loss => {
             let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
             find_queue_rise_us(run, 0.5).is_some()
-                || measure_window_rank(run)
-                    .is_some_and(|rank| rank > VerdictTuning::LARGE_WINDOW_RANK)
+                || policer_fit::find_random_chance(run)
+                    .is_some_and(|chance| chance < VerdictTuning::MIN_RANDOM_CHANCE)
                 || policer_fit::is_nearly_even(run)
                 || !VerdictTuning::BOUND_RATIOS.contains(&ratio)
         }
@@ -142,29 +142,6 @@ fn find_queue_rise_us(run: &RunView, rank: f64) -> Option<f64> {
     quantile(&trips, rank)
         .map(|rtt| rtt - idle_us)
         .filter(|rise_us| *rise_us > VerdictTuning::QUEUE_RATIO * idle_us)
-}
-
-/// Returns the mean share of the windows of a stream that are smaller than the one before a loss; `None`
-/// with few losses. Random losses come at any window, those of a small bucket or queue at large ones.
-fn measure_window_rank(run: &RunView) -> Option<f64> {
-    let of_stream = |intervals: &Vec<SampleInterval>| -> Vec<f64> {
-        let is_calm = |pair: &&[SampleInterval]| !pair[0].has_retransmits();
-        let window = |interval: &SampleInterval| interval.tcp.map(|tcp| tcp.cwnd_bytes);
-        let first = intervals.iter().position(SampleInterval::has_retransmits);
-        let after = first.and_then(|first| intervals.get(first + 1..)).unwrap_or(&[]);
-        let calm: Vec<&[SampleInterval]> = after.windows(2).filter(is_calm).collect();
-        let windows: Vec<u64> = calm.iter().filter_map(|pair| window(&pair[0])).collect();
-        let rank = |at: u64| {
-            let below = windows.iter().filter(|it| **it < at).count() as f64;
-            let equal = windows.iter().filter(|it| **it == at).count() as f64;
-            (below + 0.5 * equal) / windows.len() as f64
-        };
-        let losing = calm.iter().filter(|pair| pair[1].has_retransmits());
-        losing.filter_map(|pair| window(&pair[0])).map(rank).collect()
-    };
-    let ranks: Vec<f64> = run.streams.iter().flat_map(of_stream).collect();
-    let mean = ranks.iter().sum::<f64>() / ranks.len() as f64;
-    (ranks.len() >= VerdictTuning::MIN_RANKED_LOSSES).then_some(mean)
 }
 
 /// Returns the confidence that the run was too short to show more than its ramp, if it was.

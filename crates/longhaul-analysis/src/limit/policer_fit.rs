@@ -1,10 +1,11 @@
 //! Detects a policer, which drops the excess over a rate without queueing it.
 //!
-//! Two methods for losses that no queue preceded. *Replay* (Flach et al., SIGCOMM 2016, constants
+//! Methods for losses that no queue preceded. *Replay* (Flach et al., SIGCOMM 2016, constants
 //! of its public code): fill a bucket at the rate found between first and last loss and drain it by
 //! the bytes that passed; if it is equally empty at all losses, and emptier than at the loss-free
 //! times, a bucket exists. *Bursts*: the losses are clustered, and the goodput is far above what
-//! the same loss would allow if it were random (Mathis 1997).
+//! the same loss would allow if it were random (Mathis 1997). *Windows*: losses come at larger windows than
+//! random ones do.
 //!
 //! Source: as named; the clusters are our own experiments (docs/methods). All streams share the one
 //! bucket. Units: bit/s, bytes. Error: the rate is the goodput between losses, a few per cent below
@@ -14,6 +15,8 @@
 //! intervals are much longer than the bucket's refill.
 
 use super::run_reading::RunView;
+use super::stream_intervals::SampleInterval;
+use crate::stats::sample_mean_tail::{WeightedValue, compute_mean_tail};
 use crate::stats::{mad_scale, mean_and_deviation, median, quantile, sort_finite};
 use longhaul_model::report::v1::capture::CapturedPolicer;
 
@@ -115,6 +118,12 @@ impl PolicerFitTuning {
     const HEADER_BYTES: f64 = 52.0;
     /// The minimum number of lost segments (Flach: 15 lost and 15 passed).
     const MIN_LOST_SEGMENTS: f64 = 15.0;
+    /// The maximum probability that random losses come at windows as large as those observed.
+    const MAX_RANDOM_CHANCE: f64 = 0.001;
+    /// The minimum number of loss episodes for that probability, and the slots after a loss that belong to
+    /// its episode.
+    const MIN_EPISODES: usize = 3;
+    const EPISODE_SLOTS: usize = 2;
 }
 
 /// A time slot, all streams together.
@@ -124,6 +133,8 @@ struct PolicerSlot {
     to_us: u64,
     bytes: f64,
     lost: f64,
+    /// The congestion windows of all streams at its beginning.
+    window_bytes: f64,
     queued: bool,
     /// The higher of this slot's reading and the previous one.
     rtt_us: Option<u64>,
@@ -146,8 +157,11 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     } else {
         PolicerFitTuning::MAX_QUEUED_RATIO
     };
-    let plain = lost >= PolicerFitTuning::MIN_LOST_SEGMENTS
-        && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO
+    let needs_large_windows =
+        estimate_random_chance(&slots).is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE);
+    let is_enough = lost >= PolicerFitTuning::MIN_LOST_SEGMENTS
+        && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO;
+    let plain = (is_enough || needs_large_windows)
         && queued <= max_queued * losing.len() as f64
         && losing.len() >= PolicerFitTuning::MIN_BURST_SLOTS
         && !run.is_dropped_by_hosts();
@@ -163,13 +177,12 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let between = suspected.get(first + 1..=last).unwrap_or(&[]);
     let after = suspected.get(first + 1..).unwrap_or(&[]);
     // BBR is far above the bound of random losses whatever is lost, so its losses have to come in bursts.
-    if run.bbr && measure_clustering(between) < PolicerFitTuning::MIN_CLUSTERING_BBR {
-        return None;
-    }
-    let (held, patterned) = if has_bucket_pattern(run, between, random_bps) {
+    let is_clustered = measure_clustering(between) >= PolicerFitTuning::MIN_CLUSTERING_BBR;
+    let has_pattern = (is_clustered || !run.bbr) && has_bucket_pattern(run, between, random_bps);
+    let (held, patterned) = if has_pattern || needs_large_windows {
         (between, true)
     } else {
-        let is_overrun = !slots[first].queued;
+        let is_overrun = !slots[first].queued && (is_clustered || !run.bbr);
         (after, is_overrun && is_single_overrun(after, lost, random_bps, loss_ratio))
     };
     let rate_bps = measure_policed_rate(held);
@@ -189,7 +202,30 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         is_lower_bound: !patterned || is_rare || (sparse && burst_bytes.is_none()),
         is_even: measure_loss_blocks(held).is_some_and(LossBlocks::is_even),
         sparse,
+        needs_large_windows,
     })
+}
+
+/// Returns the probability that random losses come at windows as large as those of the losses on average;
+/// `None` with few of them. A random loss hits each segment with the same chance, so the windows at the
+/// first losses of all episodes are drawn from all windows by their segments. Probabilities below 5 % come
+/// up to twice as often as they say, because the windows depend on the losses before.
+fn estimate_random_chance(slots: &[PolicerSlot]) -> Option<f64> {
+    let (mut windows, mut first_losses) = (Vec::new(), Vec::new());
+    let mut calm_from = 0;
+    for (number, slot) in slots.iter().enumerate() {
+        let value = slot.window_bytes;
+        if number >= calm_from && !slot.queued && value > 0.0 {
+            windows.push(WeightedValue { value, weight: slot.bytes });
+            first_losses.extend((slot.lost >= 1.0).then_some(value));
+        }
+        if slot.lost >= 1.0 {
+            calm_from = number + 1 + PolicerFitTuning::EPISODE_SLOTS;
+        }
+    }
+    let count = first_losses.len();
+    let mean = first_losses.iter().sum::<f64>() / count as f64;
+    (count >= PolicerFitTuning::MIN_EPISODES).then(|| compute_mean_tail(&windows, count, mean))
 }
 
 /// Returns the slots without the losses that a queue preceded, which are not a policer's.
@@ -216,6 +252,7 @@ pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> Pol
         is_lower_bound: false,
         is_even: true,
         sparse: false,
+        needs_large_windows: false,
     }
 }
 
@@ -289,6 +326,12 @@ pub fn is_nearly_even(run: &RunView) -> bool {
     let blocks = measure_loss_blocks(&build_slots(run));
     blocks
         .is_some_and(|it| it.is_losing && it.scatter_ratio < PolicerFitTuning::NEARLY_EVEN_SCATTER)
+}
+
+/// Returns the probability that random losses come at windows as large as those of this run on average;
+/// `None` with few losses.
+pub fn find_random_chance(run: &RunView) -> Option<f64> {
+    estimate_random_chance(&build_slots(run))
 }
 
 /// Blocks of slots, long enough for a bucket to even the rate out.
@@ -487,6 +530,7 @@ fn build_slots(run: &RunView) -> Vec<PolicerSlot> {
             to_us,
             bytes: run.segments.rate_between_bps(from_us, to_us) * seconds / 8.0,
             lost: lost_by(to_us) - lost_by(from_us),
+            window_bytes: run.streams.iter().map(|s| find_window_bytes(s, from_us)).sum(),
             queued: rtt_us.is_some_and(|rtt| {
                 let rise_us = rtt.saturating_sub(run.idle_rtt_us.unwrap_or(0)) as f64;
                 run.is_rtt_inflated(rtt as f64) && rise_us >= queue_us
@@ -498,13 +542,20 @@ fn build_slots(run: &RunView) -> Vec<PolicerSlot> {
     slots
 }
 
-fn accumulate_losses(stream: &[super::stream_intervals::SampleInterval]) -> Vec<(u64, f64)> {
+fn accumulate_losses(stream: &[SampleInterval]) -> Vec<(u64, f64)> {
     let mut sum = 0.0;
     let grown = stream.iter().map(|i| {
         sum += i.retransmitted_segments.unwrap_or(0) as f64;
         (i.to_us, sum)
     });
     grown.collect()
+}
+
+/// Returns the congestion window of a stream as last read before this time; 0 if it was not.
+fn find_window_bytes(stream: &[SampleInterval], at_us: u64) -> f64 {
+    let before = stream.partition_point(|interval| interval.to_us <= at_us);
+    let tcp = before.checked_sub(1).and_then(|last| stream[last].tcp);
+    tcp.map_or(0.0, |tcp| tcp.cwnd_bytes as f64)
 }
 
 fn read_cumulative(points: &[(u64, f64)], at: u64) -> f64 {
@@ -539,11 +590,13 @@ pub struct PolicerFit {
     /// Most intervals had no loss: the rate is that of TCP growing back, and the policer's rate may
     /// be higher.
     pub sparse: bool,
+    /// Losses come at large windows only, which is hardly ever the case if they are random.
+    pub needs_large_windows: bool,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PolicerSlot, has_queue_emptied, is_bounded_sum};
+    use super::{PolicerSlot, estimate_random_chance, has_queue_emptied, is_bounded_sum};
     use longhaul_model::splitmix::SplitMix64;
 
     const SLOTS: usize = 99;
@@ -555,6 +608,7 @@ mod tests {
             to_us: (number as u64 + 1) * 100_000,
             bytes: *bytes,
             lost: 1.0,
+            window_bytes: 0.0,
             queued: false,
             rtt_us: Some(rtt_us(number)),
         });
@@ -577,6 +631,37 @@ mod tests {
             }
             assert!(!is_bounded_sum(&losing_slots(&bytes, |_| 4_000)), "seed {seed}");
         }
+    }
+
+    /// Slots of a window that grows by a segment until it loses, which `loses` decides, and is halved.
+    fn sawtooth_slots(mut loses: impl FnMut(u64) -> bool) -> Vec<PolicerSlot> {
+        let mut segments = 40;
+        let mut slots = losing_slots(&[0.0; SLOTS], |_| 4_000);
+        for slot in &mut slots {
+            let is_lost = loses(segments);
+            slot.bytes = segments as f64 * 14_480.0;
+            slot.lost = f64::from(u8::from(is_lost));
+            slot.window_bytes = segments as f64 * 1_448.0;
+            segments = if is_lost { segments / 2 } else { segments + 3 };
+        }
+        slots
+    }
+
+    #[test]
+    fn losses_at_the_top_of_a_sawtooth_are_not_random_and_those_that_make_one_are() {
+        let policed = estimate_random_chance(&sawtooth_slots(|segments| segments >= 70));
+        assert!(policed.is_some_and(|chance| chance < 0.001), "{policed:?}");
+        let count_chances_below = |limit: f64| {
+            let count = (0..1000).filter(|seed| {
+                let mut random = SplitMix64::new(*seed);
+                let slots = sawtooth_slots(|segments| random.unit() < segments as f64 / 700.0);
+                estimate_random_chance(&slots).is_some_and(|chance| chance < limit)
+            });
+            count.count()
+        };
+        let [rare, usual] = [0.001, 0.05].map(count_chances_below);
+        // The windows depend on the losses before, which makes small chances up to twice as frequent.
+        assert!(rare <= 8 && (25..=110).contains(&usual), "{rare} and {usual} of 1000");
     }
 
     #[test]

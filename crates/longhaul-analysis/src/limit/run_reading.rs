@@ -104,7 +104,7 @@ pub fn read_run<'a>(
     run.has_queue_of_others = has_queue_of_others(&run);
     run.busy_ratio = host_load::measure_busy_ratio(&run);
     // A short watch of another program's transfer sees too few losses for rare ones to form a pattern,
-    // unless the rate is even.
+    // unless the rate is even, or large windows lose.
     let mut senders = observation.streams.iter().map(|s| &s.sender);
     let is_own = senders.all(stream_intervals::is_thread_observed);
     run.queued_ratio = run.measure_queued_ratio(run.streams.iter().flatten());
@@ -114,7 +114,8 @@ pub fn read_run<'a>(
         .filter(|_| run.queued_ratio < QUEUED_RATIO && run.retransmitted_segments > 0)
         .map(|policer| policer_fit::describe_captured_policer(&run, policer))
         .or_else(|| {
-            policer_fit::find_policer(&run).filter(|it| !it.sparse || it.is_even || is_own)
+            policer_fit::find_policer(&run)
+                .filter(|it| !it.sparse || it.is_even || it.needs_large_windows || is_own)
         });
     run.levels = find_path_levels(&run);
     settle_bucket(&mut run);
