@@ -8,15 +8,15 @@
 //! Source: our experiments with SFTP and HTTP ranges; `tcpi_data_segs_in`, `tcpi_data_segs_out` (Linux
 //! 4.6), `tcpi_busy_time` (4.10). Units: bytes, shares of time. Error: requests that share a segment
 //! count as one, larger, request.
-//! Programs over SSH request 32 KiB at a time or keep about 2 MiB outstanding, the window of an SSH
-//! channel (OpenSSH's `channels.h`, SFTP of OpenSSH and rclone). If another amount arrives per round
-//! trip, requests are outstanding that the sender does not answer at once: something else limits it.
+//! Programs over SSH keep about 2 MiB outstanding, the window of an SSH channel (OpenSSH's `channels.h`,
+//! SFTP of OpenSSH and rclone). If less arrives per round trip, requests are outstanding that the sender
+//! does not answer at once. A program that waits for each request of 32 KiB looks like a sender with a
+//! small buffer.
 //!
 //! Wrong when: a program sends progress messages that nothing waits for; a program over SSH was told to
 //! keep another number of requests outstanding.
 
 use longhaul_model::report::v1::observation::{ObservedStream, StreamEnd, TcpReading};
-use std::ops::RangeInclusive;
 
 /// The parameters of the recognition.
 struct RequestTuning;
@@ -33,8 +33,7 @@ impl RequestTuning {
     const MIN_BUSY_RATIO: f64 = 0.7;
     /// The same for outstanding requests, which the first bytes of the answer acknowledge.
     const MIN_REQUEST_BUSY_RATIO: f64 = 0.3;
-    /// The bytes per round trip of SSH: one request, or at least half of the window of a channel.
-    const SSH_REQUEST_BYTES: RangeInclusive<u64> = 28 << 10..=40 << 10;
+    /// The minimum bytes per round trip of SSH: half of the window of a channel.
     const MIN_SSH_WINDOW_BYTES: u64 = 1 << 20;
 }
 
@@ -73,7 +72,6 @@ pub fn find_requests(stream: &ObservedStream) -> Option<StreamRequests> {
 /// Returns true if requests over SSH can limit a transfer that moves so many bytes per round trip.
 pub fn fits_ssh_requests(round_trip_bytes: u64) -> bool {
     round_trip_bytes >= RequestTuning::MIN_SSH_WINDOW_BYTES
-        || RequestTuning::SSH_REQUEST_BYTES.contains(&round_trip_bytes)
 }
 
 fn count_growth(end: &StreamEnd, of: fn(&TcpReading) -> Option<u64>) -> Option<u64> {
