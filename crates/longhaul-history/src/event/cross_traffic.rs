@@ -194,6 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn a_light_estimate_among_guesses_does_not_count_and_a_longer_one_does() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        for hour in 1..4 {
+            sketch.guess(-hour * HOUR, 622e6, 504e6).guess(hour * HOUR, 622e6, 400e6);
+        }
+        sketch.light_estimate(2 * HOUR + 1, 622e6, 620e6);
+        sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, Limiter::PathCapacity);
+        let consistency = |sketch: &event_test_builder::EvidenceBuilder| {
+            sketch.consistency(find_candidate, weight::CROSS_TRAFFIC)
+        };
+        assert_eq!(consistency(&sketch), Some(RUNS_ONLY_CONSISTENCY));
+        sketch.estimate(4 * HOUR, 622e6, 150e6, None);
+        assert_eq!(consistency(&sketch), Some(REMAINDER_CONSISTENCY));
+    }
+
+    #[test]
     fn less_left_over_at_the_same_capacity_explains_a_fall() {
         assert_eq!(consistency([622e6, 400e6], [622e6, 150e6]), Some(1.0));
     }

@@ -9,7 +9,7 @@ use longhaul_analysis::path::compare_routes;
 use longhaul_analysis::stats::{find_mode, median};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::available::{
-    AvailableEstimate, TokenBucketEstimate, TokenBucketKind,
+    AvailableEstimate, AvailableMode, TokenBucketEstimate, TokenBucketKind,
 };
 use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::path::{ObservedRoute, RouteChangeKind, RouteDifference};
@@ -232,7 +232,31 @@ impl<'a> EventCase<'a> {
     }
 
     pub fn available(&self) -> Option<LevelStep> {
-        self.estimates(known_available_bps)
+        state_change::find_level_step(self.list_known_available(), self.event.between_us)
+    }
+
+    /// Returns the available bandwidth of all runs but guesses. If most light runs of one side of the event
+    /// are guesses, the others are mistaken, too.
+    fn list_known_available(&self) -> Vec<StateReading<f64>> {
+        let end = self.event.between_us[1];
+        let is_light =
+            |seen: &EvidenceReport<AvailableReport>| seen.report.plan.mode == AvailableMode::Light;
+        let is_light_trusted = [false, true].map(|after| {
+            let all = self.evidence.available.iter().filter(|it| is_light(it));
+            let estimates =
+                all.filter(|it| (it.at_us >= end) == after).filter_map(EvidenceReport::estimate);
+            let (known, guesses): (Vec<_>, Vec<_>) =
+                estimates.map(known_available_bps).partition(Option::is_some);
+            known.len() >= guesses.len()
+        });
+        let seen = self.evidence.available.iter();
+        let trusted =
+            seen.filter(|it| !is_light(it) || is_light_trusted[usize::from(it.at_us >= end)]);
+        let known = trusted.filter_map(|it| {
+            let value = known_available_bps(it.estimate()?)? as f64;
+            Some(StateReading { at_us: it.at_us, value })
+        });
+        known.collect()
     }
 
     /// Returns true if the step of the capacity is at least half of the step of the available
@@ -252,9 +276,8 @@ impl<'a> EventCase<'a> {
     /// Returns the median available bandwidth of the runs since the event.
     pub fn median_available_since(&self) -> Option<f64> {
         let end = self.event.between_us[1];
-        let seen = self.evidence.available.iter();
-        let since = seen.filter(|seen| seen.at_us >= end);
-        median(since.filter_map(|seen| Some(known_available_bps(seen.estimate()?)? as f64)))
+        let known = self.list_known_available().into_iter();
+        median(known.filter(|known| known.at_us >= end).map(|known| known.value))
     }
 
     fn estimates(&self, figure: fn(&AvailableEstimate) -> Option<u64>) -> Option<LevelStep> {

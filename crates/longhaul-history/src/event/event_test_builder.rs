@@ -187,12 +187,21 @@ impl EvidenceBuilder {
         self
     }
 
-    /// Adds an available-bandwidth run that hardly limits the available bandwidth.
+    /// Adds a light available-bandwidth run that hardly limits the available bandwidth.
     pub fn guess(&mut self, at: i64, capacity: f64, available: f64) -> &mut Self {
         let mut report = build_available_report(capacity as u64, available as u64, None);
+        report.plan.mode = AvailableMode::Light;
         let way = report.analysis.forward.as_mut();
         way.expect("the way there").available_interval_bps =
             Some([available as u64 / 2, capacity as u64]);
+        self.available.push((T0 + at, report));
+        self
+    }
+
+    /// Adds a light available-bandwidth run that is sure of its estimate.
+    pub fn light_estimate(&mut self, at: i64, capacity: f64, available: f64) -> &mut Self {
+        let mut report = build_available_report(capacity as u64, available as u64, None);
+        report.plan.mode = AvailableMode::Light;
         self.available.push((T0 + at, report));
         self
     }
