@@ -111,6 +111,7 @@ const APPLICATION_CAUSES: [DiagnoseApplication; 4] =
 
 fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnalysis> {
     let evidence = TransferEvidence {
+        is_captured: !transfer.captured_flows.is_empty(),
         policer: transfer.captured_flows.iter().find_map(|flow| flow.policer),
         is_ssh: is_ssh(transfer),
     };

@@ -78,6 +78,8 @@ pub fn conclude_throughput(
 /// Evidence about a transfer that its counters do not show.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TransferEvidence {
+    /// True: its counters were computed from the packets of a capture.
+    pub is_captured: bool,
     /// The policer that its packets showed.
     pub policer: Option<CapturedPolicer>,
     /// True: moves over SSH.

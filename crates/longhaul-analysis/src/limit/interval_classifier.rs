@@ -258,7 +258,8 @@ fn match_full_path(view: &IntervalContext) -> Option<IntervalState> {
     // that never empties counts against the window.
     let raised = raised || view.traits.never_empty_queue;
     let queue = raised && (!is_window_limited(view) || view.traits.standing_queue);
-    (queue && is_near_level(view)).then_some(IntervalState::PathFull)
+    let is_refuted = view.run.is_captured && view.run.has_uneven_arrivals;
+    (queue && is_near_level(view) && !is_refuted).then_some(IntervalState::PathFull)
 }
 
 fn match_window_clip(view: &IntervalContext) -> Option<IntervalState> {

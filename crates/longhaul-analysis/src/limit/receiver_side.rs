@@ -14,7 +14,6 @@ use super::interval_state::{IntervalState, StateShares};
 use super::limiter_verdict::{self, RunVerdict};
 use super::request_pattern::{StreamRequests, find_requests, fits_ssh_requests};
 use super::run_reading::{QUEUED_RATIO, RunView};
-use crate::stats::{quantile, sort_finite};
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading, ThroughputObservation,
@@ -38,12 +37,6 @@ impl ReceiverTuning {
     const GROWTH_INTERVALS: usize = 5;
     /// The time after a loss in which the sender's window grows back.
     const RECOVERY_US: u64 = 2_000_000;
-    /// A full path delivers all the time, and a sender that waits raises the receiver's RTT, too: arrivals
-    /// that scatter more than this share of their median, or than so many segments, refute a full path.
-    /// Half of the range of the middle 70 % counts. On drawn networks full paths had up to 0.5 % or one
-    /// segment, slow writers 2 to 130 %, mostly more than 6 %.
-    const MAX_SCATTER: f64 = 0.05;
-    const SCATTER_SEGMENTS: f64 = 1.5;
     /// The certainty of verdicts that only one end supports.
     const CERTAINTY_RATIO: f64 = 0.9;
     const REQUEST_CERTAINTY_RATIO: f64 = 0.8;
@@ -74,7 +67,6 @@ pub fn find_run_limiter(run: &RunView) -> RunVerdict {
 /// Names the limiter from the states of all intervals, each weighted by its length.
 fn find_receiver_limiter(run: &RunView) -> RunVerdict {
     let mut weights: BTreeMap<IntervalState, f64> = BTreeMap::new();
-    let is_uneven = has_uneven_arrivals(run);
     for stream in &run.observation.streams {
         let intervals = split_receiver(&stream.receiver, run.idle_rtt_us.unwrap_or(0));
         let requests = find_requests(stream).filter(|_| can_wait_for_answers(run, stream));
@@ -84,7 +76,7 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
                 continue;
             }
             let state = classify_arrivals(run, &intervals[..index], now, requests, is_queued);
-            let is_refuted = is_uneven && state == IntervalState::PathFull;
+            let is_refuted = run.has_uneven_arrivals && state == IntervalState::PathFull;
             let state = if is_refuted { IntervalState::Unknown } else { state };
             *weights.entry(state).or_default() += now.length_us as f64;
         }
@@ -210,18 +202,6 @@ fn classify_arrivals(
         Some(requests) if requests.waits_for_network => IntervalState::SenderApp,
         _ => IntervalState::Unknown,
     }
-}
-
-/// Returns true if the segments of all streams arrive too unevenly for a full path.
-fn has_uneven_arrivals(run: &RunView) -> bool {
-    let rates = sort_finite(run.segments.rates_bps());
-    let [low_bps, level_bps, high_bps] =
-        [0.15, 0.5, 0.85].map(|share| quantile(&rates, share).unwrap_or(0.0));
-    let slot_us = (run.segments.to_us() - run.segments.from_us()) / rates.len().max(1) as u64;
-    let slot_segments = slot_us as f64 / run.segment_us(level_bps);
-    let max_ratio =
-        ReceiverTuning::MAX_SCATTER.max(ReceiverTuning::SCATTER_SEGMENTS / slot_segments);
-    high_bps - low_bps > 2.0 * max_ratio * level_bps
 }
 
 fn is_mostly_queued(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
