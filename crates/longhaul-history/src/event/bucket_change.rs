@@ -20,8 +20,8 @@ use longhaul_model::serde_name;
 use longhaul_model::units::Bytes;
 
 /// The range of level over sustained rate in which a bucket explains the level after the event
-/// (before it, if the bucket disappeared).
-const BUCKET_LEVEL_RANGE: [f64; 2] = [0.5, 1.3];
+/// (before it, if the bucket disappeared). Others may use most of its rate.
+const BUCKET_LEVEL_RANGE: [f64; 2] = [0.3, 1.3];
 /// Sustained rates that differ by less than this ratio belong to the same bucket.
 const SAME_RATIO: f64 = 1.15;
 /// Consistency if only the limiter of bulk runs shows the bucket.
