@@ -322,7 +322,7 @@ fn a_run_on_a_busy_core_says_so_and_accuses_nobody_with_confidence() {
     let busy = BusyCore::start();
     let longhaul = env!("CARGO_BIN_EXE_longhaul");
     let mut command = Command::new("taskset");
-    command.args(["-c", &busy.core, "nice", "-n", "19", longhaul, "test", "127.0.0.1", "-p"]);
+    command.args(["-c", &busy.core, "nice", "-n", "10", longhaul, "test", "127.0.0.1", "-p"]);
     command.args([&far.port, "-t", "3s", "--no-save", "--json"]);
     command.env("LONGHAUL_TOKEN", far.token.as_deref().expect("a token"));
     let output = command.assert().success().get_output().stdout.clone();
