@@ -120,6 +120,9 @@ impl PolicerFitTuning {
     const MIN_LOST_SEGMENTS: f64 = 15.0;
     /// The maximum probability that random losses come at windows as large as those observed.
     const MAX_RANDOM_CHANCE: f64 = 0.001;
+    /// The minimum ratio of the goodput to the bound of random loss with that: a transfer that others nearly
+    /// stop is far below it.
+    const MIN_OVER_BOUND_WINDOWS: f64 = 0.5;
     /// The minimum number of loss episodes for that probability, and the slots after a loss that belong to
     /// its episode.
     const MIN_EPISODES: usize = 3;
@@ -179,6 +182,8 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     // BBR is far above the bound of random losses whatever is lost, so its losses have to come in bursts.
     let is_clustered = measure_clustering(between) >= PolicerFitTuning::MIN_CLUSTERING_BBR;
     let has_pattern = (is_clustered || !run.bbr) && has_bucket_pattern(run, between, random_bps);
+    let needs_large_windows = needs_large_windows
+        && compute_slot_rate(between) >= PolicerFitTuning::MIN_OVER_BOUND_WINDOWS * random_bps;
     let (held, patterned) = if has_pattern || needs_large_windows {
         (between, true)
     } else {
@@ -216,7 +221,9 @@ fn estimate_random_chance(slots: &[PolicerSlot]) -> Option<f64> {
     for (number, slot) in slots.iter().enumerate() {
         let value = slot.window_bytes;
         if number >= calm_from && !slot.queued && value > 0.0 {
-            windows.push(WeightedValue { value, weight: slot.bytes });
+            // What was lost had been sent, too.
+            let weight = slot.bytes + slot.lost * PolicerFitTuning::USUAL_MSS as f64;
+            windows.push(WeightedValue { value, weight });
             first_losses.extend((slot.lost >= 1.0).then_some(value));
         }
         if slot.lost >= 1.0 {
@@ -662,6 +669,20 @@ mod tests {
         let [rare, usual] = [0.001, 0.05].map(count_chances_below);
         // The windows depend on the losses before, which makes small chances up to twice as frequent.
         assert!(rare <= 8 && (25..=110).contains(&usual), "{rare} and {usual} of 1000");
+    }
+
+    #[test]
+    fn losses_of_slots_that_deliver_nothing_are_losses_of_segments_that_were_sent() {
+        let mut slots = sawtooth_slots(|_| false);
+        for (number, slot) in slots.iter_mut().enumerate() {
+            // A few segments are sent, and lost, at a window that is a little larger.
+            let is_lost = number % 10 == 0;
+            slot.bytes = if is_lost { 0.0 } else { 1_448.0 };
+            slot.lost = f64::from(u8::from(is_lost));
+            slot.window_bytes = if is_lost { 5_792.0 } else { 4_344.0 };
+        }
+        let chance = estimate_random_chance(&slots);
+        assert!(chance.is_some_and(|chance| chance > 1e-12), "{chance:?}");
     }
 
     #[test]
