@@ -1,12 +1,12 @@
 //! The tail of the mean of a random sample from weighted values.
 //!
 //! Source: Bahadur and Rao, Annals of Mathematical Statistics 31, 1960: the exponential tilt at which the
-//! sample is typical. Units: a probability. Error: 15 % of the probability between 0.0005 and 0.05, for
-//! three draws or more.
+//! sample is typical. Units: a probability. Error: less than 25 % of probabilities of 0.01 and 0.05, for
+//! three and ten draws (the test below).
 //! Wrong when: the values are few, as those of a coin: the true tail has steps.
 
 /// The steps of the search for the tilt, and its maximum for values between 0 and 1.
-const SEARCH_STEPS: usize = 50;
+const SEARCH_STEPS: usize = 24;
 const MAX_TILT: f64 = 500.0;
 
 /// A value, and its weight among the values.
@@ -35,6 +35,9 @@ pub fn compute_mean_tail(values: &[WeightedValue], count: usize, mean: f64) -> f
             .map(|it| it.weight * (tilt * it.value).exp() * it.value.powi(power))
             .sum::<f64>()
     };
+    if moment(0.0, 1) >= 0.0 {
+        return 1.0;
+    }
     let (mut below, mut above) = (0.0, MAX_TILT);
     for _ in 0..SEARCH_STEPS {
         let middle = 0.5 * (below + above);
