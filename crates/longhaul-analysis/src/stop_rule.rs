@@ -1,12 +1,12 @@
 //! Decides when a run may end because its goodput is known.
 //!
 //! The readings of one end are judged as those of a finished run ([`crate::limit`]). The run may end
-//! when its steady part is long enough, the interval of its goodput is narrow enough, and the limiter
-//! allows to conclude from this part on the rest: several cycles of the congestion window were seen, or
-//! the rate is flat and the window does not grow; the free rate of the path did not change; the bucket of
-//! a shaper is empty.
+//! when its steady part is long enough, the rest can hardly change its goodput, and the limiter allows to
+//! conclude from this part on the rest: several cycles of the congestion window were seen, or the rate is
+//! flat and the window does not grow; the free rate of the path did not change; the bucket of a shaper is
+//! empty.
 //!
-//! Source: the interval of `stats::series_mean`; cycles of CUBIC and Reno from the retransmits (RFC 9438,
+//! Source: the interval of `stats::mean_interval`; cycles of CUBIC and Reno from the retransmits (RFC 9438,
 //! section 4; RFC 5681, section 3.1). Units: microseconds, round trips, ratios.
 //! Error: that of the interval; in the benchmark 3 % (docs/benchmarks.md).
 //! Wrong when: a limit begins to hold only later, such as a shaper whose bucket outlasts the run.

@@ -25,7 +25,7 @@ const FETCH_INTERVAL: Duration = Duration::from_secs(300);
 /// The watch file, or the lines that say why there is none.
 type ReadResult = Result<WatchFile, String>;
 
-/// Why the watch file is read again.
+/// The reason to read the watch file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReloadReason {
     /// An included URL may have changed. Nothing is said if it has not.

@@ -51,11 +51,11 @@ pub struct TemplateHost {
     pub no_agent: bool,
 }
 
-/// Where results are sent.
+/// A destination of results.
 #[derive(Debug, Deserialize)]
 pub struct TemplateArchive {
     pub archiver: String,
-    /// What the archiver needs to know.
+    /// The settings of the archiver.
     #[serde(default)]
     pub data: Value,
     /// A program of jq that changes results.

@@ -640,7 +640,7 @@ mod tests {
         }
     }
 
-    /// Slots of a window that grows by a segment until it loses, which `loses` decides, and is halved.
+    /// Slots of a window that grows by three segments until it loses, which `loses` decides, and is halved.
     fn sawtooth_slots(mut loses: impl FnMut(u64) -> bool) -> Vec<PolicerSlot> {
         let mut segments = 40;
         let mut slots = losing_slots(&[0.0; SLOTS], |_| 4_000);
