@@ -17,7 +17,9 @@
 use super::run_reading::RunView;
 use super::stream_intervals::SampleInterval;
 use crate::stats::sample_mean_tail::{WeightedValue, compute_mean_tail};
-use crate::stats::{mad_scale, mean_and_deviation, median, quantile, sort_finite};
+use crate::stats::{
+    compute_median_slope, mad_scale, mean_and_deviation, median, quantile, sort_finite,
+};
 use longhaul_model::report::v1::capture::CapturedPolicer;
 
 /// The parameters of the policer detection.
@@ -99,6 +101,13 @@ impl PolicerFitTuning {
     const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
     /// The minimum rise of the RTT at losses, in segments.
     const RISE_SEGMENTS: f64 = 2.0;
+    /// The minimum share of an increase of the windows that waits in a queue, and the shares of smaller
+    /// windows that are left out. Policers of the matrix had at most 0.18; full links with few streams and
+    /// without BBR had 0.3 to 1, most of those with a short or managed queue too.
+    const MIN_QUEUED_SHARE: f64 = 0.25;
+    const SMALL_WINDOWS: [f64; 2] = [0.25, 0.5];
+    /// The maximum number of points for that slope, whose time is quadratic.
+    const MAX_SLOPE_POINTS: usize = 300;
     /// The minimum number of slots without loss for the comparison.
     const MIN_CALM_SLOTS: usize = 3;
     /// A single overrun: the minimum number of lost segments, and their share of all sent segments.
@@ -449,7 +458,7 @@ fn median_rtt_us<'s>(slots: impl Iterator<Item = &'s PolicerSlot>) -> Option<f64
     median(slots.filter_map(|slot| slot.rtt_us).map(|us| us as f64))
 }
 
-/// Returns true if the RTT rises at the losses: a queue too short for the common rule.
+/// Returns true if the RTT rises at the losses or with the windows: a queue too short for the common rule.
 fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool {
     let all = sort_finite(slots.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
     let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
@@ -463,6 +472,7 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool
     if (!is_losing_all_the_time(slots)
         && exceeds(high, PolicerFitTuning::QUEUE_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
         || exceeds(0.5, PolicerFitTuning::STANDING_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
+        || is_queue_of_windows(run, rate_bps)
     {
         return true;
     }
@@ -478,6 +488,43 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool
     losing.len() >= PolicerFitTuning::MIN_REPLAY_SLOTS
         && calm.len() >= PolicerFitTuning::MIN_CALM_SLOTS.max(losing.len() / 10)
         && rise.is_some_and(|rise| rise >= telling)
+}
+
+/// Returns true if the RTT follows the windows, and losses come at large windows only or all the time: a
+/// link with a queue so short that the RTT hardly shows it. Between rare random losses a window may fill
+/// a path, too.
+pub fn has_short_queue(run: &RunView) -> bool {
+    let slots = build_slots(run);
+    let needs_large_windows = || {
+        estimate_random_chance(&slots).is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE)
+    };
+    !run.bbr
+        && is_queue_of_windows(run, run.level_bps)
+        && (is_losing_all_the_time(&slots) || needs_large_windows())
+}
+
+/// Returns true if a part of an increase of the windows waits in a queue: the slope of the RTT over the
+/// windows of all streams, multiplied by the rate, is 1 behind a queue of this run alone. A policer delays
+/// nothing, however large the windows are. The smaller windows do not fill the path.
+fn is_queue_of_windows(run: &RunView, rate_bps: f64) -> bool {
+    let mut trips = list_window_trips(run);
+    trips.sort_by(|a, b| a.0.total_cmp(&b.0));
+    PolicerFitTuning::SMALL_WINDOWS.iter().any(|ratio| {
+        let small = (trips.len() as f64 * ratio) as usize;
+        compute_median_slope(&trips[small..])
+            .is_some_and(|slope| slope * rate_bps / 8e6 >= PolicerFitTuning::MIN_QUEUED_SHARE)
+    })
+}
+
+/// Returns the windows of all streams together, in bytes, and the RTT in microseconds at the same time.
+fn list_window_trips(run: &RunView) -> Vec<(f64, f64)> {
+    let grid = run.streams.iter().max_by_key(|it| it.len()).map_or(&[][..], |it| it);
+    let step = grid.len() / PolicerFitTuning::MAX_SLOPE_POINTS + 1;
+    let points = grid.iter().step_by(step).filter_map(|it| {
+        let windows = run.streams.iter().map(|stream| find_window_bytes(stream, it.to_us));
+        Some((windows.sum(), it.rtt_us? as f64))
+    });
+    points.collect()
 }
 
 /// Returns true if the fast slots stay near the mean.

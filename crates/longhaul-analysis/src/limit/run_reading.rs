@@ -78,6 +78,7 @@ pub fn read_run<'a>(
         has_uneven_arrivals: false,
         bucket: shaper_fit::find_shaper(&segments),
         has_queue_of_others: false,
+        has_short_queue: false,
         busy_ratio: 0.0,
         policer: None,
         levels: Vec::new(),
@@ -127,6 +128,7 @@ pub fn read_run<'a>(
             policer_fit::find_policer(&run)
                 .filter(|it| !it.sparse || it.is_even || it.needs_large_windows || is_own)
         });
+    run.has_short_queue = policer_fit::has_short_queue(&run);
     run.levels = find_path_levels(&run);
     settle_bucket(&mut run);
     run.full_return_path = return_path::find_full_return_path(&run);
@@ -361,6 +363,8 @@ pub struct RunView<'a> {
     pub bbr: bool,
     /// Others filled a queue of the path before the run.
     pub has_queue_of_others: bool,
+    /// Losses are those of a queue that the RTT hardly shows.
+    pub has_short_queue: bool,
     /// The share of the run in which a host was too busy for its readings to be trusted.
     pub busy_ratio: f64,
     pub receive_clip: Option<ClippedBuffer>,

@@ -57,7 +57,7 @@
 //! Wrong when: under 1 % of the probes met the full queue; or a load is shorter than its sawtooth.
 
 use crate::stats::mean_interval::{self, mean_half_width};
-use crate::stats::{mad_scale, median, quantile, sort_finite};
+use crate::stats::{compute_median_slope, mad_scale, median, quantile, sort_finite};
 use longhaul_model::report::v1::load::{LoadObservation, LoadPhase, LoadProbe, ProbeDelays};
 
 /// The part of a load that is left out: this long, or this many idle round trips.
@@ -163,7 +163,7 @@ impl ClockDrift {
                 lows =
                     [early, late].into_iter().filter_map(|half| find_minimum(half, pick)).collect();
             }
-            compute_median_slope(&lows)
+            compute_median_slope(&lows).filter(|it| it.abs() <= MAX_DRIFT).unwrap_or(0.0)
         };
         ClockDrift { forward: one(|p| p.forward_ns), reverse: one(|p| p.reverse_ns) }
     }
@@ -190,16 +190,6 @@ fn find_minimum(probes: &[LoadProbe], pick: fn(&LoadProbe) -> Option<i64>) -> Op
         return None;
     }
     seen().min_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-/// Returns the median slope between any two points (Theil 1950, Sen 1968).
-fn compute_median_slope(points: &[(f64, f64)]) -> f64 {
-    let pairs = points.iter().enumerate().flat_map(|(i, a)| {
-        let later = points.iter().skip(i + 1).filter(move |b| b.0 > a.0);
-        later.map(move |b| (b.1 - a.1) / (b.0 - a.0))
-    });
-    let found = median(pairs).unwrap_or(0.0);
-    if found.abs() > MAX_DRIFT { 0.0 } else { found }
 }
 
 /// The number of consecutive answered probes, and of those that must be back.
