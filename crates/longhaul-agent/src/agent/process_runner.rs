@@ -335,6 +335,8 @@ fn add_measurement(measure: &MeasureConfig, back: bool, line: &mut RunCommand) {
         MeasureKind::Throughput => {
             line.add("test");
             line.add_duration("--time", measure.time());
+            let until = measure.until.map(|ratio| format!("{:.1}%", 100.0 * ratio));
+            line.add_optional("--until", until.as_ref());
             line.add_optional("--streams", streams.as_ref());
             line.add_optional("--window", window.as_ref());
             line.add_optional("--congestion-control", congestion_control.as_ref());
@@ -440,11 +442,11 @@ mod run_command_tests {
     fn a_bulk_measurement_is_a_command_for_each_direction() {
         let file = file(
             "[[measure]]\nname = \"m\"\nkind = \"throughput\"\nevery = \"1 h\"\ntime = \"2 s\"\n\
-             streams = 4\nwindow = \"1 MiB\"\ncongestion_control = \"cubic\"\nrate = \"50 Mbit/s\"\n",
+             until = \"3 %\"\nstreams = 4\nwindow = \"1 MiB\"\ncongestion_control = \"cubic\"\nrate = \"50 Mbit/s\"\n",
         );
         let end =
             "--port 5300 --token-file /etc/lh/b.token --quiet 192.0.2.7 --json --archive /a.db";
-        let begin = "test --time 2000000us --streams 4 --window 1048576 \
+        let begin = "test --time 2000000us --until 3.0% --streams 4 --window 1048576 \
                      --congestion-control cubic --bitrate 50000000";
         assert_eq!(commands(&file), [format!("{begin} {end}"), format!("{begin} --reverse {end}")]);
     }

@@ -358,7 +358,7 @@ fn scan_grid(course: &mut ActiveScan<'_>) -> Result<&'static str, CommandFailure
 /// The default budget of a guided search in one direction.
 const DEFAULT_BUDGET_PROBES: u32 = 10;
 const DEFAULT_BUDGET_TIME_US: u64 = 300 * 1_000_000;
-/// The payload time of a probe of a grid, unless it is requested.
+/// The maximum payload time of a probe of a grid whose goodput is not known earlier.
 const GRID_PROBE_TIME_US: u64 = 10_000_000;
 /// The time of a probe besides its payload, roughly.
 pub const PROBE_OVERHEAD_US: u64 = 1_500_000;

@@ -126,6 +126,9 @@ pub struct MeasureConfig {
     pub mode: Option<AvailableMode>,
     #[serde(default, deserialize_with = "config_values::duration::<_, _, 1, 3600>")]
     pub time: Option<Duration>,
+    /// The half-width at which the goodput is known and a run ends, as a ratio of the goodput.
+    #[serde(default, deserialize_with = "config_values::share::<_, _, 1, 500>")]
+    pub until: Option<f64>,
     #[serde(default, deserialize_with = "config_values::whole::<_, _, u32, 1, MAX_STREAMS>")]
     pub streams: Option<u32>,
     #[serde(default, deserialize_with = "config_values::bytes::<_, _, u64, 1, MAX_BUFFER_BYTES>")]
@@ -297,7 +300,7 @@ pub(super) fn complete_measures(
 /// Reports options that the kind does not have.
 fn refuse_other_options(it: &MeasureConfig, document: &ConfigDocument<'_>) {
     use MeasureKind::{Available, Flows, Latency, Load, Path, Throughput, Tune};
-    let options: [(&str, bool, &[MeasureKind]); 15] = [
+    let options: [(&str, bool, &[MeasureKind]); 16] = [
         ("count", it.count.is_some(), &[Path, Latency]),
         ("reflector_port", it.reflector_port.is_some(), &[Latency]),
         ("twamp_light", it.twamp_light.is_some(), &[Latency]),
@@ -305,6 +308,7 @@ fn refuse_other_options(it: &MeasureConfig, document: &ConfigDocument<'_>) {
         ("protocol", it.protocol.is_some(), &[Path]),
         ("mode", it.mode.is_some(), &[Available]),
         ("time", it.time.is_some(), &[Throughput, Tune, Load, Flows]),
+        ("until", it.until.is_some(), &[Throughput]),
         ("streams", it.streams.is_some(), &[Throughput, Load]),
         ("window", it.window.is_some(), &[Throughput]),
         ("probes", it.probes.is_some(), &[Tune]),

@@ -191,7 +191,7 @@ impl<'a> ActiveScan<'a> {
 
     /// Returns the plan of a probe. If no time is requested, it ends when its goodput is known.
     fn probe_plan(&self, wanted: &ScanCell, time: Duration) -> plan::ThroughputPlan {
-        let until_known = self.args.time.is_none() && !self.args.grid;
+        let until_known = self.args.time.is_none();
         let time_us = saturating_micros(time);
         plan::ThroughputPlan {
             stop: StopCondition::TimeUs(time_us),
@@ -376,7 +376,7 @@ fn describe_budget(plan: &ScanPlan, usual_time: Option<Duration>) -> String {
     }
     let each = probe_time_us(plan);
     format!(
-        "grid: {} of {}, about {} in total",
+        "grid: {} of at most {}, at most {} in total",
         count_of(probes, "probe"),
         format_span(each),
         format_span(probes * (each + PROBE_OVERHEAD_US))
