@@ -8,7 +8,8 @@
 //! - [`explain_matrix`]: what is said of the transfers of other programs
 //! - [`tune_bench`]: the guided search against whole grids
 //! - [`watch_days`]: an agent's events and causes on paths that change once
-//! - [`guest_cells`]: what these six share
+//! - [`until_bench`], [`stop_replay`]: runs that end when their goodput is known, against whole runs
+//! - [`guest_cells`]: what these seven share
 //! - [`foreign_captures`]: counts in captures of other projects, against tcptrace
 //! - [`copy_bench`]: file copies against their parts
 //! - [`fleet_bench`]: agents, their collector and its database
@@ -34,9 +35,11 @@ mod markdown_table;
 mod narrow_path;
 pub mod path_matrix;
 pub mod scratch_folder;
+mod stop_replay;
 pub mod testbed;
 mod throughput_bench;
 mod tune_bench;
+mod until_bench;
 pub mod verdict_matrix;
 mod watch_days;
 
@@ -60,11 +63,11 @@ pub struct BenchArguments {
     /// --only=-2-`
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     pub only: String,
-    /// Draw the cells of verdicts, explain, available, paths or days, or the failures of a fleet, from
+    /// Draw the cells of verdicts, explain, available, paths, until or days, or the failures of a fleet, from
     /// so many seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seeds: u64,
-    /// Keep the reports of verdicts, explain, available, paths, days and tune in this folder, and judge
+    /// Keep the reports of verdicts, explain, available, paths, until, days and tune in this folder, and judge
     /// kept ones again; for captures, the captures
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
@@ -114,6 +117,7 @@ fn run_named(arguments: &BenchArguments) -> Result<BenchOutcome, String> {
         BenchName::Days => watch_days::run_all(&longhaul()?, arguments)?,
         BenchName::Captures => foreign_captures::run_all(&longhaul()?, only, keep)?,
         BenchName::Tune => tune_bench::run_all(&longhaul()?, only, keep)?,
+        BenchName::Until => until_bench::run_all(&longhaul()?, arguments)?,
         BenchName::Copy => copy_bench::run_all(&longhaul()?, only)?,
         BenchName::Fleet => {
             let longhaul = program_runner::build_longhaul_for_fleets()?;

@@ -274,8 +274,8 @@ struct TuneFixtureFile {
 /// A path of the fixture file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TuneFixturePath {
-    name: String,
+pub struct TuneFixturePath {
+    pub name: String,
     rtt_ms: u64,
     rate_mbps: u64,
     /// The rate of the hosts' own links.
@@ -305,7 +305,7 @@ fn default_buffer_bytes() -> u64 {
 }
 
 /// Returns all paths.
-fn read_tune_paths() -> Result<Vec<TuneFixturePath>, String> {
+pub fn read_tune_paths() -> Result<Vec<TuneFixturePath>, String> {
     let file = checkout::find_root().join(FILE);
     let text = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {FILE}: {e}"))?;
     let file: TuneFixtureFile = toml::from_str(&text).map_err(|e| format!("{FILE}: {e}"))?;
@@ -330,7 +330,7 @@ impl TuneFixturePath {
     }
 
     /// Returns the script that sets the path up and defines `near`, which runs longhaul at its near end.
-    fn network_script(&self, longhaul: &Path) -> String {
+    pub fn network_script(&self, longhaul: &Path) -> String {
         let half = self.rtt_ms as f64 / 2.0;
         let loss =
             if self.loss.is_empty() { String::new() } else { format!(" loss {}", self.loss) };

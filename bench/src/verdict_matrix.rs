@@ -11,12 +11,12 @@
 
 pub(crate) mod cell_kinds;
 pub(crate) mod matrix_cell;
-mod stop_replay;
 
 use crate::guest_cells::{
     self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
 };
 use crate::markdown_table::{MarkdownTable, format_number, median};
+use crate::stop_replay::{STOP_COLUMNS, StopReplay, StopRule, replay_stop, summarize_stops};
 use crate::{BenchArguments, BenchOutcome};
 use cell_kinds::KINDS;
 use longhaul_analysis::limit::policer_fit::PolicerFit;
@@ -25,7 +25,6 @@ use longhaul_analysis::throughput::{TransferEvidence, conclude_throughput};
 use longhaul_model::report::v1::{ReportFinding, ThroughputReport};
 use matrix_cell::MatrixCell;
 use std::path::Path;
-use stop_replay::{StopReplay, replay_stop};
 
 /// A wrong verdict with this confidence is a false accusation.
 const ACCUSING_CONFIDENCE: f64 = 0.8;
@@ -34,7 +33,17 @@ const ACCUSING_LIMITERS: [&str; 5] = ["policer", "shaper", "loss", "cpu_sender",
 const ACCUSING_CAUSES: [&str; 6] =
     ["policer", "shaper", "random_loss", "host_drops", "cpu_sender", "cpu_receiver"];
 /// The precision at which the replayed runs end: the default of `longhaul test`.
-const STOP_PRECISION_RATIO: f64 = 0.03;
+pub const STOP_PRECISION_RATIO: f64 = 0.03;
+/// The kinds whose path changes in the middle of the run: their whole run is not what the rule ended.
+const CHANGING_KINDS: [&str; 7] = [
+    "datagrams arrive",
+    "streams arrive",
+    "traffic leaves",
+    "traffic on and off",
+    "capacity rises",
+    "capacity falls",
+    "outage",
+];
 /// The bytes of an Ethernet header.
 const ETHERNET_BYTES: f64 = 14.0;
 /// The minimum shares of right cells, of all and of each kind.
@@ -95,7 +104,7 @@ pub fn run_all(longhaul: &Path, arguments: &BenchArguments) -> Result<BenchOutco
         tabulate_kinds(&judged),
         tabulate_policers(&policers),
         tabulate_reliability(&judged),
-        stop_replay::tabulate_stops(&judged),
+        tabulate_stops(&judged),
         tabulate_wrong(
             "Wrong cells",
             "cell | path | truth | reported | Mbit/s |  | false accusations",
@@ -135,7 +144,7 @@ impl GuestCell for MatrixCell {
                 .as_str()
                 .map(str::to_owned),
             policer,
-            stop: replay_stop(&report, STOP_PRECISION_RATIO),
+            stop: replay_stop(&report, StopRule::KnownGoodput(STOP_PRECISION_RATIO)),
         })
     }
 
@@ -312,6 +321,24 @@ fn tabulate_reliability(judged: &[JudgedCell<MatrixCell>]) -> MarkdownTable {
             format!("{:.0}", 100.0 * right / count),
         ]);
     }
+    table
+}
+
+/// Tabulates by kind when the rule ended the runs, and how their results differ from those of whole runs.
+fn tabulate_stops(judged: &[JudgedCell<MatrixCell>]) -> MarkdownTable {
+    let title = "Runs that end when their goodput is known";
+    let mut table = MarkdownTable::new(title, &format!("kind | {STOP_COLUMNS}"));
+    let mut add = |kind: &str, cells: &[&JudgedCell<MatrixCell>]| {
+        let stops = cells.iter().filter_map(|it| it.verdict.as_ref().ok()?.stop.as_ref());
+        let summary = summarize_stops(&stops.collect::<Vec<_>>());
+        table.row([vec![kind.to_owned()], summary].concat());
+    };
+    for (kind, cells) in group_by_kind(judged) {
+        add(kind, &cells);
+    }
+    let is_stationary = |it: &&JudgedCell<MatrixCell>| !CHANGING_KINDS.contains(&it.drawn.kind);
+    let stationary: Vec<_> = judged.iter().filter(is_stationary).collect();
+    add("**all whose path does not change**", &stationary);
     table
 }
 

@@ -81,6 +81,7 @@ pub enum BenchName {
     Paths,
     Days,
     Tune,
+    Until,
     Copy,
     Accuracy,
     Forecast,

@@ -8,7 +8,7 @@ use longhaul_model::splitmix::SplitMix64;
 /// The maximum threshold of RED: the kernel refuses larger ones of long bursts.
 const MAX_RED_BYTES: u64 = 4 << 20;
 
-pub const KINDS: [CellKind<MatrixCell>; 41] = [
+pub const KINDS: [CellKind<MatrixCell>; 42] = [
     ("full path", 14, draw_full_path),
     ("parallel streams", 6, draw_parallel_streams),
     ("shallow queue", 6, draw_shallow_queue),
@@ -50,6 +50,7 @@ pub const KINDS: [CellKind<MatrixCell>; 41] = [
     ("window and loss", 12, draw_window_and_loss),
     ("window and shaper", 12, draw_window_and_shaper),
     ("both directions", 12, draw_both_directions),
+    ("short queue on a short path", 8, draw_short_queue),
 ];
 
 const PATH: CellTruth = CellTruth::limited_by(&["path_capacity"]);
@@ -112,6 +113,18 @@ pub fn draw_managed_queue(random: &mut SplitMix64) -> MatrixCell {
     };
     let seconds = path.recovering_run_seconds();
     MatrixCell::new(path, narrow, PATH).lasting(seconds)
+}
+
+/// Draws a path on which a queue adds so little to the RTT that its losses look like a policer's.
+fn draw_short_queue(random: &mut SplitMix64) -> MatrixCell {
+    let mut path = DrawnPath::draw_within(random, [10e6, 2e9], [1.0, 12.0]);
+    path.congestion = ["cubic", "reno", "htcp"][random.below(3)];
+    let narrow = match random.below(3) {
+        0 => path.managed("fq_codel"),
+        1 => format!("narrow cake bandwidth {}bit besteffort", path.rate_bps),
+        _ => path.link_with_queue(path.queue_bytes(log_between(random, 0.1, 0.4))),
+    };
+    MatrixCell::new(path, narrow, PATH)
 }
 
 fn draw_ecn(random: &mut SplitMix64) -> MatrixCell {

@@ -16,6 +16,7 @@ crate::virtual_tests!(
     datagrams_over_the_capacity_find_a_full_path,
     other_traffic_and_disorder_leave_a_full_path,
     a_run_that_ends_in_its_overshoot_accuses_nobody,
+    a_queue_too_short_for_the_rtt_is_a_full_path,
     a_queue_that_never_empties_and_one_of_others_are_full_paths,
     of_two_limits_the_lower_is_named,
 );
@@ -84,6 +85,11 @@ fn other_traffic_and_disorder_leave_a_full_path() {
 
 fn a_run_that_ends_in_its_overshoot_accuses_nobody() {
     check_cells(&[("short run", 1), ("short run", 5)]);
+}
+
+fn a_queue_too_short_for_the_rtt_is_a_full_path() {
+    check_cells(&[("short queue on a short path", 2)]);
+    check_cells_of_seed(3, &[("short queue on a short path", 1)]);
 }
 
 fn a_queue_that_never_empties_and_one_of_others_are_full_paths() {
