@@ -18,7 +18,7 @@ const FULL_PIPE_GROWTH: f64 = 1.25;
 
 /// A rule that ends a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum StopRule {
+pub enum ReplayRule {
     /// The goodput is known to this half-width, as a ratio of it: `longhaul test --until`.
     KnownGoodput(f64),
     /// The rate has not grown by a quarter in three rounds, as in the startup phase of BBR. A round is
@@ -63,7 +63,7 @@ pub const STOP_COLUMNS: &str = "runs | ended early | median end, s | bytes saved
 
 /// Replays a run of TCP in one direction; `None` without a goodput. The goodput until the end is that of
 /// longhaul's analysis for every rule.
-pub fn replay_stop(report: &ThroughputReport, rule: StopRule) -> Option<StopReplay> {
+pub fn replay_stop(report: &ThroughputReport, rule: ReplayRule) -> Option<StopReplay> {
     let (plan, whole) = (&report.plan, &report.observation);
     if plan.transport != RunTransport::Tcp {
         return None;
@@ -83,8 +83,8 @@ pub fn replay_stop(report: &ThroughputReport, rule: StopRule) -> Option<StopRepl
         interval.is_some_and(|[low, high]| (low as f64..=high as f64).contains(&whole_bps))
     };
     let precision_ratio = match rule {
-        StopRule::KnownGoodput(ratio) => ratio,
-        StopRule::FullPipe | StopRule::WholeRun => 0.0,
+        ReplayRule::KnownGoodput(ratio) => ratio,
+        ReplayRule::FullPipe | ReplayRule::WholeRun => 0.0,
     };
     let count = |of: &ThroughputObservation| of.ends.receiver.bytes as f64;
     Some(StopReplay {
@@ -98,11 +98,11 @@ pub fn replay_stop(report: &ThroughputReport, rule: StopRule) -> Option<StopRepl
 }
 
 /// Returns the moment at which the rule would have ended the run; `None` if it lasts as planned.
-fn find_end_us(report: &ThroughputReport, rule: StopRule) -> Option<u64> {
+fn find_end_us(report: &ThroughputReport, rule: ReplayRule) -> Option<u64> {
     let whole = &report.observation;
     let mut readings = (READING_US..whole.elapsed_us).step_by(READING_US as usize);
     match rule {
-        StopRule::KnownGoodput(precision_ratio) => {
+        ReplayRule::KnownGoodput(precision_ratio) => {
             let mut progress = RunProgress::new(&report.plan, whole.forward);
             readings.find(|at_us| {
                 let near = whole
@@ -114,8 +114,8 @@ fn find_end_us(report: &ThroughputReport, rule: StopRule) -> Option<u64> {
                 progress.find_wait_reason(precision_ratio).is_none()
             })
         }
-        StopRule::FullPipe => find_full_pipe_us(whole),
-        StopRule::WholeRun => None,
+        ReplayRule::FullPipe => find_full_pipe_us(whole),
+        ReplayRule::WholeRun => None,
     }
 }
 

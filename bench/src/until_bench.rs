@@ -10,7 +10,7 @@ use crate::guest_cells::{
     PARALLEL_GUESTS, find_guest_output, format_file_name, make_kept_folder, parse_report,
 };
 use crate::markdown_table::MarkdownTable;
-use crate::stop_replay::{STOP_COLUMNS, StopReplay, StopRule, replay_stop, summarize_stops};
+use crate::stop_replay::{ReplayRule, STOP_COLUMNS, StopReplay, replay_stop, summarize_stops};
 use crate::tune_bench::read_tune_paths;
 use crate::verdict_matrix::STOP_PRECISION_RATIO;
 use crate::verdict_matrix::matrix_cell::{CellTruth, DrawnPath, MatrixCell, log_between};
@@ -34,10 +34,10 @@ const OTHERS_RATIOS: [f64; 2] = [0.1, 0.4];
 /// Of wall time, for one run on a busy machine.
 const RUN_LIMIT: Duration = Duration::from_secs(1800);
 /// The rules that are compared, with their names.
-const RULES: [(&str, StopRule); 3] = [
-    ("known to 3 %", StopRule::KnownGoodput(STOP_PRECISION_RATIO)),
-    ("BBR's pipe is full", StopRule::FullPipe),
-    ("fixed time", StopRule::WholeRun),
+const RULES: [(&str, ReplayRule); 3] = [
+    ("known to 3 %", ReplayRule::KnownGoodput(STOP_PRECISION_RATIO)),
+    ("BBR's pipe is full", ReplayRule::FullPipe),
+    ("fixed time", ReplayRule::WholeRun),
 ];
 /// The gates of the rule that ends runs, for all paths together.
 const HELD_RATIO_MIN: f64 = 0.95;

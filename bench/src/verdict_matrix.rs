@@ -16,7 +16,7 @@ use crate::guest_cells::{
     self, CellKind, GuestCell, JudgedCell, group_by_kind, judge_cells, parse_report, tabulate_wrong,
 };
 use crate::markdown_table::{MarkdownTable, format_number, median};
-use crate::stop_replay::{STOP_COLUMNS, StopReplay, StopRule, replay_stop, summarize_stops};
+use crate::stop_replay::{ReplayRule, STOP_COLUMNS, StopReplay, replay_stop, summarize_stops};
 use crate::{BenchArguments, BenchOutcome};
 use cell_kinds::KINDS;
 use longhaul_analysis::limit::policer_fit::PolicerFit;
@@ -144,7 +144,7 @@ impl GuestCell for MatrixCell {
                 .as_str()
                 .map(str::to_owned),
             policer,
-            stop: replay_stop(&report, StopRule::KnownGoodput(STOP_PRECISION_RATIO)),
+            stop: replay_stop(&report, ReplayRule::KnownGoodput(STOP_PRECISION_RATIO)),
         })
     }
 
