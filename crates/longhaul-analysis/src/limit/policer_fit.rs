@@ -99,13 +99,17 @@ impl PolicerFitTuning {
     /// A slot has a queue only if it holds so many segments: bursts and delayed acknowledgements raise
     /// the RTT by fewer.
     const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
-    /// The minimum rise of the RTT at losses, in segments.
+    /// The minimum rise of the RTT, in segments.
     const RISE_SEGMENTS: f64 = 2.0;
     /// The minimum share of an increase of the windows that waits in a queue, and the shares of smaller
-    /// windows that are left out. Policers of the matrix had at most 0.18; full links with few streams and
+    /// windows that are left out. Policers of the matrix had at most 0.19; full links with few streams and
     /// without BBR had 0.3 to 1, most of those with a short or managed queue too.
     const MIN_QUEUED_SHARE: f64 = 0.25;
-    const SMALL_WINDOWS: [f64; 2] = [0.25, 0.5];
+    const SMALL_WINDOWS: [f64; 3] = [0.25, 0.5, 0.66];
+    /// The maximum ratio of the high to the low windows of a full link, where each loss at most halves
+    /// them. With a queue they had up to 2.3; windows that random losses spread and that filled the path at
+    /// times had 3 to 15.
+    const MAX_WINDOW_SPREAD: f64 = 2.5;
     /// The maximum number of points for that slope, whose time is quadratic.
     const MAX_SLOPE_POINTS: usize = 300;
     /// The minimum number of slots without loss for the comparison.
@@ -490,30 +494,32 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool
         && rise.is_some_and(|rise| rise >= telling)
 }
 
-/// Returns true if the RTT follows the windows, and losses come at large windows only or all the time: a
-/// link with a queue so short that the RTT hardly shows it. Between rare random losses a window may fill
-/// a path, too.
+/// Returns true if the RTT follows the windows, which losses only halve: a link with a queue so short that
+/// the RTT hardly shows it. Random losses spread the windows, and one of them may fill the path, too.
 pub fn has_short_queue(run: &RunView) -> bool {
-    let slots = build_slots(run);
-    let needs_large_windows = || {
-        estimate_random_chance(&slots).is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE)
-    };
+    let windows = sort_finite(list_window_trips(run).into_iter().map(|it| it.0));
+    let [low, high] = [0.1, 0.9].map(|rank| quantile(&windows, rank).unwrap_or(0.0));
     !run.bbr
+        && high <= PolicerFitTuning::MAX_WINDOW_SPREAD * low
         && is_queue_of_windows(run, run.level_bps)
-        && (is_losing_all_the_time(&slots) || needs_large_windows())
 }
 
 /// Returns true if a part of an increase of the windows waits in a queue: the slope of the RTT over the
 /// windows of all streams, multiplied by the rate, is 1 behind a queue of this run alone. A policer delays
-/// nothing, however large the windows are. The smaller windows do not fill the path.
+/// nothing, however large the windows are. The smaller windows do not fill the path, and a queue delays by
+/// several segments.
 fn is_queue_of_windows(run: &RunView, rate_bps: f64) -> bool {
     let mut trips = list_window_trips(run);
     trips.sort_by(|a, b| a.0.total_cmp(&b.0));
-    PolicerFitTuning::SMALL_WINDOWS.iter().any(|ratio| {
+    let high_us = quantile(&sort_finite(trips.iter().map(|it| it.1)), 0.9).unwrap_or(0.0);
+    let rise_us = high_us - run.idle_rtt_us.unwrap_or(0) as f64;
+    let is_steep = |ratio: &f64| {
         let small = (trips.len() as f64 * ratio) as usize;
         compute_median_slope(&trips[small..])
             .is_some_and(|slope| slope * rate_bps / 8e6 >= PolicerFitTuning::MIN_QUEUED_SHARE)
-    })
+    };
+    rise_us >= PolicerFitTuning::RISE_SEGMENTS * run.segment_us(rate_bps)
+        && PolicerFitTuning::SMALL_WINDOWS.iter().any(is_steep)
 }
 
 /// Returns the windows of all streams together, in bytes, and the RTT in microseconds at the same time.
