@@ -189,18 +189,30 @@ fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
 /// of the mean is narrower by the root of the share that is left: the correction for a finite population
 /// (Cochran, Sampling Techniques, section 2.6).
 fn find_goodput_error(run: &RunView, steady: SteadySpan) -> Option<f64> {
-    let goodput = measure_goodput(&run.arrivals, run.steady);
-    let (bps, [low, high]) = goodput.bps.zip(goodput.interval_bps)?;
+    let bps = measure_goodput(&run.arrivals, run.steady).bps? as f64;
     let seen_us = steady.to_us.saturating_sub(steady.from_us) as f64;
     let run_us = run.arrivals.to_us().saturating_sub(run.arrivals.from_us()) as f64;
     let longest_us = match run.plan.stop {
         StopCondition::TimeUs(longest_us) => longest_us as f64,
-        StopCondition::Bytes(bytes) => bytes as f64 * 8e6 / bps as f64,
+        StopCondition::Bytes(bytes) => bytes as f64 * 8e6 / bps,
         StopCondition::Blocks(_) => f64::INFINITY,
     };
     let seen_ratio = seen_us / (seen_us + (longest_us - run_us).max(0.0));
-    let error = high.saturating_sub(low) as f64 / (2.0 * bps as f64);
-    Some((1.0 - seen_ratio).max(StopTuning::MIN_LEFT_RATIO).sqrt() * error)
+    let left_ratio = (1.0 - seen_ratio).max(StopTuning::MIN_LEFT_RATIO);
+    Some(left_ratio.sqrt() * find_mean_error(run, bps)?)
+}
+
+/// Returns the half-width of the interval of the goodput until now, as a ratio of it. While a lost segment
+/// is repaired nothing is read, and then much at once: the segments that arrive in any order have the same
+/// mean and scatter less.
+fn find_mean_error(run: &RunView, bps: f64) -> Option<f64> {
+    let errors = [&run.arrivals, &run.segments].map(|timeline| {
+        let goodput = measure_goodput(timeline, run.steady);
+        let [low, high] = goodput.interval_bps?;
+        let difference = (goodput.bps? as f64 / bps - 1.0).abs();
+        Some(difference.max(high.saturating_sub(low) as f64 / (2.0 * bps)))
+    });
+    errors.into_iter().flatten().min_by(f64::total_cmp)
 }
 
 /// Returns true if the window went through several cycles, or if it does not decide the rate.
@@ -317,6 +329,28 @@ mod tests {
         let [short, long] =
             [10, 600].map(|longest_s| find_end_of(longest_s, step).expect("an end"));
         assert!(short < 0.8 * long, "{short} s, {long} s");
+    }
+
+    #[test]
+    fn a_hole_of_lost_segments_and_what_it_held_back_do_not_hide_a_level_rate() {
+        // Of ten readings two have no bytes, and the next one has those of three.
+        let in_order = |number: u64| match number % 10 {
+            5 | 6 => 0,
+            7 => 7_500_000,
+            _ => 2_500_000,
+        };
+        let mut progress = RunProgress::new(&ThroughputPlan::default(), true);
+        let mut bytes = 0;
+        let end = (1..50).find(|number| {
+            bytes += in_order(*number);
+            let mut end = sender(number * STEP_US, bytes, 300_000, number / 5);
+            end.mss_bytes = Some(1250);
+            let tcp = end.samples[0].tcp.as_mut().expect("a reading");
+            tcp.delivered_segments = Some(number * 2_000);
+            progress.add_reading(&[end]);
+            progress.find_wait_reason(0.03).is_none()
+        });
+        assert!(end.is_some_and(|number| number * STEP_US < 6_000_000), "{end:?}");
     }
 
     #[test]

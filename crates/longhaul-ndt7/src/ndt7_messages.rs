@@ -151,6 +151,7 @@ pub fn name_tcp_counters(reading: &TcpReading, elapsed_us: u64) -> NamedCounters
         ("MinRTT", reading.rtt_min_us),
         ("DataSegsIn", reading.data_segments_in),
         ("DataSegsOut", reading.data_segments_out),
+        ("Delivered", reading.delivered_segments),
         ("DeliveryRate", bytes_per_second(reading.delivery_bps)),
         ("BusyTime", reading.busy_us),
         ("RWndLimited", reading.receive_window_limited_us),

@@ -142,6 +142,7 @@ fn add_limits(reading: &mut TcpReading, raw: &[u8]) {
     reading.busy_us = u64_at(raw, offset_of!(tcp_info, tcpi_busy_time));
     reading.receive_window_limited_us = u64_at(raw, offset_of!(tcp_info, tcpi_rwnd_limited));
     reading.send_buffer_limited_us = u64_at(raw, offset_of!(tcp_info, tcpi_sndbuf_limited));
+    reading.delivered_segments = u32_at(raw, offset_of!(tcp_info, tcpi_delivered));
     reading.bytes_sent = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_sent));
     reading.bytes_retransmitted = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_retrans));
     reading.dsack_duplicates = u32_at(raw, offset_of!(tcp_info, tcpi_dsack_dups));
@@ -187,9 +188,9 @@ mod tests {
         assert_eq!((old.app_limited, old.busy_us), (None, None));
         let busy = parsed(192).expect("4.10");
         assert!(busy.delivery_bps.is_some() && busy.send_buffer_limited_us.is_some());
-        assert_eq!((busy.bytes_sent, busy.dsack_duplicates), (None, None));
+        assert_eq!((busy.bytes_sent, busy.delivered_segments), (None, None));
         let reordering = parsed(224).expect("4.19");
-        assert!(reordering.bytes_sent.is_some() && reordering.reordering_seen.is_some());
+        assert!(reordering.delivered_segments.is_some() && reordering.reordering_seen.is_some());
         assert_eq!((reordering.out_of_order_segments, reordering.peer_window_bytes), (None, None));
         let window = parsed(232).expect("5.4");
         assert!(window.peer_window_bytes.is_some());

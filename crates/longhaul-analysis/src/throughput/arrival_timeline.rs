@@ -40,14 +40,17 @@ impl ByteTrack {
     }
 
     /// Builds a track of the segments that arrived, in order or not, as bytes: while a lost segment is
-    /// repaired, the application reads nothing although the path delivers. `None` if they were not
-    /// counted.
+    /// repaired, the application reads nothing although the path delivers. Without samples of the receiver,
+    /// those that the sender knows to be delivered. `None` if they were not counted.
     fn of_segments(stream: &ObservedStream) -> Option<ByteTrack> {
-        let receiver = &stream.receiver;
-        let mss = receiver.mss_bytes.or(stream.sender.mss_bytes).filter(|bytes| *bytes > 0)?;
-        let counts = receiver.samples.iter().filter_map(|sample| {
-            let segments = sample.tcp.as_ref()?.data_segments_in?;
-            Some((sample.at_us, segments.saturating_mul(u64::from(mss))))
+        let (sender, receiver) = (&stream.sender, &stream.receiver);
+        let mss = receiver.mss_bytes.or(sender.mss_bytes).filter(|bytes| *bytes > 0)?;
+        let has_receiver = !receiver.samples.is_empty();
+        let samples = if has_receiver { &receiver.samples } else { &sender.samples };
+        let counts = samples.iter().filter_map(|sample| {
+            let tcp = sample.tcp.as_ref()?;
+            let arrived = if has_receiver { tcp.data_segments_in } else { tcp.delivered_segments };
+            Some((sample.at_us, arrived?.saturating_mul(u64::from(mss))))
         });
         let points = keep_growing_counts(receiver.started_us, counts);
         (points.len() > 1).then_some(ByteTrack { points })
@@ -311,5 +314,21 @@ mod tests {
         stream.receiver.samples =
             vec![StreamSample { at_us: 200, bytes: 1000, ..StreamSample::default() }];
         assert_eq!(ByteTrack::of_arrivals(&stream).at(200).round() as u64, 1000);
+    }
+
+    #[test]
+    fn segments_are_those_that_the_receiver_counted_or_else_those_that_were_delivered() {
+        let mut stream = acknowledged(&[(100, 100), (200, 3000)]);
+        stream.sender.mss_bytes = Some(100);
+        assert!(ByteTrack::of_segments(&stream).is_none(), "not counted");
+        for (sample, delivered) in stream.sender.samples.iter_mut().zip([10, 30]) {
+            sample.tcp.as_mut().expect("a reading").delivered_segments = Some(delivered);
+        }
+        let count = |stream: &ObservedStream| ByteTrack::of_segments(stream).map(|it| it.at(200));
+        assert_eq!(count(&stream), Some(3000.0));
+        let tcp = TcpReading { data_segments_in: Some(29), ..TcpReading::default() };
+        stream.receiver.samples =
+            vec![StreamSample { at_us: 200, tcp: Some(tcp), ..StreamSample::default() }];
+        assert_eq!(count(&stream), Some(2900.0));
     }
 }

@@ -191,6 +191,8 @@ pub struct TcpReading {
     pub segments_in: Option<u64>,
     pub data_segments_out: Option<u64>,
     pub data_segments_in: Option<u64>,
+    /// Segments that the peer received, in order or not, as its acknowledgements say.
+    pub delivered_segments: Option<u64>,
     pub unsent_bytes: Option<u64>,
     pub busy_us: Option<u64>,
     pub receive_window_limited_us: Option<u64>,
