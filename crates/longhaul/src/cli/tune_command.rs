@@ -12,6 +12,7 @@ pub mod probe_attempt;
 pub mod scan_history;
 
 use crate::cli::args::{DirectionArgs, OutputArgs, PeerArgs, StreamArgs};
+use crate::cli::firefly_sender::MarkingArgs;
 use crate::cli::iperf3_server::Iperf3ServerArgs;
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::value_parsers::{
@@ -105,6 +106,8 @@ pub struct TuneArgs {
     pub server: Iperf3ServerArgs,
     #[command(flatten)]
     pub peer: PeerArgs,
+    #[command(flatten)]
+    pub marking: MarkingArgs,
 
     #[command(flatten)]
     pub files: ScanFilesArgs,
@@ -125,7 +128,10 @@ pub struct ScanFilesArgs {
 
 pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
     let plan = plan_scan(args)?;
-    let target = option_resolution::peer_target(&args.peer)?;
+    let target = TargetHost {
+        flow_label: args.marking.flow_label(),
+        ..option_resolution::peer_target(&args.peer)?
+    };
     let stop = interrupt::install_stop_flag()?;
     let server = identify_tuned_server(args, &target, &stop)?;
     let path = server.path();

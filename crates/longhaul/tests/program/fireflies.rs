@@ -117,6 +117,9 @@ fn runs_and_copies_are_filed_with_the_tag_that_they_are_given() {
         run.args(["--scitag", "2:19", "--firefly", &collector]).assert().success();
         let mut copy = served.copy(file.to_str().expect("UTF-8"), "127.0.0.1:data");
         copy.args(["--scitag", "196", "--firefly", &collector]).assert().success();
+        let grid = ["--grid", "-w", "auto", "-P", "2", "-t", "500ms", "-q", "--no-save"];
+        let mut probe = served.far.command("tune", &grid);
+        probe.args(["--scitag", "3:2", "--firefly", &collector]).assert().success();
     });
     let mut transfers = BTreeMap::new();
     for report in &reports {
@@ -132,7 +135,8 @@ fn runs_and_copies_are_filed_with_the_tag_that_they_are_given() {
     assert!(transfers.values().all(|(bytes, _)| *bytes >= 4 << 20), "{transfers:?}");
     let transfers: BTreeMap<_, _> =
         transfers.into_iter().map(|(name, (_, sends))| (name, sends)).collect();
-    let expected = [("atlas/Staging", false), ("cms/Data Challenge", true)];
+    let expected =
+        [("atlas/Staging", false), ("cms/Data Challenge", true), ("cms/perfSONAR", true)];
     assert_eq!(transfers, expected.map(|(name, sends)| (name.to_owned(), Some(sends))).into());
 }
 

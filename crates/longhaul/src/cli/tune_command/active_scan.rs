@@ -143,6 +143,7 @@ impl<'a> ActiveScan<'a> {
         self.progress.begin_probe(&wanted);
         for _ in 0..ATTEMPTS {
             let plan = self.probe_plan(&wanted, time.longest);
+            let mut fireflies = self.args.marking.firefly_sender(true)?;
             let told = &mut self.progress;
             let ending = probe_attempt::run_probe(
                 &self.target,
@@ -151,11 +152,18 @@ impl<'a> ActiveScan<'a> {
                 &self.stop,
                 Some(time.usual),
                 &mut |progress| {
+                    if let Some(fireflies) = &mut fireflies {
+                        fireflies.observe_run(progress);
+                    }
                     told.update_probe(&wanted, time.usual, progress);
                 },
             );
             match ending {
-                ProbeEnding::Measured(outcome) => {
+                ProbeEnding::Measured(mut outcome) => {
+                    if let Some(mut fireflies) = fireflies {
+                        fireflies.observe_result(&outcome.observation);
+                        outcome.caveats.extend(fireflies.finish());
+                    }
                     let part = ParentRun { id: self.entry.id.clone(), index: wanted.index };
                     let report =
                         report_archiving::build_throughput_report(plan, *outcome, Some(part));
