@@ -104,7 +104,7 @@ impl ScratchFolders {
 }
 
 /// Requests of every kind.
-const REQUESTS: [&str; 16] = [
+const REQUESTS: [&str; 17] = [
     r#"{"source":{"path":"source","direct":false,"in_order":false}}"#,
     r#"{"source":{"path":"source/folder/long","direct":false,"in_order":true}}"#,
     r#"{"source":{"path":"source/link/canary","direct":false,"in_order":false}}"#,
@@ -120,6 +120,7 @@ const REQUESTS: [&str; 16] = [
     r#"{"held":{"file":0,"from":0}}"#,
     r#""status""#,
     r#"{"open":{"forward":true,"streams":1}}"#,
+    r#"{"resize":{"opened_streams":2,"streams":2,"disk_threads":3}}"#,
     r#"{"enter":{"entries":[{"path":"../outside/new","folder":false,"size_bytes":5,"mode":420,"modified_ns":1}]}}"#,
 ];
 

@@ -35,7 +35,8 @@ const UNITS: &str = "bytes us ns mm bps permille millicycles cycles 1000s segmen
                      duplicates errors streams threads files folders calls cores timeouts shift index \
                      version state dscp lost order seen delivered core ce hops ttl sent arrived \
                      overflowed reordered discarded flows system number label class samples port probes \
-                     pid run cells cell repeats seed step retransmits minute settings transfers paths";
+                     pid run cells cell repeats seed step retransmits minute settings transfers paths \
+                     readers writers workers";
 /// Structs whose field in the report names the unit of all their fields.
 const UNIT_IN_PARENT: [&str; 3] = ["LoadedRtt", "PathRtt", "ChangedHops"];
 const REPORT_FOLDER: &str = "crates/longhaul-model/src/report/v1";

@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     names.sort_by_key(|name| rank(name).unwrap_or(LONGEST.len()));
     let trials = names.into_iter().map(|name| {
         let longhaul = longhaul.clone().unwrap_or_default();
-        Trial::test(name.clone(), move || run_in_guest(&name, &longhaul))
+        Trial::test(name.clone(), move || run_in_guest(&name, &longhaul, arguments.nocapture))
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
@@ -112,7 +112,7 @@ fn run_here(name: &str) {
     test();
 }
 
-fn run_in_guest(name: &str, longhaul: &Path) -> Result<(), Failed> {
+fn run_in_guest(name: &str, longhaul: &Path, shows_output: bool) -> Result<(), Failed> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     let script = format!(
         "export LONGHAUL_BIN='{}' RUST_BACKTRACE='{}'\nexec '{}' {IN_GUEST} {name}\n",
@@ -123,6 +123,9 @@ fn run_in_guest(name: &str, longhaul: &Path) -> Result<(), Failed> {
     let began = Instant::now();
     let outcome = virtual_time::run_in_guest(&name.replace("::", "-"), &script, LIMIT)?;
     eprintln!("{name}: {} s of wall time", began.elapsed().as_secs());
+    if shows_output {
+        eprintln!("{}", outcome.output.trim());
+    }
     if outcome.status == 0 {
         return Ok(());
     }

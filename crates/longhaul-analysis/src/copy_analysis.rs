@@ -40,7 +40,7 @@ pub fn conclude_copy(seen: &CopyObservation) -> (CopyAnalysis, Vec<ReportFinding
         ..CopyAnalysis::default()
     };
     analyse_copy(seen, &mut analysis);
-    if let Some(slope) = compute_rate_slope(&seen.course) {
+    if let Some(slope) = compute_rate_slope(seen) {
         estimate_startup(seen, slope, &mut analysis);
     }
     let findings = build_copy_finding(seen, &analysis).into_iter().collect();
@@ -73,12 +73,8 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
         add_evidence(analysis, "too short to tell what limited it");
         return;
     };
-    let (limiter, share, next) = find_largest_share(&split);
-    let clear =
-        share >= MIN_DOMINANT_RATIO || (share >= CLEAR_SHARE.0 && share >= CLEAR_SHARE.1 * next);
-    if clear {
-        analysis.limited_by = limiter;
-    } else {
+    analysis.limited_by = find_clear_limiter(&split);
+    if analysis.limited_by == CopyLimiter::CannotTell {
         let text = "no stage was the bottleneck for most of the time: all are about equally fast";
         add_evidence(analysis, text);
     }
@@ -101,7 +97,7 @@ fn analyse_copy(seen: &CopyObservation, analysis: &mut CopyAnalysis) {
         let text = format!("syncing to the target's disk took {} ms", target.sync_us / 1000);
         add_evidence(analysis, &text);
     }
-    if limiter == CopyLimiter::Network && clear {
+    if analysis.limited_by == CopyLimiter::Network {
         analysis.evidence.extend(describe_network_limits(seen));
     }
     analysis.split = Some(split);
@@ -123,7 +119,7 @@ fn describe_network_limits(seen: &CopyObservation) -> Option<String> {
     ))
 }
 
-fn total_stage_us(stage: &CopyStage) -> u64 {
+pub(crate) fn total_stage_us(stage: &CopyStage) -> u64 {
     stage.busy_us.saturating_add(stage.idle_us).saturating_add(stage.blocked_us)
 }
 
@@ -146,6 +142,16 @@ pub fn split_copy_time(seen: &CopyObservation) -> Option<CopyTimeSplit> {
     if seen.data_us < MIN_DATA_US || target.elapsed_us == 0 || target.network.threads == 0 {
         return None;
     }
+    Some(split_stage_times(source, target, compute_disk_tail(target)))
+}
+
+/// Splits the time among the stages by what both ends counted in it. `tail` is the share of the time
+/// after the last byte had arrived.
+pub(crate) fn split_stage_times(
+    source: &CopyEndCounts,
+    target: &CopyEndCounts,
+    tail: f64,
+) -> CopyTimeSplit {
     let starved = compute_ratio(source.network.idle_us, total_stage_us(&source.network));
     let reading_us = source.disk.busy_us.saturating_add(source.hash_us);
     let waiting = compute_ratio(waiting_us(&source.disk), reading_us);
@@ -154,9 +160,8 @@ pub fn split_copy_time(seen: &CopyObservation) -> Option<CopyTimeSplit> {
     let sending = 1.0 - compute_ratio(waiting_us(&source.network), source.network.busy_us);
     let taking = 1.0 - compute_ratio(waiting_us(&target.network), target.network.busy_us);
     let writing = compute_ratio(waiting_us(&target.disk), target.disk.busy_us);
-    let tail = compute_disk_tail(target);
     let before = 1.0 - tail;
-    Some(CopyTimeSplit {
+    CopyTimeSplit {
         source_disk_ratio: before * starved * waiting,
         source_cpu_ratio: before * (starved * (1.0 - waiting) + rest * coming * sending),
         network_ratio: before * rest * coming * (1.0 - sending) * (1.0 - taking),
@@ -164,7 +169,7 @@ pub fn split_copy_time(seen: &CopyObservation) -> Option<CopyTimeSplit> {
         target_cpu_ratio: before
             * rest
             * (summing + behind * (1.0 - writing) + coming * (1.0 - sending) * taking),
-    })
+    }
 }
 
 /// Splits the time not lost to the source among the target's disk, its hashing, and slow arrival.
@@ -184,9 +189,19 @@ fn split_target_time(starved: f64, target: &CopyEndCounts) -> (f64, f64, f64) {
 /// connection that ends after the others lengthens the copy, too, but leaves the disk idle.
 fn compute_disk_tail(target: &CopyEndCounts) -> f64 {
     let all = total_stage_us(&target.network).saturating_add(target.hash_us);
-    let active_us = all / u64::from(target.network.threads.max(1));
+    // Without that time, the number of connections is constant.
+    let mean_us = all / u64::from(target.network.threads.max(1));
+    let active_us = target.network_end_us.unwrap_or(mean_us);
     let disk_us = target.sync_us.saturating_add(target.disk.busy_us);
     compute_ratio(target.elapsed_us.saturating_sub(active_us).min(disk_us), target.elapsed_us)
+}
+
+/// Returns the stage whose share is clearly the largest; [`CopyLimiter::CannotTell`] if there is none.
+pub(crate) fn find_clear_limiter(split: &CopyTimeSplit) -> CopyLimiter {
+    let (limiter, share, next) = find_largest_share(split);
+    let clear =
+        share >= MIN_DOMINANT_RATIO || (share >= CLEAR_SHARE.0 && share >= CLEAR_SHARE.1 * next);
+    if clear { limiter } else { CopyLimiter::CannotTell }
 }
 
 /// Returns the stage with the largest share, that share, and the next one.
@@ -196,13 +211,18 @@ fn find_largest_share(split: &CopyTimeSplit) -> (CopyLimiter, f64, f64) {
     (shares[0].0, shares[0].1, shares[1].1)
 }
 
-/// Returns the rate in bytes per microsecond after the start, by least squares.
-fn compute_rate_slope(course: &[CopyPoint]) -> Option<f64> {
-    let last = course.last()?.bytes;
+/// Returns the rate in bytes per microsecond after the start and the last gain by more threads, by
+/// least squares.
+fn compute_rate_slope(seen: &CopyObservation) -> Option<f64> {
+    let last = seen.course.last()?.bytes;
     let from = last as f64 * UNDER_WAY_RATIO;
+    let gains = seen.adjustments.iter().filter(|it| it.kept == Some(true));
+    let from_us = gains.map(|it| it.elapsed_us).max().unwrap_or(0);
     // After the last byte has arrived the line is flat.
-    let inner = |point: &&CopyPoint| point.bytes as f64 >= from && point.bytes < last;
-    let points: Vec<&CopyPoint> = course.iter().filter(inner).collect();
+    let inner = |point: &&CopyPoint| {
+        point.elapsed_us >= from_us && point.bytes as f64 >= from && point.bytes < last
+    };
+    let points: Vec<&CopyPoint> = seen.course.iter().filter(inner).collect();
     if points.len() < MIN_SLOPE_POINTS {
         return None;
     }

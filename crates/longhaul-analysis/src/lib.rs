@@ -14,6 +14,7 @@ pub mod audit;
 pub mod available_bandwidth;
 pub mod capture_analysis;
 pub mod caveats;
+pub mod copy_adaptation;
 pub mod copy_analysis;
 pub mod diagnose;
 pub mod flow_analysis;

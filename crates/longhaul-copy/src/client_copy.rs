@@ -3,11 +3,12 @@
 
 mod connection_counters;
 mod copy_monitor;
+mod copy_resize;
 mod copy_setup;
 
 use super::copy_source::CopySource;
 use connection_counters::ConnectionCounters;
-use longhaul_model::report::v1::copy::{CopyObservation, CopyPlan};
+use longhaul_model::report::v1::copy::{CopyConcurrency, CopyEndCounts, CopyObservation, CopyPlan};
 use longhaul_model::report::v1::observation::StreamEnd;
 use longhaul_model::report::v1::{ReportCaveat, RunParty};
 use longhaul_probe::plan_limits::MAX_PROBING_US;
@@ -16,7 +17,7 @@ use longhaul_probe::probing::ProbeControl;
 use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::TargetHost as Peer;
 use longhaul_probe::wire::{
-    FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionReply, SessionRequest,
+    FileEntry, FilesReply, FilesRequest, ProbeBounds, SessionNonce, SessionReply, SessionRequest,
 };
 use longhaul_sys::confined_dir::ConfinedDir;
 use std::io;
@@ -62,6 +63,10 @@ pub struct CopyProgress {
     pub total_bytes: Option<u64>,
     /// This end of each data connection, with one sample.
     pub own_ends: Vec<StreamEnd>,
+    pub source: CopyEndCounts,
+    pub target: CopyEndCounts,
+    pub concurrency: CopyConcurrency,
+    pub idle_rtt: Option<Duration>,
 }
 
 /// Result of a copy.
@@ -95,6 +100,7 @@ pub enum CopyError {
 
 /// The session, and the state negotiated so far.
 struct ClientCopy<'a> {
+    peer: &'a Peer,
     control: ProbeControl,
     request: &'a CopyRequest,
     /// Set when the user cancels.
@@ -106,9 +112,19 @@ struct ClientCopy<'a> {
     left_out: u64,
     skipped: u64,
     connections: Vec<ConnectionCounters>,
+    /// Shown by data connections.
+    nonce: SessionNonce,
+    /// All data connections opened so far, including closed ones.
+    opened_streams: u32,
+    /// Connections and disk threads as last requested.
+    resized: Option<CopyConcurrency>,
 }
 
-/// Copies files. Calls `watch` about ten times a second. An interrupted copy leaves data at the
+/// Observes the progress of a copy, and may change its connections and disk threads.
+pub type CopyWatch<'a> = dyn FnMut(&CopyProgress) -> Option<CopyConcurrency> + 'a;
+
+/// Copies files. Calls `watch` about ten times a second; if it returns a number of connections and
+/// disk threads, the copy continues with these, as far as the peer and the limits permit. An interrupted copy leaves data at the
 /// target that the next copy resumes.
 ///
 /// # Errors
@@ -117,7 +133,7 @@ pub fn copy_files(
     peer: &Peer,
     request: &CopyRequest,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(&CopyProgress),
+    watch: &mut CopyWatch<'_>,
 ) -> Result<CopyOutcome, CopyError> {
     let (started_at, begun) = (SystemTime::now(), Instant::now());
     // Report local errors before connecting.
@@ -133,6 +149,7 @@ pub fn copy_files(
     let idle_rtt = control.idle_rtt();
     let (initiator, responder) = (control.initiator.clone(), control.responder.clone());
     let mut course = ClientCopy {
+        peer,
         control,
         request,
         stop,
@@ -141,15 +158,18 @@ pub fn copy_files(
         left_out: 0,
         skipped: 0,
         connections: Vec::new(),
+        nonce: SessionNonce([0; 16]),
+        opened_streams: 0,
+        resized: None,
     };
-    let (streams, key) = course.open_connections(peer)?;
+    let (streams, key) = course.open_connections()?;
     watch(&CopyProgress { own_ends: course.read_own_ends(), ..CopyProgress::default() });
-    let run = match near {
+    let mut run = match near {
         Some(source) => course.set_up_forward(source, streams, key)?,
         None => course.set_up_reverse(streams, key)?,
     };
     let setup = begun.elapsed();
-    let seen = course.monitor(&run, watch)?;
+    let seen = course.monitor(&mut run, watch)?;
     let observation = course.observation(seen, setup, idle_rtt);
     let caveats = course.caveats();
     course.control.close();

@@ -6,7 +6,7 @@ mod block_receiver;
 use super::block_buffer::BlockBuffer;
 use super::block_digest::{BlockDigest, BlockSum, FileHasher};
 use super::copy_target::{CopyTarget, TargetEntry, cannot_write};
-use super::copy_threads::{CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
+use super::copy_threads::{CopyState, CopyWork, MAX_DISK_THREADS, RunningCopy, ThreadTask};
 use super::partial_file::{PartialFile, block_length, source_times, sync_parent};
 use super::stage_queue::StageQueue;
 use crate::BLOCK_BYTES;
@@ -58,29 +58,20 @@ pub(crate) fn start_receiving(
     streams: Vec<TcpStream>,
     key: BlockKey,
 ) -> io::Result<RunningCopy> {
-    let writers = if target.location.is_none() { 1 } else { disk_threads() };
-    let threads = writers + streams.len();
-    let common = CopyState::new(key, threads, LINGER)?;
+    let common = CopyState::new(key, LINGER);
     let files = target.entries.iter_mut().map(|planned| {
         let writing = TargetFileState::resume(planned, &common);
         Mutex::new(writing)
     });
-    let work = Arc::new(CopyReceiver {
+    let work = CopyReceiver {
         files: files.collect(),
         common,
-        jobs: StageQueue::new(threads * 2, streams.len()),
+        jobs: StageQueue::new(),
         next_stdout_block: Mutex::new(0),
         stdout_block_done: Condvar::new(),
         target,
-    });
-    let mut pieces: Vec<ThreadTask<CopyReceiver>> = Vec::new();
-    for _ in 0..writers {
-        pieces.push(Box::new(CopyReceiver::write_jobs));
-    }
-    for stream in streams {
-        pieces.push(Box::new(move |work: &CopyReceiver| work.receive_blocks(stream)));
-    }
-    RunningCopy::start(&work, pieces)
+    };
+    RunningCopy::start(Arc::new(work), streams)
 }
 
 impl TargetFileState {
@@ -108,6 +99,24 @@ impl TargetFileState {
 impl CopyWork for CopyReceiver {
     fn common(&self) -> &CopyState {
         &self.common
+    }
+
+    fn max_disk_threads(&self) -> usize {
+        if self.target.location.is_none() { 1 } else { MAX_DISK_THREADS }
+    }
+
+    fn extend_queue(&self, task: &ThreadTask, space: usize) {
+        self.jobs.extend(space);
+        if matches!(task, ThreadTask::Stream(_)) {
+            self.jobs.add_producer();
+        }
+    }
+
+    fn run_thread(&self, task: ThreadTask) {
+        match task {
+            ThreadTask::Disk => self.write_jobs(),
+            ThreadTask::Stream(stream) => self.receive_blocks(stream),
+        }
     }
 
     /// Finishes the folders last, because every file created in them changes their times.
@@ -139,7 +148,9 @@ impl CopyReceiver {
     fn write_jobs(&self) {
         let watch = self.common.counters.disk.start_timer();
         let halt = &self.common.halt;
-        while let Some(job) = watch.idle(|| self.jobs.pop(halt)) {
+        while !self.common.disk_threads.is_surplus()
+            && let Some(job) = watch.idle(|| self.jobs.pop(halt))
+        {
             let (file, result) = match job {
                 WriteJob::Data(head, sum, mut buffer) => {
                     let written = watch.busy(|| self.write_block(&head, &sum, &mut buffer));

@@ -5,7 +5,9 @@ mod block_reader;
 use super::block_buffer::BlockBuffer;
 use super::block_digest::{BlockDigest, FileHasher};
 use super::copy_source::CopySource;
-use super::copy_threads::{CopyState, CopyWork, RunningCopy, ThreadTask, disk_threads};
+use super::copy_threads::{
+    CopyState, CopyWork, MAX_DISK_THREADS, RunningCopy, StartingStream, ThreadTask,
+};
 use super::partial_file::block_length;
 use super::stage_queue::StageQueue;
 use crate::block_header::{BlockHeader, BlockKey, BlockKind};
@@ -70,35 +72,40 @@ pub(crate) fn start_sending(
     streams: Vec<TcpStream>,
     key: BlockKey,
 ) -> io::Result<RunningCopy> {
-    let stdin = source.location.is_none();
-    // Several threads would reorder blocks.
-    let readers = if source.in_order { 1 } else { disk_threads() };
-    let threads = readers + streams.len();
-    let work = Arc::new(CopySender {
-        common: CopyState::new(key, threads, Duration::ZERO)?,
+    let work = CopySender {
+        common: CopyState::new(key, Duration::ZERO),
         files: source.entries.iter().map(|_| Mutex::default()).collect(),
         cursor: Mutex::default(),
-        ready: StageQueue::new(threads * 2, readers),
+        ready: StageQueue::new(),
         source,
         target_blocks: known,
-    });
-    let mut pieces: Vec<ThreadTask<CopySender>> = Vec::new();
-    for _ in 0..readers {
-        pieces.push(if stdin {
-            Box::new(CopySender::read_stream)
-        } else {
-            Box::new(CopySender::read_files)
-        });
-    }
-    for stream in streams {
-        pieces.push(Box::new(move |work: &CopySender| work.send_blocks(stream)));
-    }
-    RunningCopy::start(&work, pieces)
+    };
+    RunningCopy::start(Arc::new(work), streams)
 }
 
 impl CopyWork for CopySender {
     fn common(&self) -> &CopyState {
         &self.common
+    }
+
+    fn max_disk_threads(&self) -> usize {
+        // Several threads would reorder blocks.
+        if self.source.in_order { 1 } else { MAX_DISK_THREADS }
+    }
+
+    fn extend_queue(&self, task: &ThreadTask, space: usize) {
+        self.ready.extend(space);
+        if matches!(task, ThreadTask::Disk) {
+            self.ready.add_producer();
+        }
+    }
+
+    fn run_thread(&self, task: ThreadTask) {
+        match task {
+            ThreadTask::Disk if self.source.location.is_none() => self.read_stream(),
+            ThreadTask::Disk => self.read_files(),
+            ThreadTask::Stream(stream) => self.send_blocks(stream),
+        }
     }
 }
 
@@ -127,18 +134,22 @@ impl CopySender {
 
 impl CopySender {
     /// Sends blocks over one connection.
-    fn send_blocks(&self, stream: TcpStream) {
+    fn send_blocks(&self, stream: StartingStream) {
         let common = &self.common;
-        let Ok(mut stream) = DataStream::new(stream, &common.halt) else {
+        let Some(stream) = stream.wait() else { return };
+        common.streams.enter();
+        let timer = common.counters.network.start_timer();
+        let Ok(mut stream) = DataStream::new(stream, &common.halt, timer) else {
             return common.halt.fail_lost("a data connection was closed");
         };
-        let watch = common.counters.network.start_timer();
-        while let Some(ready) = watch.idle(|| self.ready.pop(&common.halt)) {
+        while !common.streams.is_surplus()
+            && let Some(ready) = stream.timer.idle(|| self.ready.pop(&common.halt))
+        {
             let moved = match ready {
                 SendItem::Block(head, sum, mut buffer) => {
                     let length = head.length as usize;
                     let front = head.encode(&common.key, &sum);
-                    let moved = watch.busy(|| stream.send(buffer.with_header(&front, length)));
+                    let moved = stream.send(buffer.with_header(&front, length));
                     common.counters.moved_bytes.add(head.length);
                     common.free_buffers.push(buffer, &common.halt);
                     moved
@@ -146,15 +157,15 @@ impl CopySender {
                 SendItem::End(head, sum) => {
                     let mut bytes = head.encode(&common.key, &sum).to_vec();
                     bytes.extend(sum);
-                    watch.busy(|| stream.send(&bytes))
+                    stream.send(&bytes)
                 }
             };
             if !moved {
                 return;
             }
         }
-        drop(watch);
         self.send_last(stream);
+        common.note_stream_end();
     }
 
     fn send_last(&self, mut stream: DataStream<'_>) {

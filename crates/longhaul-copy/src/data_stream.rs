@@ -1,6 +1,7 @@
-//! Sends and receives complete pieces over one data connection, and checks the halt regularly, so
-//! that a silent peer blocks no thread after the session has ended.
+//! Sends and receives complete pieces over one data connection, measures each call, and checks the
+//! halt regularly, so that a silent peer blocks no thread after the session has ended.
 
+use super::stage_counters::StageTimer;
 use super::stage_queue::CopyHalt;
 use longhaul_probe::engine::is_socket_timeout;
 use longhaul_sys::tcp_transfer;
@@ -16,13 +17,18 @@ const HALT_POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) struct DataStream<'a> {
     stream: TcpStream,
     halt: &'a CopyHalt,
+    pub timer: StageTimer<'a>,
 }
 
 impl<'a> DataStream<'a> {
-    pub fn new(stream: TcpStream, halt: &'a CopyHalt) -> io::Result<DataStream<'a>> {
+    pub fn new(
+        stream: TcpStream,
+        halt: &'a CopyHalt,
+        timer: StageTimer<'a>,
+    ) -> io::Result<DataStream<'a>> {
         stream.set_read_timeout(Some(HALT_POLL_INTERVAL))?;
         stream.set_write_timeout(Some(HALT_POLL_INTERVAL))?;
-        Ok(DataStream { stream, halt })
+        Ok(DataStream { stream, halt, timer })
     }
 
     pub fn socket(&self) -> &TcpStream {
@@ -36,7 +42,7 @@ impl<'a> DataStream<'a> {
             if self.halt.is_set() {
                 return false;
             }
-            match self.stream.write(bytes) {
+            match self.timer.busy(|| self.stream.write(bytes)) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if is_socket_timeout(&error) => {}
                 Err(error) => {
@@ -56,7 +62,8 @@ impl<'a> DataStream<'a> {
             if self.halt.is_set() {
                 return false;
             }
-            match tcp_transfer::receive_whole(&self.stream, &mut into[filled..]) {
+            let rest = &mut into[filled..];
+            match self.timer.busy(|| tcp_transfer::receive_whole(&self.stream, rest)) {
                 Ok(0) => {
                     self.halt.record_lost("a data connection ended unexpectedly");
                     return false;

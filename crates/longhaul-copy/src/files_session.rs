@@ -60,7 +60,7 @@ impl ProtocolHandler for FilesHandler {
             files: Arc::new(Mutex::new(files)),
             worker: None,
             connections: None,
-            begins_by: None,
+            waiting: None,
             moved_bytes: 0,
             abandoned,
         }))
@@ -77,8 +77,8 @@ struct FilesSession<'a> {
     files: Arc<Mutex<ServerFiles>>,
     worker: Option<JoinHandle<SessionReply>>,
     connections: Option<CopyConnections<'a>>,
-    /// The time by which the connections of a request to begin must have arrived.
-    begins_by: Option<Instant>,
+    /// A request that needs data connections, and the time by which they must have arrived.
+    waiting: Option<(FilesRequest, Instant)>,
     moved_bytes: u64,
     /// Set to tell a thread that its answer is no longer needed.
     abandoned: Arc<AtomicBool>,
@@ -99,6 +99,8 @@ struct CopyConnections<'a> {
     plan: ThroughputPlan,
     forward: bool,
     open: Vec<TcpStream>,
+    /// All that have arrived, including those that were passed on.
+    arrived: u32,
     _slot: SessionSlot<'a>,
 }
 
@@ -112,7 +114,7 @@ impl RequestHandler for FilesSession<'_> {
     }
 
     fn is_pending(&self) -> bool {
-        self.begins_by.is_some() || self.worker.is_some()
+        self.waiting.is_some() || self.worker.is_some()
     }
 
     fn start_request(&mut self, request: SessionRequest) -> Option<SessionInput> {
@@ -121,8 +123,13 @@ impl RequestHandler for FilesSession<'_> {
         };
         match *ask {
             FilesRequest::Open(ask) => Some(to_answer_input(self.open(&ask))),
-            FilesRequest::Begin {} => {
-                self.begins_by = Some(Instant::now() + STEP_TIMEOUT);
+            ask @ (FilesRequest::Begin {} | FilesRequest::Resize(_)) => {
+                if let FilesRequest::Resize(ask) = &ask
+                    && let Err(why) = self.expect_total(ask.opened_streams)
+                {
+                    return Some(to_answer_input(Err(why)));
+                }
+                self.waiting = Some((ask, Instant::now() + STEP_TIMEOUT));
                 None
             }
             other => self.start_task(other, Vec::new()),
@@ -130,15 +137,20 @@ impl RequestHandler for FilesSession<'_> {
     }
 
     fn poll(&mut self) -> Option<SessionInput> {
-        if let Some(deadline) = self.begins_by {
+        if let Some((ask, deadline)) = self.waiting.take() {
             let claims = match self.take_claims() {
-                Ok(None) if Instant::now() < deadline => return None,
-                Ok(None) => Err("the data connections did not arrive in time".to_owned()),
+                Ok(None) if Instant::now() < deadline => {
+                    self.waiting = Some((ask, deadline));
+                    return None;
+                }
+                Ok(None) => {
+                    self.give_up_connections();
+                    Err("the data connections did not arrive in time".to_owned())
+                }
                 other => other.map(Option::unwrap_or_default),
             };
-            self.begins_by = None;
             return match claims {
-                Ok(streams) => self.start_task(FilesRequest::Begin {}, streams),
+                Ok(streams) => self.start_task(ask, streams),
                 Err(why) => Some(to_answer_input(Err(why))),
             };
         }
@@ -187,15 +199,14 @@ impl FilesSession<'_> {
             if limits.rate_bps.is_some() || limits.bytes.is_some() {
                 return Err("copying files requires the token".to_owned());
             }
-            if ask.streams > limits.streams {
-                return Err(format!("without a token, at most {} streams", limits.streams));
-            }
+            check_anonymous_streams(limits, ask.streams)?;
         }
         let strangers = self.anonymous.map(|limits| limits.concurrent);
         let slot = self.service.take_slot(self.peer.ip(), strangers)?;
         let expected = ExpectedStreams {
             peer: self.peer.ip(),
-            streams: plan.streams,
+            // Those of a later request to resize arrive before it.
+            streams: self.anonymous.map_or(self.service.options.max_streams, |it| it.streams),
             forward: ask.forward,
             reverse: !ask.forward,
             udp: false,
@@ -207,6 +218,7 @@ impl FilesSession<'_> {
             plan,
             forward: ask.forward,
             open: Vec::new(),
+            arrived: 0,
             _slot: slot,
         });
         self.service.log(ServeEvent::HandlerTransfer {
@@ -217,13 +229,36 @@ impl FilesSession<'_> {
         Ok(FilesReply::Opened(OpenStreamsReply { nonce, key: Base64Bytes(self.key.to_vec()) }))
     }
 
-    /// Returns all connections after they have arrived.
+    /// Waits for further connections, up to so many of the whole copy: that limits those at a time, too.
+    fn expect_total(&mut self, streams: u32) -> Result<(), String> {
+        let connections = self.connections.as_mut().ok_or(NO_CONNECTIONS)?;
+        if streams <= connections.plan.streams {
+            return Ok(());
+        }
+        let plan = ThroughputPlan { streams, ..connections.plan.clone() };
+        check_plan(&plan, self.service.options.max_streams).map_err(|error| error.to_string())?;
+        if let Some(limits) = &self.anonymous {
+            check_anonymous_streams(limits, streams)?;
+        }
+        connections.plan = plan;
+        Ok(())
+    }
+
+    /// Closes the connections that have arrived while others did not.
+    fn give_up_connections(&mut self) {
+        if let Some(connections) = &mut self.connections {
+            connections.open.clear();
+            connections.plan.streams = connections.arrived;
+        }
+    }
+
+    /// Returns all new connections after they have arrived.
     fn take_claims(&mut self) -> Result<Option<Vec<TcpStream>>, String> {
-        let Some(connections) = &mut self.connections else {
-            return Err("no data connections are set up".to_owned());
-        };
+        let connections = self.connections.as_mut().ok_or(NO_CONNECTIONS)?;
         let flow = if connections.forward { Flow::Receiver } else { Flow::Sender };
-        while let Ok(claim) = connections.registered.claims.try_recv() {
+        while connections.arrived < connections.plan.streams
+            && let Ok(claim) = connections.registered.claims.try_recv()
+        {
             let StreamClaim::Connection(_, stream) = claim else {
                 return Err("received a datagram instead of a data connection".to_owned());
             };
@@ -231,10 +266,20 @@ impl FilesSession<'_> {
                 .and_then(|()| engine::limit_window(&stream, &connections.plan))
                 .map_err(|error| error.to_string())?;
             connections.open.push(stream);
+            connections.arrived += 1;
         }
-        let all = connections.open.len() == connections.plan.streams as usize;
+        let all = connections.arrived == connections.plan.streams;
         Ok(all.then(|| std::mem::take(&mut connections.open)))
     }
+}
+
+const NO_CONNECTIONS: &str = "no data connections are set up";
+
+fn check_anonymous_streams(limits: &AnonymousLimits, streams: u32) -> Result<(), String> {
+    if streams > limits.streams {
+        return Err(format!("without a token, at most {} streams", limits.streams));
+    }
+    Ok(())
 }
 
 fn to_answer_input(done: Result<FilesReply, String>) -> SessionInput {

@@ -34,8 +34,9 @@ mod stage_counters;
 mod stage_queue;
 
 pub use client_copy::{
-    CopyError, CopyOutcome, CopyProgress, CopyRequest, LocalLocation, copy_files,
+    CopyError, CopyOutcome, CopyProgress, CopyRequest, CopyWatch, LocalLocation, copy_files,
 };
+pub use copy_threads::MAX_DISK_THREADS;
 pub use files_session::FilesHandler;
 pub use server_files::{FilesRoot, ServerFiles};
 

@@ -4,7 +4,7 @@ use super::copy_receiver;
 use super::copy_sender::{self, TargetBlocks};
 use super::copy_source::{CopySource, take_entry_batch};
 use super::copy_target::CopyTarget;
-use super::copy_threads::RunningCopy;
+use super::copy_threads::{RunningCopy, WaitingStream};
 use super::relative_names::{self, join_paths};
 use crate::BLOCK_BYTES;
 use crate::block_header::BlockKey;
@@ -107,7 +107,7 @@ impl ServerFiles {
     }
 
     /// Executes a request on a thread of its own, which gets the rights of the folder's user;
-    /// `streams` come with [`FilesRequest::Begin`]. The error explains the failure to the peer without
+    /// `streams` come with [`FilesRequest::Begin`] and [`FilesRequest::Resize`]. The error explains the failure to the peer without
     /// disclosing anything outside the served folders.
     pub fn handle_request(
         &mut self,
@@ -145,6 +145,13 @@ impl ServerFiles {
                 Some(run) => Ok(FilesReply::Status(Box::new(run.status()))),
                 None => Err(OUT_OF_ORDER.to_owned()),
             },
+            FilesRequest::Resize(ask) => {
+                let run = self.run.as_mut().ok_or(OUT_OF_ORDER)?;
+                let waiting = run.resize(ask.streams, ask.disk_threads, streams);
+                let waiting = waiting.map_err(|error| format!("cannot start threads: {error}"))?;
+                waiting.into_iter().for_each(WaitingStream::begin);
+                Ok(FilesReply::Done)
+            }
             FilesRequest::Open(_) => Err(OUT_OF_ORDER.to_owned()),
         }
     }

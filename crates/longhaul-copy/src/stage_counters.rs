@@ -2,12 +2,18 @@
 
 use longhaul_model::report::v1::copy::CopyStage;
 use longhaul_sys::thread_times::ThreadId;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// Interval between two readings of the time without a core, each of which opens a file.
+const CORE_WAIT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Counters of one stage: the disk threads or the network threads.
 #[derive(Debug, Default)]
 pub(super) struct StageCounters {
+    running: AtomicU64,
+    /// The most threads at a time.
     threads: AtomicU64,
     busy: TimeCounter,
     cpu: TimeCounter,
@@ -49,13 +55,17 @@ impl ByteCounter {
 pub(super) struct StageTimer<'a> {
     stage: &'a StageCounters,
     thread: ThreadId,
+    /// The time of the last reading of the time without a core, and that time.
+    core_wait: Cell<(Instant, Duration)>,
 }
 
 impl StageCounters {
     /// Starts measuring the calling thread.
     pub fn start_timer(&self) -> StageTimer<'_> {
-        self.threads.fetch_add(1, Ordering::Relaxed);
-        StageTimer { stage: self, thread: ThreadId::current() }
+        let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
+        self.threads.fetch_max(running, Ordering::Relaxed);
+        let core_wait = Cell::new((Instant::now(), Duration::ZERO));
+        StageTimer { stage: self, thread: ThreadId::current(), core_wait }
     }
 
     pub fn read(&self) -> CopyStage {
@@ -78,6 +88,9 @@ impl StageTimer<'_> {
         let done = work();
         self.stage.busy.add(begin.elapsed());
         self.stage.cpu.add(self.cpu().saturating_sub(cpu));
+        if self.core_wait.get().0.elapsed() > CORE_WAIT_INTERVAL {
+            self.add_core_wait();
+        }
         done
     }
 
@@ -91,6 +104,13 @@ impl StageTimer<'_> {
         time_into(&self.stage.blocked, wait)
     }
 
+    fn add_core_wait(&self) {
+        if let Ok(wait) = self.thread.core_wait() {
+            let (_, before) = self.core_wait.replace((Instant::now(), wait));
+            self.stage.core_wait.add(wait.saturating_sub(before));
+        }
+    }
+
     /// Returns the thread's CPU time; zero if unreadable, which makes the stage look idle.
     fn cpu(&self) -> Duration {
         self.thread.cpu_time().unwrap_or_default()
@@ -99,9 +119,8 @@ impl StageTimer<'_> {
 
 impl Drop for StageTimer<'_> {
     fn drop(&mut self) {
-        if let Ok(wait) = self.thread.core_wait() {
-            self.stage.core_wait.add(wait);
-        }
+        self.add_core_wait();
+        self.stage.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -67,7 +67,6 @@ pub(super) struct StageQueue<T> {
     state: Mutex<QueueState<T>>,
     filled: Condvar,
     emptied: Condvar,
-    most: usize,
     /// True if the queue is a stack.
     newest_first: bool,
 }
@@ -75,32 +74,46 @@ pub(super) struct StageQueue<T> {
 #[derive(Debug)]
 struct QueueState<T> {
     items: VecDeque<T>,
+    most: usize,
     /// Threads that may still push items.
     producers: usize,
 }
 
 impl<T> StageQueue<T> {
-    /// Creates a queue that ends when each of its producers has dropped its guard.
-    pub fn new(most: usize, producers: usize) -> StageQueue<T> {
+    /// Creates a queue without space and producers, which are added by [`StageQueue::extend`] and
+    /// [`StageQueue::add_producer`].
+    pub fn new() -> StageQueue<T> {
         StageQueue {
-            state: Mutex::new(QueueState { items: VecDeque::with_capacity(most), producers }),
+            state: Mutex::new(QueueState { items: VecDeque::new(), most: 0, producers: 0 }),
             filled: Condvar::new(),
             emptied: Condvar::new(),
-            most,
             newest_first: false,
         }
     }
 
     /// Creates a pool of reusable items, which never ends: the one used last is still in a core's
     /// cache.
-    pub fn pool(most: usize) -> StageQueue<T> {
-        StageQueue { newest_first: true, ..StageQueue::new(most, 1) }
+    pub fn pool() -> StageQueue<T> {
+        let pool = StageQueue { newest_first: true, ..StageQueue::new() };
+        pool.add_producer();
+        pool
+    }
+
+    /// Adds space for so many items.
+    pub fn extend(&self, items: usize) {
+        self.state.lock().most += items;
+        self.emptied.notify_all();
+    }
+
+    /// Adds a producer; the queue ends when each of them has dropped its guard.
+    pub fn add_producer(&self) {
+        self.state.lock().producers += 1;
     }
 
     /// Waits for space and pushes an item; returns false after a halt.
     pub fn push(&self, item: T, halt: &CopyHalt) -> bool {
         let mut held = self.state.lock();
-        while held.items.len() >= self.most && !halt.is_set() {
+        while held.items.len() >= held.most && !halt.is_set() {
             self.emptied.wait_for(&mut held, HALT_POLL_INTERVAL);
         }
         if halt.is_set() {
@@ -133,6 +146,7 @@ impl<T> StageQueue<T> {
         }
     }
 
+    /// Returns the guard of a producer that was added before.
     pub fn producer(&self) -> ProducerGuard<'_, T> {
         ProducerGuard(self)
     }
@@ -154,7 +168,9 @@ mod tests {
 
     #[test]
     fn what_was_put_in_comes_out_before_the_end() {
-        let (queue, halt) = (StageQueue::new(2, 1), CopyHalt::default());
+        let (queue, halt) = (StageQueue::new(), CopyHalt::default());
+        queue.extend(2);
+        queue.add_producer();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let _producer = queue.producer();
@@ -172,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_halt_frees_whoever_waits_and_the_first_reason_stands() {
-        let (queue, halt) = (StageQueue::<u8>::new(1, 1), CopyHalt::default());
+        let (queue, halt) = (StageQueue::<u8>::pool(), CopyHalt::default());
+        queue.extend(1);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| queue.pop(&halt));
             halt.fail_lost("gone");

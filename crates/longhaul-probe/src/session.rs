@@ -249,6 +249,8 @@ pub struct Session {
     /// The end of a probe session's time.
     ends_at: Option<Duration>,
     peer: Option<RunParty>,
+    /// The newest version that both ends support, once the peer has said its own.
+    version: Option<u16>,
     peer_boot_proof: Option<String>,
     deadline: Option<Duration>,
     last_received: Duration,
@@ -288,6 +290,7 @@ impl Session {
             proved: false,
             ends_at: None,
             peer: None,
+            version: None,
             peer_boot_proof: None,
             deadline: Some(proof_timeout(role)),
             last_received: Duration::ZERO,
@@ -317,6 +320,11 @@ impl Session {
     /// Returns the peer's description of itself, once received.
     pub fn peer(&self) -> Option<&RunParty> {
         self.peer.as_ref()
+    }
+
+    /// Returns the protocol version of the session, once the peer has said its own.
+    pub fn version(&self) -> Option<u16> {
+        self.version
     }
 
     /// Returns whether both ends run under one kernel with no path between them.
@@ -423,7 +431,8 @@ impl Session {
         // The version is checked before any other field of the first message.
         if let (SessionState::Greeting, ControlMessage::Hello(hello)) = (self.state, &message) {
             let theirs = hello.versions;
-            if !ProtocolVersions::OURS.overlaps(theirs) {
+            self.version = ProtocolVersions::OURS.newest_common(theirs);
+            if self.version.is_none() {
                 return self.close(SessionEnd::VersionDiffers { theirs });
             }
         }

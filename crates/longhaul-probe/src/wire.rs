@@ -63,7 +63,14 @@ pub struct ProtocolVersions {
 
 impl ProtocolVersions {
     /// The versions that this program supports.
-    pub const OURS: ProtocolVersions = ProtocolVersions { least: 4, most: 4 };
+    pub const OURS: ProtocolVersions = ProtocolVersions { least: 4, most: 5 };
+    /// The first version in which a running copy can be resized.
+    pub const RESIZE: u16 = 5;
+
+    /// Returns the newest version that both ranges contain; `None` if there is none.
+    pub fn newest_common(self, other: ProtocolVersions) -> Option<u16> {
+        self.overlaps(other).then(|| self.most.min(other.most))
+    }
 
     /// Returns whether there is a version that both support.
     pub fn overlaps(self, other: ProtocolVersions) -> bool {
@@ -486,6 +493,8 @@ pub enum FilesRequest {
     Begin {},
     /// Report the status.
     Status,
+    /// Change the number of threads of the running copy; from version 5 on.
+    Resize(ResizeRequest),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -518,6 +527,18 @@ pub struct OpenStreamsRequest {
     pub streams: u32,
     pub window_bytes: Option<u64>,
     pub congestion_control: Option<String>,
+}
+
+/// The threads of a running copy from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeRequest {
+    /// All data connections that the client has opened so far, including closed ones.
+    pub opened_streams: u32,
+    /// The connections on which the source continues to send.
+    pub streams: u32,
+    /// The threads that read or write files at the server.
+    pub disk_threads: u32,
 }
 
 /// A file or folder of the source; folders precede their content.

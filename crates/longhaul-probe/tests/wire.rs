@@ -255,7 +255,7 @@ fn the_golden_frames_of_the_document_are_what_is_sent() {
                 versions: ProtocolVersions::OURS,
                 longhaul: "0.2.0".into(),
             }),
-            r#"{"hello":{"versions":{"least":4,"most":4},"longhaul":"0.2.0"}}"#,
+            r#"{"hello":{"versions":{"least":4,"most":5},"longhaul":"0.2.0"}}"#,
         ),
         (
             ControlMessage::Ask(SessionRequest::Collect(CollectTrains { wait_us: 60_000 })),

@@ -6,7 +6,7 @@ use crate::document::ReportDocument;
 use crate::number_format::{count_of, format_micros, format_percent, format_rate, join_parts};
 use crate::run_answer;
 use longhaul_model::report::v1::CopyReport;
-use longhaul_model::report::v1::copy::{CopyForecast, CopyTimeSplit};
+use longhaul_model::report::v1::copy::{CopyAdjustment, CopyForecast, CopyTimeSplit, CopyWorkers};
 use longhaul_model::units::Bytes;
 
 /// Width of a full bar.
@@ -86,7 +86,33 @@ fn write_result(page: &mut ReportDocument, report: &CopyReport) {
     }
     page.fact("sent", describe_sent(report));
     page.fact("time", describe_times(report));
+    page.facts("adapted", seen.adjustments.iter().map(describe_adjustment));
     page.facts("forecast", report.analysis.forecasts.first().map(describe_forecast));
+}
+
+/// Describes a change of connections or disk threads, with the rate before and after.
+fn describe_adjustment(adjustment: &CopyAdjustment) -> String {
+    let workers = match adjustment.workers {
+        CopyWorkers::Streams => "streams",
+        CopyWorkers::Readers => "readers",
+        CopyWorkers::Writers => "writers",
+    };
+    let effect = match (adjustment.after_bps, adjustment.kept) {
+        (Some(after_bps), Some(kept)) => {
+            let verdict = if kept { "" } else { ", undone" };
+            format!(
+                ", {} to {}{verdict}",
+                format_rate(adjustment.before_bps),
+                format_rate(after_bps)
+            )
+        }
+        _ => ", not judged".to_owned(),
+    };
+    let at = format_span(adjustment.elapsed_us);
+    format!(
+        "{} to {} {workers} after {at}{effect}",
+        adjustment.workers_before, adjustment.workers_after
+    )
 }
 
 /// Describes the forecast beside which `data` is the truth.
@@ -136,5 +162,31 @@ fn write_time_split(page: &mut ReportDocument, split: &CopyTimeSplit) {
     ] {
         let bar = "#".repeat((share.clamp(0.0, 1.0) * BAR as f64).round() as usize);
         page.fact(name, format!("{:>5}  {bar}", format_percent(share)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_model::report::v1::copy::CopyLimiter;
+
+    #[test]
+    fn a_change_is_told_with_both_rates_and_whether_it_stayed() {
+        let kept = CopyAdjustment {
+            elapsed_us: 4_600_000,
+            workers: CopyWorkers::Streams,
+            workers_before: 4,
+            workers_after: 8,
+            limited_by: CopyLimiter::Network,
+            before_bps: 20_000_000,
+            after_bps: Some(40_000_000),
+            kept: Some(true),
+        };
+        let undone = CopyAdjustment { kept: Some(false), ..kept };
+        let open = CopyAdjustment { after_bps: None, kept: None, ..kept };
+        let texts = [kept, undone, open].map(|it| describe_adjustment(&it));
+        assert_eq!(texts[0], "4 to 8 streams after 4.6 s, 20 Mbit/s to 40 Mbit/s");
+        assert_eq!(texts[1], "4 to 8 streams after 4.6 s, 20 Mbit/s to 40 Mbit/s, undone");
+        assert_eq!(texts[2], "4 to 8 streams after 4.6 s, not judged");
     }
 }

@@ -1,6 +1,6 @@
 //! Monitors both ends of a copy until both are done or one has failed.
 
-use super::{ClientCopy, CopyError, CopyProgress};
+use super::{ClientCopy, CopyError, CopyProgress, CopyWatch};
 use crate::copy_threads::RunningCopy;
 use longhaul_model::report::v1::ReportCaveat;
 use longhaul_model::report::v1::copy::{CopyObservation, CopyPoint};
@@ -28,8 +28,8 @@ impl ClientCopy<'_> {
     /// Polls both ends until both are done or one has failed.
     pub(super) fn monitor(
         &mut self,
-        run: &RunningCopy,
-        watch: &mut dyn FnMut(&CopyProgress),
+        run: &mut RunningCopy,
+        watch: &mut CopyWatch<'_>,
     ) -> Result<FinalCopyStatus, CopyError> {
         let begun = Instant::now();
         let (mut look, mut course) = (FIRST_STATUS_DELAY, ProgressSeries::default());
@@ -40,16 +40,21 @@ impl ClientCopy<'_> {
                 return self.unexpected_answer();
             };
             let data = begun.elapsed();
-            let at_target = if self.request.plan.forward { &*far } else { &near };
-            let bytes = at_target.moved_bytes;
-            course.add_point(data, bytes);
-            watch(&CopyProgress {
+            let (source, target) =
+                if self.request.plan.forward { (&near, &*far) } else { (&*far, &near) };
+            course.add_point(data, target.moved_bytes);
+            let progress = CopyProgress {
                 elapsed: data,
-                bytes,
-                skipped_bytes: at_target.held_bytes,
+                bytes: target.moved_bytes,
+                skipped_bytes: target.held_bytes,
                 total_bytes: self.total_bytes(),
                 own_ends: self.read_own_ends(),
-            });
+                source: source.end,
+                target: target.end,
+                concurrency: self.concurrency(source, target),
+                idle_rtt: self.control.idle_rtt(),
+            };
+            let wanted = watch(&progress);
             self.check_failure(&near, &far)?;
             if near.over && far.over {
                 return Ok(FinalCopyStatus {
@@ -72,6 +77,9 @@ impl ClientCopy<'_> {
                     address: self.control.address(),
                     what: format!("no data was transferred for {} s", STALL_TIMEOUT.as_secs()),
                 });
+            }
+            if let Some(wanted) = wanted {
+                self.resize(run, progress.concurrency, wanted)?;
             }
             std::thread::sleep(look);
             look = (look * 2).min(STATUS_INTERVAL);
@@ -120,6 +128,7 @@ impl ClientCopy<'_> {
             source: source.end,
             target: target.end,
             course: seen.course,
+            adjustments: Vec::new(),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::copy_threads::RunningCopy;
 use crate::server_files::{pack_sums, unpack_sums};
 use crate::{BLOCK_BYTES, connection_plan, copy_receiver, into_tcp_streams};
 use longhaul_model::foreign_text::ExactText;
-use longhaul_probe::throughput::{self, TargetHost as Peer};
+use longhaul_probe::throughput;
 use longhaul_probe::wire::{
     FilesReply, FilesRequest, MAX_SUMS, OpenStreamsReply, OpenStreamsRequest, SourceListing,
     SourceRequest, TargetRequest,
@@ -25,18 +25,8 @@ const MAX_ENTRIES_BYTES: usize = 56 << 10;
 
 impl ClientCopy<'_> {
     /// Opens the data connections.
-    pub(super) fn open_connections(
-        &mut self,
-        peer: &Peer,
-    ) -> Result<(Vec<TcpStream>, BlockKey), CopyError> {
-        let plan = &self.request.plan;
-        let ask = OpenStreamsRequest {
-            forward: plan.forward,
-            streams: plan.streams,
-            window_bytes: plan.window_bytes,
-            congestion_control: plan.congestion_control.clone(),
-        };
-        let plan = connection_plan(&ask);
+    pub(super) fn open_connections(&mut self) -> Result<(Vec<TcpStream>, BlockKey), CopyError> {
+        let ask = self.open_request(self.request.plan.streams);
         let FilesReply::Opened(OpenStreamsReply { nonce, key }) =
             self.request(FilesRequest::Open(ask))?
         else {
@@ -45,17 +35,36 @@ impl ClientCopy<'_> {
         let Ok(key) = BlockKey::try_from(key.0.as_slice()) else {
             return self.unexpected_answer();
         };
-        let sockets = throughput::open_data_streams(peer, &plan, self.control.address(), nonce);
-        let address = self.control.address();
-        let failed = |error: longhaul_probe::engine::EngineError| CopyError::Network {
-            address,
-            what: error.to_string(),
-        };
-        let sockets = sockets.map_err(failed)?;
-        let both = sockets.forward.into_iter().chain(sockets.reverse).collect();
-        let streams = into_tcp_streams(both).map_err(failed)?;
-        self.connections = streams.iter().filter_map(ConnectionCounters::of).collect();
-        Ok((streams, key))
+        self.nonce = nonce;
+        Ok((self.connect_streams(self.request.plan.streams)?, key))
+    }
+
+    fn open_request(&self, streams: u32) -> OpenStreamsRequest {
+        let plan = &self.request.plan;
+        OpenStreamsRequest {
+            forward: plan.forward,
+            streams,
+            window_bytes: plan.window_bytes,
+            congestion_control: plan.congestion_control.clone(),
+        }
+    }
+
+    /// Opens further data connections, whose numbers follow those of the earlier ones.
+    pub(super) fn connect_streams(&mut self, count: u32) -> Result<Vec<TcpStream>, CopyError> {
+        let plan = connection_plan(&self.open_request(count));
+        let (peer, address, nonce) = (self.peer, self.control.address(), self.nonce);
+        let first = self.opened_streams as u16;
+        let sockets = self.with_heartbeats(move || {
+            throughput::open_data_streams(peer, &plan, address, nonce, first)
+        })?;
+        let streams = sockets.and_then(|sockets| {
+            into_tcp_streams(sockets.forward.into_iter().chain(sockets.reverse).collect())
+        });
+        let streams =
+            streams.map_err(|error| CopyError::Network { address, what: error.to_string() })?;
+        self.opened_streams += count;
+        self.connections.extend(streams.iter().filter_map(ConnectionCounters::of));
+        Ok(streams)
     }
 
     /// Negotiates a copy from the client to the server, and starts sending.
@@ -193,6 +202,6 @@ impl ClientCopy<'_> {
     }
 }
 
-fn start_error(error: &io::Error) -> CopyError {
+pub(super) fn start_error(error: &io::Error) -> CopyError {
     CopyError::Local(format!("cannot start the copy: {error}"))
 }

@@ -4,27 +4,28 @@ use super::{CopyReceiver, WriteJob};
 use crate::BLOCK_BYTES;
 use crate::block_digest::{BlockDigest, BlockHasher, BlockSum, PIECE_BYTES};
 use crate::block_header::{BLOCK_HEADER_BYTES, BlockHeader, BlockKind};
+use crate::copy_threads::StartingStream;
 use crate::data_stream::DataStream;
 use crate::partial_file::block_length;
 use crate::stage_counters::{StageTimer, time_into};
 use crate::stage_queue::HALT_POLL_INTERVAL;
-use std::net::TcpStream;
 
 /// The maximum number of blocks of a stream, so that their list fits into memory.
 const MAX_BLOCKS: u64 = 1 << 32;
 
 impl CopyReceiver {
     /// Receives the blocks of one connection.
-    pub(super) fn receive_blocks(&self, stream: TcpStream) {
+    pub(super) fn receive_blocks(&self, stream: StartingStream) {
         let _producer = self.jobs.producer();
         let halt = &self.common.halt;
-        let Ok(mut stream) = DataStream::new(stream, halt) else {
+        let Some(stream) = stream.wait() else { return };
+        let timer = self.common.counters.network.start_timer();
+        let Ok(mut stream) = DataStream::new(stream, halt, timer) else {
             return halt.fail_lost("a data connection was closed");
         };
-        let watch = self.common.counters.network.start_timer();
         let mut front = [0; BLOCK_HEADER_BYTES];
         loop {
-            if !watch.busy(|| stream.receive(&mut front)) {
+            if !stream.receive(&mut front) {
                 return;
             }
             let Some((head, tag)) = BlockHeader::decode(&front) else {
@@ -34,12 +35,13 @@ impl CopyReceiver {
                 return halt.fail_lost(format!("the source sent {why}"));
             }
             let took = match head.kind {
-                BlockKind::Data => self.receive_payload(head, tag, &mut stream, &watch),
-                BlockKind::End => self.receive_end(head, tag, &mut stream, &watch),
+                BlockKind::Data => self.receive_payload(head, tag, &mut stream),
+                BlockKind::End => self.receive_end(head, tag, &mut stream),
                 BlockKind::Last => {
                     if !head.verify_tag(&self.common.key, &BlockDigest::default(), &tag) {
                         halt.fail_lost(FORGED);
                     }
+                    self.common.note_stream_end();
                     return;
                 }
             };
@@ -75,17 +77,17 @@ impl CopyReceiver {
         head: BlockHeader,
         tag: BlockDigest,
         stream: &mut DataStream<'_>,
-        watch: &StageTimer<'_>,
     ) -> bool {
         let common = &self.common;
-        let Some(mut buffer) = watch.blocked(|| common.free_buffers.pop(&common.halt)) else {
+        let Some(mut buffer) = stream.timer.blocked(|| common.free_buffers.pop(&common.halt))
+        else {
             return false;
         };
         let length = head.length as usize;
         let into = &mut buffer.block_mut()[..length];
         let mut summing = BlockHasher::new(head.block);
         for piece in into.chunks_mut(PIECE_BYTES) {
-            if !watch.busy(|| stream.receive(piece)) {
+            if !stream.receive(piece) {
                 return false;
             }
             time_into(&common.counters.hash_time, || summing.add(piece));
@@ -93,7 +95,7 @@ impl CopyReceiver {
         let sum = summing.sum();
         self.verify_tag(&head, &sum.inner, &tag)
             && self.record_block(&head, sum)
-            && self.queue_job(WriteJob::Data(head, sum, buffer), head.block, watch)
+            && self.queue_job(WriteJob::Data(head, sum, buffer), head.block, &stream.timer)
     }
 
     fn receive_end(
@@ -101,12 +103,15 @@ impl CopyReceiver {
         head: BlockHeader,
         tag: BlockDigest,
         stream: &mut DataStream<'_>,
-        watch: &StageTimer<'_>,
     ) -> bool {
         let mut sum = BlockDigest::default();
-        watch.busy(|| stream.receive(&mut sum))
+        stream.receive(&mut sum)
             && self.verify_tag(&head, &sum, &tag)
-            && self.queue_job(WriteJob::End(head, sum), head.length.div_ceil(BLOCK_BYTES), watch)
+            && self.queue_job(
+                WriteJob::End(head, sum),
+                head.length.div_ceil(BLOCK_BYTES),
+                &stream.timer,
+            )
     }
 
     fn verify_tag(&self, head: &BlockHeader, sum: &BlockDigest, tag: &BlockDigest) -> bool {

@@ -25,7 +25,9 @@ impl CopySender {
         let _producer = self.ready.producer();
         let watch = self.common.counters.disk.start_timer();
         let halt = &self.common.halt;
-        while let Some(job) = self.next_job() {
+        while !self.common.disk_threads.is_surplus()
+            && let Some(job) = self.next_job()
+        {
             let Some(mut buffer) = watch.blocked(|| self.common.free_buffers.pop(halt)) else {
                 return;
             };

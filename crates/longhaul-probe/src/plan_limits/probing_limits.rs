@@ -4,6 +4,7 @@
 //! fraction of what a bulk run within the anonymous limits would move.
 
 use super::{LimitError, MAX_RATE_BPS, check_range, limit_error};
+use crate::session::STEP_TIMEOUT;
 use crate::wire::{AnonymousLimits, FilesRequest, FlowWatchRequest, ProbeBounds, SessionRequest};
 use longhaul_model::report::v1::available::{TrainPlan, TrainPurpose, TrainSchedule};
 use longhaul_model::report::v1::path::{RoundTripPlan, TracePlan};
@@ -198,6 +199,7 @@ pub fn max_answer_time(ask: &SessionRequest) -> Duration {
             FilesRequest::Source(_) | FilesRequest::Enter { .. } | FilesRequest::Begin { .. } => {
                 MAX_FILES_TIME
             }
+            FilesRequest::Resize(_) => STEP_TIMEOUT,
             _ => Duration::ZERO,
         },
         SessionRequest::Arm(_) | SessionRequest::Options => Duration::ZERO,

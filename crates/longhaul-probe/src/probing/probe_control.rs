@@ -89,6 +89,11 @@ impl ProbeControl {
         self.drive.session().clock().map(|clock| clock.rtt)
     }
 
+    /// Returns the protocol version of the session.
+    pub fn version(&self) -> Option<u16> {
+        self.drive.session().version()
+    }
+
     pub fn same_host(&self) -> bool {
         self.drive.session().same_host()
     }

@@ -24,7 +24,7 @@ const BOUND: Duration = Duration::from_secs(60);
 
 /// Small messages, one of each kind but `bye`, which always ends the session.
 const MESSAGES: [&str; 18] = [
-    r#"{"hello":{"versions":{"least":4,"most":4},"longhaul":""}}"#,
+    r#"{"hello":{"versions":{"least":4,"most":5},"longhaul":""}}"#,
     r#"{"proof":{}}"#,
     r#"{"welcome":{"party":{"host":""}}}"#,
     r#"{"probe":{"bounds":{"flows":1,"most_bytes":1,"most_time_us":1},"party":{"host":""}}}"#,
@@ -257,6 +257,17 @@ fn other_versions_part_with_both_named() {
     assert_eq!(pair.closed()[0], Some(SessionEnd::VersionDiffers { theirs: newer }));
     assert!(!ProtocolVersions::OURS.overlaps(newer));
     assert!(ProtocolVersions { least: 1, most: 8 }.overlaps(newer));
+}
+
+#[test]
+fn the_newest_version_of_both_ends_is_used() {
+    for (theirs, version) in [((4, 4), 4), ((4, 5), 5), ((5, 9), 5)] {
+        let theirs = ProtocolVersions { least: theirs.0, most: theirs.1 };
+        let mut pair = Pair::new(plan(RunDirection::Forward, StopCondition::TimeUs(500_000)), 5);
+        pair.speak(Side::Responder, theirs);
+        pair.drive(BOUND);
+        assert_eq!(pair.version(Side::Initiator), Some(version), "{theirs}");
+    }
 }
 
 #[test]

@@ -115,8 +115,9 @@ impl SessionHooks for ClientHooks<'_> {
         match action {
             SessionAction::OpenStreams(nonce) => {
                 self.capture = RunCapture::begin_client(self.plan, self.local, self.address);
+                let (target, plan) = (self.target, self.plan);
                 let opened =
-                    stream_opening::open_data_streams(self.target, self.plan, self.address, nonce);
+                    stream_opening::open_data_streams(target, plan, self.address, nonce, 0);
                 self.server_unreachable = opened.as_ref().is_err_and(|e| is_path_error(&e.source));
                 self.sockets = opened?;
                 return Ok(Some(SessionInput::StreamsOpen));

@@ -19,14 +19,15 @@ const HELLO_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum duration of one wait for an answer.
 const ANSWER_POLL_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Opens all streams of the plan.
+/// Opens all streams of the plan, numbered from `first` on.
 pub fn open_data_streams(
     target: &TargetHost,
     plan: &ThroughputPlan,
     to: SocketAddr,
     nonce: SessionNonce,
+    first: u16,
 ) -> Result<SessionSockets, EngineError> {
-    let wanted = build_preambles(plan, nonce);
+    let wanted = build_preambles(plan, nonce, first);
     let sockets: Vec<DataSocket> = match plan.transport {
         RunTransport::Tcp => connect_all(target, plan, to, &wanted)?,
         RunTransport::Udp { .. } => {
@@ -36,11 +37,12 @@ pub fn open_data_streams(
     Ok(SessionSockets::by_direction(wanted.into_iter().zip(sockets)))
 }
 
-fn build_preambles(plan: &ThroughputPlan, nonce: SessionNonce) -> Vec<StreamPreamble> {
+fn build_preambles(plan: &ThroughputPlan, nonce: SessionNonce, first: u16) -> Vec<StreamPreamble> {
     let directions = [(true, SessionRole::Client), (false, SessionRole::Server)];
     let used = directions.into_iter().filter(|(_, role)| sends_payload(*role, plan));
     used.flat_map(|(forward, _)| {
-        (0..plan.streams).map(move |index| StreamPreamble { nonce, index: index as u16, forward })
+        let preamble = move |index| StreamPreamble { nonce, index: first + index as u16, forward };
+        (0..plan.streams).map(preamble)
     })
     .collect()
 }

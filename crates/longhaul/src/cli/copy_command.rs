@@ -5,16 +5,19 @@ mod copy_progress;
 use crate::cli::args::{LocalArgs, OutputArgs, SocketArgs, TokenArgs};
 use crate::cli::firefly_sender::{FireflySender, MarkingArgs};
 use crate::cli::progress_lines::StatusLine;
-use crate::cli::report_archiving::{self, timestamp_of};
+use crate::cli::report_archiving::{self, saturating_micros, timestamp_of};
 use crate::cli::tune_command::scan_history::{self, TunedPath};
 use crate::cli::value_parsers::{parse_port, parse_streams};
 use crate::cli::{command_output, interrupt, option_resolution, report_command};
 use crate::command_failure::{CommandFailure, HOST, INTERRUPTED, PEER, USAGE};
 use clap::Args;
-use copy_progress::CopyTracker;
+use copy_progress::{CopyTracker, left_bytes};
+use longhaul_analysis::copy_adaptation::{CopyAdapter, CopySample, MAX_ADDED_STREAMS};
 use longhaul_analysis::copy_analysis::conclude_copy;
-use longhaul_copy::{BLOCK_BYTES, CopyError, CopyOutcome, CopyRequest, LocalLocation};
-use longhaul_model::report::v1::copy::{CopyForecast, CopyPlan};
+use longhaul_copy::{
+    BLOCK_BYTES, CopyError, CopyOutcome, CopyProgress, CopyRequest, LocalLocation, MAX_DISK_THREADS,
+};
+use longhaul_model::report::v1::copy::{CopyConcurrency, CopyForecast, CopyPlan};
 use longhaul_model::report::v1::scan::TransferSetting;
 use longhaul_model::report::v1::{CopyReport, Report};
 use longhaul_probe::host_endpoint::{EndpointError, HostEndpoint};
@@ -40,7 +43,7 @@ pub struct CopyArgs {
     #[arg(short, long, value_name = "PORT", default_value_t = 5201, value_parser = parse_port)]
     pub port: u16,
 
-    /// Number of parallel connections [default: as tuned, else 4]
+    /// Number of parallel connections [default: as tuned, else 4, and more while they add rate]
     #[arg(short = 'P', long, value_name = "N", value_parser = parse_streams, help_heading = "Copy")]
     pub streams: Option<u32>,
     #[command(flatten)]
@@ -67,6 +70,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     let stop = interrupt::install_stop_flag()?;
     let mut line = StatusLine::new(args.output.shows_progress());
     let (mut tracker, mut has_begun) = (CopyTracker::default(), false);
+    let mut adapter = CopyAdapter::new(asked.concurrency_limits());
     let mut fireflies = args.marking.firefly_sender(true)?;
     let copied = longhaul_copy::copy_files(&asked.peer, &asked.request, &stop, &mut |now| {
         if let Some(fireflies) = &mut fireflies {
@@ -75,6 +79,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
         has_begun = true;
         tracker.track_progress(now);
         line.update(&tracker.format_progress());
+        adapter.add_sample(&sample_progress(now))
     });
     line.clear();
     let mut outcome = copied.map_err(|error| {
@@ -85,6 +90,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
         failure
     })?;
     outcome.caveats.extend(fireflies.into_iter().flat_map(FireflySender::finish));
+    outcome.observation.adjustments = adapter.into_adjustments();
     let (forecasts, caveat) = tracker.finish();
     outcome.caveats.extend(caveat);
     let report = archive_copy(args, &asked, outcome, forecasts);
@@ -97,6 +103,18 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
     }
     report_command::write_run(&args.output, &report, build_copy_document(&report))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn sample_progress(now: &CopyProgress) -> CopySample {
+    CopySample {
+        elapsed_us: saturating_micros(now.elapsed),
+        network_bytes: now.own_ends.iter().map(|end| end.bytes).sum(),
+        left_bytes: left_bytes(now),
+        idle_rtt_us: now.idle_rtt.map_or(0, saturating_micros),
+        source: now.source,
+        target: now.target,
+        concurrency: now.concurrency,
+    }
 }
 
 fn archive_copy(
@@ -164,6 +182,20 @@ impl PreparedCopy {
     /// Returns true if an interrupted copy can be resumed.
     pub fn is_resumable(&self) -> bool {
         self.request.local != LocalLocation::Stream
+    }
+
+    /// Returns the maximum of connections and disk threads: streams requested by an option are fixed,
+    /// and the blocks of a pipe stay in order.
+    fn concurrency_limits(&self) -> CopyConcurrency {
+        let plan = &self.request.plan;
+        let is_fixed = plan.setting_from == "option";
+        let in_order = self.request.local == LocalLocation::Stream;
+        let disk_threads = MAX_DISK_THREADS as u32;
+        CopyConcurrency {
+            streams: if is_fixed { plan.streams } else { MAX_ADDED_STREAMS.max(plan.streams) },
+            readers: if in_order { 1 } else { disk_threads },
+            writers: if in_order && !plan.forward { 1 } else { disk_threads },
+        }
     }
 
     pub fn is_to_stdout(&self) -> bool {

@@ -13,8 +13,8 @@ use longhaul_model::splitmix::SplitMix64;
 use longhaul_probe::measurement_server::ServeOptions;
 use longhaul_probe::wire::{
     Base64Bytes, ControlMessage, CopyEndStatus, ExistingEntries, FileEntry, FilesReply,
-    FilesRequest, OpenStreamsReply, OpenStreamsRequest, ProbeBounds, ProbeProposal, SessionNonce,
-    SessionReply, SessionRequest, SourceListing, SourceRequest, TargetRequest,
+    FilesRequest, OpenStreamsReply, OpenStreamsRequest, ProbeBounds, ProbeProposal, ResizeRequest,
+    SessionNonce, SessionReply, SessionRequest, SourceListing, SourceRequest, TargetRequest,
 };
 use serde_json::Value;
 use std::fs;
@@ -90,6 +90,7 @@ fn honest_requests() -> Vec<ControlMessage> {
         window_bytes: None,
         congestion_control: None,
     };
+    let resize = ResizeRequest { opened_streams: 1, streams: 1, disk_threads: 1 };
     vec![
         ask(FilesRequest::Source(source)),
         ask(FilesRequest::List { from: 0 }),
@@ -100,6 +101,7 @@ fn honest_requests() -> Vec<ControlMessage> {
         ask(FilesRequest::Held { file: 0, from: 0 }),
         ask(FilesRequest::Status),
         ask(FilesRequest::Open(open)),
+        ask(FilesRequest::Resize(resize)),
     ]
 }
 
@@ -255,5 +257,5 @@ fn copy_once(fake: &FakeFarEnd, folder: &Path, forward: bool) -> Result<(), Copy
     let plan = CopyPlan { forward, streams: 1, ..CopyPlan::default() };
     let local = LocalLocation::Path(folder.join(if forward { "file" } else { "got" }));
     let request = CopyRequest { plan, local, remote_path: "file".to_owned() };
-    copy_files(&fake.target(), &request, &AtomicBool::new(false), &mut |_| {}).map(drop)
+    copy_files(&fake.target(), &request, &AtomicBool::new(false), &mut |_| None).map(drop)
 }

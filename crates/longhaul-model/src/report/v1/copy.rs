@@ -57,6 +57,58 @@ pub struct CopyObservation {
     /// Bytes at the target over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub course: Vec<CopyPoint>,
+    /// Changes of the number of connections and disk threads, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adjustments: Vec<CopyAdjustment>,
+}
+
+/// The number of connections and disk threads of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CopyConcurrency {
+    pub streams: u32,
+    /// Threads that read files at the source.
+    pub readers: u32,
+    /// Threads that write files at the target.
+    pub writers: u32,
+}
+
+impl CopyConcurrency {
+    /// Returns the number of one of the three.
+    pub const fn count_mut(&mut self, workers: CopyWorkers) -> &mut u32 {
+        match workers {
+            CopyWorkers::Streams => &mut self.streams,
+            CopyWorkers::Readers => &mut self.readers,
+            CopyWorkers::Writers => &mut self.writers,
+        }
+    }
+}
+
+/// The workers of a copy whose number can change while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyWorkers {
+    Streams,
+    Readers,
+    Writers,
+}
+
+/// A change of the number of workers, and its effect.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyAdjustment {
+    /// Time since the first block was requested.
+    pub elapsed_us: u64,
+    pub workers: CopyWorkers,
+    pub workers_before: u32,
+    pub workers_after: u32,
+    /// The limiter before the change.
+    pub limited_by: CopyLimiter,
+    /// Median rate on the network before the change, and after it has settled; absent: the copy ended
+    /// before that.
+    pub before_bps: u64,
+    pub after_bps: Option<u64>,
+    /// False: the rate did not rise significantly, so that the change was undone.
+    pub kept: Option<bool>,
 }
 
 /// Counters of one end of the copy.
@@ -76,6 +128,8 @@ pub struct CopyEndCounts {
     pub hash_us: u64,
     /// Time for syncing to disk and renaming files.
     pub sync_us: u64,
+    /// Time from the start of its threads to the end of the last connection; absent: unknown.
+    pub network_end_us: Option<u64>,
     /// CPU time of the whole process during the copy.
     pub cpu_us: Option<u64>,
     /// TCP counters of all sockets of the source.
@@ -86,6 +140,7 @@ pub struct CopyEndCounts {
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CopyStage {
+    /// The most at a time.
     pub threads: u32,
     /// Time in the calls themselves: reading, writing, sending, receiving.
     pub busy_us: u64,

@@ -165,6 +165,10 @@ impl Pair {
         self.spoken[side as usize] = versions;
     }
 
+    pub fn version(&self, side: Side) -> Option<u16> {
+        self.machines[side as usize].session.version()
+    }
+
     pub fn never_drain(&mut self) {
         self.drains = false;
     }

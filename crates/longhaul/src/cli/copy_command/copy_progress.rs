@@ -95,7 +95,7 @@ impl CopyTracker {
     }
 }
 
-fn left_bytes(now: &CopyProgress) -> Option<u64> {
+pub fn left_bytes(now: &CopyProgress) -> Option<u64> {
     now.total_bytes?.checked_sub(now.bytes + now.skipped_bytes)
 }
 
