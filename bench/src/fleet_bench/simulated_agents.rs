@@ -30,7 +30,7 @@ const FIRST_DAY_US: i64 = 1_793_491_200_000_000;
 /// The time between two runs of an agent.
 const RUN_INTERVAL_S: usize = 60;
 /// The agents that send at one moment.
-const SENDING: usize = 16;
+const SENDING: usize = 64;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Agents with the batches that they have to send.

@@ -17,10 +17,10 @@ use longhaul_store::history_store::{
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The maximum number of ids in one query.
-const MAX_IDS_PER_QUERY: usize = 500;
+const MAX_IDS_PER_QUERY: usize = 10_000;
 
 /// The maximum size of the reports in one request.
-const MAX_REPORT_BYTES_PER_INSERT: usize = 16 << 20;
+const MAX_REPORT_BYTES_PER_INSERT: usize = 64 << 20;
 
 /// The maximum number of pairs to remember; beyond it some are written again.
 const MAX_KNOWN_PAIRS: usize = 1_000_000;
@@ -115,14 +115,11 @@ fn read_stored_reports(
 ) -> Result<HashMap<String, String>, StoreError> {
     let mut found = HashMap::new();
     for runs in runs.chunks(MAX_IDS_PER_QUERY) {
-        let stored: Vec<(String, String)> = client.request("find the runs", |at| async move {
-            let sql = format!(
-                "SELECT id, report FROM report WHERE id IN ({}) \
-                 ORDER BY id, earliness DESC LIMIT 1 BY id",
-                vec!["?"; runs.len()].join(", ")
-            );
-            let query = runs.iter().fold(at.query(&sql), |query, run| query.bind(&run.run.id));
-            query.fetch_all().await
+        let ids: Vec<&String> = runs.iter().map(|run| &run.run.id).collect();
+        let stored: Vec<(String, String)> = client.request("find the runs", |at| {
+            let sql = "SELECT id, report FROM report WHERE id IN (SELECT arrayJoin(?)) \
+                       ORDER BY id, earliness DESC LIMIT 1 BY id";
+            at.query(sql).bind(&ids).fetch_all()
         })?;
         found.extend(stored);
     }
@@ -131,7 +128,7 @@ fn read_stored_reports(
 
 fn insert_values(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
     let readings = new.iter().flat_map(|run| &run.readings);
-    let mut rows: Vec<ValueInsertRow> = readings
+    let rows: Vec<ValueInsertRow> = readings
         .map(|reading| ValueInsertRow {
             quantity: reading.quantity.word(),
             sender: &reading.pair.from,
@@ -140,7 +137,6 @@ fn insert_values(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), St
             value: reading.point.value,
         })
         .collect();
-    rows.sort_by_key(|row| (row.quantity, row.sender, row.receiver, row.at_us));
     client.insert::<ValueInsertRow<'_>>("store the values", "value", &rows)
 }
 

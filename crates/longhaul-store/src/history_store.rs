@@ -668,7 +668,9 @@ pub fn find_name_fault(text: &str, bytes_max: usize) -> Option<&'static str> {
         Some("it is empty")
     } else if text.len() > bytes_max {
         Some("it is too long")
-    } else if text.chars().any(char::is_control) {
+    } else if text.bytes().any(|byte| !matches!(byte, b' '..=b'~'))
+        && text.chars().any(char::is_control)
+    {
         Some("it contains control characters")
     } else {
         None

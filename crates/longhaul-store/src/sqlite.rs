@@ -28,8 +28,8 @@ fn find_or_insert_pair(to: &Transaction<'_>, pair: &HostPair) -> rusqlite::Resul
     if let Some(id) = find_pair(to, pair)? {
         return Ok(id);
     }
-    to.prepare_cached("INSERT INTO pair (sender, receiver) VALUES (?1, ?2) RETURNING id")?
-        .query_row([&pair.from, &pair.to], |row| row.get(0))
+    to.prepare_cached("INSERT INTO pair (sender, receiver) VALUES (?1, ?2)")?
+        .insert([&pair.from, &pair.to])
 }
 
 /// Returns the id of a known pair.
@@ -53,19 +53,32 @@ fn find_series(
     .optional()
 }
 
-/// Returns the id of a series of a pair and inserts the series if it is new.
+/// A series with what it says about its values.
+#[derive(Debug, Clone, Copy)]
+struct SeriesRow {
+    id: i64,
+    newest_us: Option<i64>,
+    /// The hour since 1970 up to which the usual value was determined.
+    usual_hour: Option<i64>,
+}
+
+/// Returns a series of a pair and inserts it if it is new.
 fn find_or_insert_series(
     to: &Transaction<'_>,
     pair: i64,
     quantity: PathQuantity,
-) -> rusqlite::Result<i64> {
-    let find = "SELECT id FROM series WHERE pair = ?1 AND quantity = ?2";
-    let found = to.prepare_cached(find)?.query_row((pair, quantity.word()), |row| row.get(0));
-    if let Some(id) = found.optional()? {
-        return Ok(id);
+) -> rusqlite::Result<SeriesRow> {
+    let find = "SELECT id, newest_at_us, usual_hour FROM series WHERE pair = ?1 AND quantity = ?2";
+    let found = to.prepare_cached(find)?.query_row((pair, quantity.word()), |row| {
+        Ok(SeriesRow { id: row.get(0)?, newest_us: row.get(1)?, usual_hour: row.get(2)? })
+    });
+    if let Some(row) = found.optional()? {
+        return Ok(row);
     }
-    to.prepare_cached("INSERT INTO series (pair, quantity) VALUES (?1, ?2) RETURNING id")?
-        .query_row((pair, quantity.word()), |row| row.get(0))
+    let id = to
+        .prepare_cached("INSERT INTO series (pair, quantity) VALUES (?1, ?2)")?
+        .insert((pair, quantity.word()))?;
+    Ok(SeriesRow { id, newest_us: None, usual_hour: None })
 }
 
 /// Stores a delivery; `texts` are the JSON of its events.
@@ -248,24 +261,21 @@ fn close_hour(to: &Transaction<'_>, series: i64, hour: i64) -> rusqlite::Result<
     Ok(values as u64)
 }
 
-/// Updates the usual value of a series if it is older than [`USUAL_INTERVAL_HOURS`].
-fn update_weekly_median(to: &Transaction<'_>, series: i64) -> rusqlite::Result<()> {
-    let (newest_us, last): (i64, Option<i64>) = to
-        .prepare_cached("SELECT newest_at_us, usual_hour FROM series WHERE id = ?1")?
-        .query_row([series], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let hour = newest_us.div_euclid(HOUR_US);
-    if last.is_some_and(|last| hour - last < USUAL_INTERVAL_HOURS) {
+/// Updates the usual value of a series with a new value in this hour, if it is older than
+/// [`USUAL_INTERVAL_HOURS`].
+fn update_weekly_median(to: &Transaction<'_>, of: &SeriesRow, hour: i64) -> rusqlite::Result<()> {
+    if of.usual_hour.is_some_and(|last| hour - last < USUAL_INTERVAL_HOURS) {
         return Ok(());
     }
     let range = TimeRange { begin_us: (hour - USUAL_HOURS) * HOUR_US, end_us: hour * HOUR_US };
-    let part = SeriesSlice { from: to, series, range };
+    let part = SeriesSlice { from: to, series: of.id, range };
     let hours = part.add_value_buckets(part.closed_hours()?, HOUR_US)?;
     let mut medians: Vec<f64> = hours.iter().map(|bucket| bucket.median).collect();
-    let Some(usual) = history_store::bucket_from_values(0, HOUR_US, &mut medians) else {
-        return Ok(());
-    };
+    let usual = history_store::bucket_from_values(0, HOUR_US, &mut medians);
+    // A series that begins with this hour has a usual value from the next one on.
+    let known_hour = if usual.is_some() { hour } else { hour + 1 - USUAL_INTERVAL_HOURS };
     to.prepare_cached("UPDATE series SET usual = ?2, usual_hour = ?3 WHERE id = ?1")?
-        .execute((series, usual.median, hour))
+        .execute((of.id, usual.map(|it| it.median), known_hour))
         .map(drop)
 }
 

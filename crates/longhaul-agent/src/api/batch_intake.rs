@@ -563,7 +563,8 @@ fn finish_batch(
     let WaitingBatch { mut checked, answer } = batch;
     let response = landed.map_err(ApiError::from).map(|landed| {
         let is_new = landed.new + landed.newly_watched > 0;
-        if is_new || !checked.delivery.events.is_empty() {
+        let is_news = is_new || !checked.delivery.events.is_empty();
+        if is_news && state.updates.receiver_count() > 0 {
             publish_updates(state, &checked.delivery);
         }
         if is_new {
@@ -576,7 +577,7 @@ fn finish_batch(
     let _ = answer.send(response);
 }
 
-/// Publishes the new items to the page; sending fails if there is no subscriber.
+/// Publishes the new items to the page.
 fn publish_updates(state: &SharedState, delivery: &AgentDelivery) {
     for run in &delivery.runs {
         let _ = state.updates.send(LiveUpdate::Run(Arc::new(RunEntry::from_run(run))));

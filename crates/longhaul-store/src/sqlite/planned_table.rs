@@ -53,18 +53,34 @@ pub fn insert_planned(
 ) -> rusqlite::Result<u64> {
     let mut new = 0;
     let mut insert = to.prepare_cached(
-        "INSERT INTO planned (id, due_us, measurement, pair) VALUES (?1, ?2, ?3, ?4) \
-         ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO planned (id, due_us, measurement, pair, state, run, reason, detail) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
     )?;
     for it in planned {
         let pair = it.pair.as_ref().map(|pair| super::find_or_insert_pair(to, pair));
-        let pair = pair.transpose()?;
-        let inserted = insert.execute(params![it.id, it.due_us, it.measurement, pair])?;
-        new += inserted as u64;
-        if let Some(outcome) = &it.outcome {
-            record_outcome(to, &it.id, outcome, outbox)?;
-        } else if inserted > 0 {
+        let (state, run, reason, detail) = match &it.outcome {
+            None => (WAITING, None, None, None),
+            Some(PlannedOutcome::Done { run_id }) => (DONE, Some(run_id), None, None),
+            Some(PlannedOutcome::Missed { reason, detail }) => {
+                (MISSED, None, Some(reason), detail.as_ref())
+            }
+        };
+        let row = params![
+            it.id,
+            it.due_us,
+            it.measurement,
+            pair.transpose()?,
+            state,
+            run,
+            reason,
+            detail
+        ];
+        if insert.execute(row)? > 0 {
+            new += 1;
+            note_outcome(to, &it.id, it.outcome.as_ref())?;
             outbox.planned(to, &it.id, it.due_us)?;
+        } else if let Some(outcome) = &it.outcome {
+            record_outcome(to, &it.id, outcome, outbox)?;
         }
     }
     Ok(new)
@@ -93,19 +109,28 @@ pub fn record_outcome(
     }
     .optional()?;
     if let Some(due_us) = due_us {
-        match outcome {
-            PlannedOutcome::Done { run_id } => {
-                to.prepare_cached(NOTE_SUCCESS)?.execute([id, run_id])?;
-            }
-            PlannedOutcome::Missed { reason, detail } if FAILURES.contains(&reason.as_str()) => {
-                to.prepare_cached(NOTE_FAILURE)?.execute(params![id, reason, detail])?;
-            }
-            PlannedOutcome::Missed { .. } => {}
-        }
+        note_outcome(to, id, Some(outcome))?;
         outbox.planned(to, id, due_us)?;
         return Ok(true);
     }
     to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?.exists([id])
+}
+
+/// Updates the state of the measurement with the new outcome of a planned run.
+fn note_outcome(
+    to: &Transaction<'_>,
+    id: &str,
+    outcome: Option<&PlannedOutcome>,
+) -> rusqlite::Result<()> {
+    match outcome {
+        Some(PlannedOutcome::Done { run_id }) => {
+            to.prepare_cached(NOTE_SUCCESS)?.execute([id, run_id]).map(drop)
+        }
+        Some(PlannedOutcome::Missed { reason, detail }) if FAILURES.contains(&reason.as_str()) => {
+            to.prepare_cached(NOTE_FAILURE)?.execute(params![id, reason, detail]).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Archive {

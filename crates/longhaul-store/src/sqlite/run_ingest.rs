@@ -1,7 +1,7 @@
 //! Inserts runs and their values, in any order, and any number of times.
 
 use super::outbox::OutboxWriter;
-use super::{NO_PAIR, planned_table};
+use super::{NO_PAIR, SeriesRow, planned_table};
 use crate::archive::insert_run;
 use crate::archived_report;
 use crate::history_store::{HOUR_US, IncomingRun, IngestResult, PlannedOutcome};
@@ -10,13 +10,13 @@ use rusqlite::{Transaction, params};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-/// One value with the id of its series.
+/// One value with its series.
 #[derive(Debug, Clone, Copy)]
-pub struct SeriesValue<'a> {
-    pub series: i64,
-    pub at_us: i64,
-    pub value: f64,
-    pub run_id: &'a str,
+struct SeriesValue<'a> {
+    series: SeriesRow,
+    at_us: i64,
+    value: f64,
+    run_id: &'a str,
 }
 
 enum InsertOutcome {
@@ -58,7 +58,7 @@ pub fn ingest_runs(
         }
     }
     // Sorted like the table, so that neighbouring values share a cached page.
-    values.sort_by_key(|value| (value.series, value.at_us));
+    values.sort_by_key(|value| (value.series.id, value.at_us));
     landed.late_values = store_values(to, &values)?;
     Ok(landed)
 }
@@ -135,21 +135,22 @@ fn store_values(to: &Transaction<'_>, values: &[SeriesValue<'_>]) -> rusqlite::R
          (SELECT 1 FROM hour WHERE series = ?1 AND hour = ?4 AND state = 2)",
     )?;
     for value in values {
-        let hour = value.at_us.div_euclid(HOUR_US);
-        if insert.execute((value.series, value.at_us, value.value, hour))? > 0 {
+        let (series, hour) = (value.series.id, value.at_us.div_euclid(HOUR_US));
+        if insert.execute((series, value.at_us, value.value, hour))? > 0 {
             // Values ascend, so the last one of a series is its latest.
-            newest.insert(value.series, *value);
-        } else if super::is_hour_closed(to, value.series, hour)? {
+            newest.insert(series, *value);
+        } else if super::is_hour_closed(to, series, hour)? {
             late += 1;
         }
     }
     let mut note = to.prepare_cached(
-        "UPDATE series SET newest_at_us = ?2, newest = ?3, newest_run = ?4 \
-         WHERE id = ?1 AND coalesce(newest_at_us < ?2, TRUE)",
+        "UPDATE series SET newest_at_us = ?2, newest = ?3, newest_run = ?4 WHERE id = ?1",
     )?;
-    for value in newest.values() {
-        note.execute((value.series, value.at_us, value.value, value.run_id))?;
-        super::update_weekly_median(to, value.series)?;
+    for SeriesValue { series, at_us, value, run_id } in newest.into_values() {
+        if series.newest_us.is_none_or(|newest_us| newest_us < at_us) {
+            note.execute((series.id, at_us, value, run_id))?;
+            super::update_weekly_median(to, &series, at_us.div_euclid(HOUR_US))?;
+        }
     }
     Ok(late)
 }

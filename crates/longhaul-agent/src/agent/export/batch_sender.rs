@@ -36,7 +36,7 @@ struct BatchLimits {
 
 const COLLECTOR_LIMITS: BatchLimits = BatchLimits { items: 500, bytes: 4 << 20 };
 /// Each insert waits for the disk and makes parts that the database has to merge.
-const DATABASE_LIMITS: BatchLimits = BatchLimits { items: 10_000, bytes: 32 << 20 };
+const DATABASE_LIMITS: BatchLimits = BatchLimits { items: 20_000, bytes: 64 << 20 };
 
 /// The archive stores a repeated document twice, so that as few as possible are repeated.
 const PERFSONAR_LIMITS: BatchLimits = BatchLimits { items: 1, bytes: 4 << 20 };
@@ -126,18 +126,17 @@ impl BatchSender {
         let Some(outgoing) = outgoing else {
             return Ok(EMPTY_POLL);
         };
-        let refused = match (self.deliver(&outgoing.items), &outgoing.items[..]) {
+        let places: Vec<i64> = outgoing.items.iter().map(|it| it.place).collect();
+        let refused = match (self.deliver(outgoing.items), &places[..]) {
             (Ok(answer), _) => {
                 self.record_success();
                 answer.refused
             }
             (Err(DeliveryError::Temporary(why)), _) => return Err(why),
             // A batch of one item: this item is the rejected one.
-            (Err(DeliveryError::Rejected(why)), [only]) => {
-                vec![RefusedEntry { place: only.place, why }]
-            }
-            (Err(DeliveryError::Rejected(_)), items) => {
-                self.max_items = (items.len() as u32 / 2).max(1);
+            (Err(DeliveryError::Rejected(why)), &[place]) => vec![RefusedEntry { place, why }],
+            (Err(DeliveryError::Rejected(_)), places) => {
+                self.max_items = (places.len() as u32 / 2).max(1);
                 return Ok(Duration::ZERO);
             }
         };
@@ -147,7 +146,7 @@ impl BatchSender {
         Ok(Duration::ZERO)
     }
 
-    fn deliver(&mut self, items: &[OutboxEntry]) -> Result<BatchResponse, DeliveryError> {
+    fn deliver(&mut self, items: Vec<OutboxEntry>) -> Result<BatchResponse, DeliveryError> {
         if items.is_empty() {
             return Ok(BatchResponse::default());
         }
@@ -164,13 +163,13 @@ impl BatchSender {
         match &mut self.destination {
             Some(ExportDestination::Collector(way)) => self.runtime.block_on(async {
                 tokio::select! {
-                    answer = way.send_batch(agent, read_wall_us(), items) => answer,
+                    answer = way.send_batch(agent, read_wall_us(), &items) => answer,
                     stopping = stopped => stopping,
                 }
             }),
             Some(ExportDestination::Perfsonar(archive)) => self.runtime.block_on(async {
                 tokio::select! {
-                    answer = archive.send_items(&file, items) => answer,
+                    answer = archive.send_items(&file, &items) => answer,
                     stopping = stopped => stopping,
                 }
             }),

@@ -9,21 +9,21 @@ use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem};
 /// Stores the items with `receive`. Invalid items are rejected one by one.
 pub fn deliver_items(
     agent: &str,
-    items: &[OutboxEntry],
+    items: Vec<OutboxEntry>,
     receive: impl FnOnce(&AgentDelivery) -> Result<IngestResult, StoreError>,
 ) -> Result<BatchResponse, DeliveryError> {
     let mut batch = CheckedBatch::default();
-    for sent in items {
-        match &sent.item {
-            OutboxItem::Run(run) => {
-                let near = run.near.as_deref().unwrap_or(agent);
-                match run_from_report::build_run(run.clone(), near) {
-                    Ok(run) => batch.add_run(sent.place, run),
-                    Err(why) => batch.reject(sent.place, &why),
+    for OutboxEntry { place, item } in items {
+        match item {
+            OutboxItem::Run(mut run) => {
+                let near = run.near.take().unwrap_or_else(|| agent.to_owned());
+                match run_from_report::build_run(run, &near) {
+                    Ok(run) => batch.add_run(place, run),
+                    Err(why) => batch.reject(place, &why),
                 }
             }
-            OutboxItem::Planned(row) => batch.delivery.planned.push(row.clone()),
-            OutboxItem::Event(event) => batch.delivery.events.push((**event).clone()),
+            OutboxItem::Planned(row) => batch.delivery.planned.push(row),
+            OutboxItem::Event(event) => batch.delivery.events.push(*event),
         }
     }
     let landed = receive(&batch.delivery).map_err(|error| match error {

@@ -177,9 +177,9 @@ fn a_database_gets_the_same() {
     let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
     let mut there = place.archive("there");
     for new in [2, 0] {
-        let answer = database_delivery::deliver_items("dtn2", &outgoing.items, |delivery| {
-            there.receive(delivery)
-        });
+        let items = outgoing.items.clone();
+        let answer =
+            database_delivery::deliver_items("dtn2", items, |delivery| there.receive(delivery));
         let answer = answer.expect("stored");
         assert_eq!((answer.new, answer.refused), (new, vec![]));
     }
