@@ -13,7 +13,7 @@
 
 use crate::limit::receiver_side::find_run_limiter;
 use crate::limit::run_reading::{RunView, read_run};
-use crate::throughput::{TransferEvidence, measure_goodput};
+use crate::throughput::{GoodputEstimate, TransferEvidence, measure_goodput};
 use longhaul_model::report::v1::analysis::{Limiter, SteadySpan};
 use longhaul_model::report::v1::observation::{
     BothEnds, ObservedStream, StreamEnd, ThroughputObservation,
@@ -189,7 +189,9 @@ fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
 /// of the mean is narrower by the root of the share that is left: the correction for a finite population
 /// (Cochran, Sampling Techniques, section 2.6).
 fn find_goodput_error(run: &RunView, steady: SteadySpan) -> Option<f64> {
-    let bps = measure_goodput(&run.arrivals, run.steady).bps? as f64;
+    let read = measure_goodput(&run.arrivals, run.steady);
+    let arrived = measure_goodput(&run.segments, run.steady);
+    let bps = read.bps? as f64;
     let seen_us = steady.to_us.saturating_sub(steady.from_us) as f64;
     let run_us = run.arrivals.to_us().saturating_sub(run.arrivals.from_us()) as f64;
     let longest_us = match run.plan.stop {
@@ -199,20 +201,18 @@ fn find_goodput_error(run: &RunView, steady: SteadySpan) -> Option<f64> {
     };
     let seen_ratio = seen_us / (seen_us + (longest_us - run_us).max(0.0));
     let left_ratio = (1.0 - seen_ratio).max(StopTuning::MIN_LEFT_RATIO);
-    Some(left_ratio.sqrt() * find_mean_error(run, bps)?)
+    // While a lost segment is repaired nothing is read, and then much at once: the segments that arrive in
+    // any order have the same mean and scatter less.
+    let errors = [read, arrived].map(|goodput| find_mean_error(goodput, bps));
+    Some(left_ratio.sqrt() * errors.into_iter().flatten().min_by(f64::total_cmp)?)
 }
 
-/// Returns the half-width of the interval of the goodput until now, as a ratio of it. While a lost segment
-/// is repaired nothing is read, and then much at once: the segments that arrive in any order have the same
-/// mean and scatter less.
-fn find_mean_error(run: &RunView, bps: f64) -> Option<f64> {
-    let errors = [&run.arrivals, &run.segments].map(|timeline| {
-        let goodput = measure_goodput(timeline, run.steady);
-        let [low, high] = goodput.interval_bps?;
-        let difference = (goodput.bps? as f64 / bps - 1.0).abs();
-        Some(difference.max(high.saturating_sub(low) as f64 / (2.0 * bps)))
-    });
-    errors.into_iter().flatten().min_by(f64::total_cmp)
+/// Returns the half-width of the interval of an estimate, or its distance from the goodput `bps` if that is
+/// larger, as a ratio of `bps`; `None` without an interval.
+fn find_mean_error(goodput: GoodputEstimate, bps: f64) -> Option<f64> {
+    let [low, high] = goodput.interval_bps?;
+    let difference = (goodput.bps? as f64 / bps - 1.0).abs();
+    Some(difference.max(high.saturating_sub(low) as f64 / (2.0 * bps)))
 }
 
 /// Returns true if the window went through several cycles, or if it does not decide the rate.

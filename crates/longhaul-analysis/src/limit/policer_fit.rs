@@ -497,11 +497,12 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool
 /// Returns true if the RTT follows the windows, which losses only halve: a link with a queue so short that
 /// the RTT hardly shows it. Random losses spread the windows, and one of them may fill the path, too.
 pub fn has_short_queue(run: &RunView) -> bool {
+    if run.bbr || run.retransmitted_segments == 0 {
+        return false;
+    }
     let windows = sort_finite(list_window_trips(run).into_iter().map(|it| it.0));
     let [low, high] = [0.1, 0.9].map(|rank| quantile(&windows, rank).unwrap_or(0.0));
-    !run.bbr
-        && high <= PolicerFitTuning::MAX_WINDOW_SPREAD * low
-        && is_queue_of_windows(run, run.level_bps)
+    high <= PolicerFitTuning::MAX_WINDOW_SPREAD * low && is_queue_of_windows(run, run.level_bps)
 }
 
 /// Returns true if a part of an increase of the windows waits in a queue: the slope of the RTT over the
