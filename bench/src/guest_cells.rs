@@ -14,7 +14,7 @@ use xtask::program_runner::{capture_output, run_in_parallel};
 use xtask::virtual_time;
 
 /// Of wall time, for one cell on a busy machine.
-const CELL_LIMIT: Duration = Duration::from_secs(1800);
+pub const CELL_LIMIT: Duration = Duration::from_secs(1800);
 /// The guests that run at once.
 pub const PARALLEL_GUESTS: usize = 2;
 

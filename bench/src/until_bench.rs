@@ -7,7 +7,8 @@
 //! Wrong when: a path changes after the end of its run; two paths of the lab change after a minute.
 
 use crate::guest_cells::{
-    PARALLEL_GUESTS, find_guest_output, format_file_name, make_kept_folder, parse_report,
+    CELL_LIMIT, PARALLEL_GUESTS, find_guest_output, format_file_name, make_kept_folder,
+    parse_report,
 };
 use crate::markdown_table::MarkdownTable;
 use crate::stop_replay::{ReplayRule, STOP_COLUMNS, StopReplay, replay_stop, summarize_stops};
@@ -20,7 +21,6 @@ use longhaul_model::report::v1::ThroughputReport;
 use longhaul_model::splitmix::{SplitMix64, mix_bits};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Duration;
 use xtask::program_runner::run_in_parallel;
 
 /// The random paths of each seed.
@@ -31,8 +31,6 @@ const LOSS_RATIOS: [f64; 2] = [1e-6, 1e-3];
 /// One random path in so many carries datagrams of others, at a share of its rate in these limits.
 const SHARED_SHARE: usize = 6;
 const OTHERS_RATIOS: [f64; 2] = [0.1, 0.4];
-/// Of wall time, for one run on a busy machine.
-const RUN_LIMIT: Duration = Duration::from_secs(1800);
 /// The rules that are compared, with their names.
 const RULES: [(&str, ReplayRule); 3] = [
     ("known to 3 %", ReplayRule::KnownGoodput(STOP_PRECISION_RATIO)),
@@ -89,7 +87,7 @@ pub fn run_all(longhaul: &Path, arguments: &BenchArguments) -> Result<BenchOutco
     let mut runs = list_runs(&longhaul.display().to_string(), arguments.seeds)?;
     runs.retain(|run| run.name.contains(&arguments.only));
     let judged = run_in_parallel(&runs, PARALLEL_GUESTS, |run| {
-        let stops = find_guest_output(&run.name, &run.script, keep, RUN_LIMIT, replay_rules);
+        let stops = find_guest_output(&run.name, &run.script, keep, CELL_LIMIT, replay_rules);
         let rows = stops.as_ref().map(|stops| {
             stops.first().map(|stop| summarize_stops(&[stop]).join(" | ")).unwrap_or_default()
         });
@@ -187,7 +185,7 @@ fn draw_random_path(random: &mut SplitMix64) -> (PathOrigin, MatrixCell) {
 }
 
 fn check_gates(judged: &[JudgedRun]) -> Vec<String> {
-    let stops = list_stops(judged, GROUPS[4].1, 0);
+    let stops: Vec<&StopReplay> = judged.iter().filter_map(|run| run.stops.first()).collect();
     let share = |stops: &[&StopReplay], of: &dyn Fn(&StopReplay) -> bool| {
         stops.iter().filter(|it| of(it)).count() as f64 / stops.len().max(1) as f64
     };
