@@ -89,7 +89,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, CommandFailure> {
         }
         failure
     })?;
-    outcome.caveats.extend(fireflies.into_iter().flat_map(FireflySender::finish));
+    outcome.caveats.extend(fireflies.iter_mut().flat_map(FireflySender::finish_run));
     outcome.observation.adjustments = adapter.into_adjustments();
     let (forecasts, caveat) = tracker.finish();
     outcome.caveats.extend(caveat);

@@ -158,8 +158,8 @@ impl FireflySender {
         self.flows = flows;
     }
 
-    /// Reports that all connections have ended. Returns what the mark lacks.
-    pub fn finish(mut self) -> Vec<ReportCaveat> {
+    /// Reports that all connections of a run have ended. Returns what its mark lacks.
+    pub fn finish_run(&mut self) -> Vec<ReportCaveat> {
         let is_v4 = self.flows.keys().any(|flow| flow.destination.is_ipv4());
         let unlabelled = is_v4.then(|| {
             let text = "the packets have no flow label, because IPv4 has none: only fireflies carry \

@@ -363,7 +363,7 @@ fn measure_with_progress(
     let mut outcome = outcome?;
     if let Some(mut fireflies) = fireflies {
         fireflies.observe_result(&outcome.observation);
-        outcome.caveats.extend(fireflies.finish());
+        outcome.caveats.extend(fireflies.finish_run());
     }
     let captures = std::mem::take(&mut outcome.captures);
     let mut report = report_archiving::build_throughput_report(plan, outcome, None);

@@ -132,10 +132,11 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, CommandFailure> {
         flow_label: args.marking.flow_label(),
         ..option_resolution::peer_target(&args.peer)?
     };
+    let fireflies = args.marking.firefly_sender(true)?;
     let stop = interrupt::install_stop_flag()?;
     let server = identify_tuned_server(args, &target, &stop)?;
     let path = server.path();
-    let mut course = ActiveScan::begin(args, plan, server, stop);
+    let mut course = ActiveScan::begin(args, plan, server, fireflies, stop);
     let ended = match course.plan.search {
         SearchMode::Guided => search_all_directions(&mut course, &path),
         SearchMode::Grid => scan_grid(&mut course),

@@ -2,6 +2,7 @@
 
 use crate::cli::args::TuneArgs;
 use crate::cli::command_output;
+use crate::cli::firefly_sender::FireflySender;
 use crate::cli::progress_lines::{StatusLine, print_statement, rate_since};
 use crate::cli::report_archiving::{self, saturating_micros};
 use crate::cli::tune_command::probe_attempt::{self, ProbeEnding};
@@ -65,6 +66,7 @@ pub struct ActiveScan<'a> {
     pub caveats: Vec<ReportCaveat>,
     pub progress: ScanProgress<'a>,
     stop: StopFlag,
+    fireflies: Option<FireflySender>,
     /// The latest run that ended early.
     pub partial_run: Option<ThroughputReport>,
     cut_off_probes: u32,
@@ -80,6 +82,7 @@ impl<'a> ActiveScan<'a> {
         args: &'a TuneArgs,
         plan: ScanPlan,
         server: TunedServer,
+        fireflies: Option<FireflySender>,
         stop: StopFlag,
     ) -> ActiveScan<'a> {
         let (history, caveats) = scan_history::begin_or_resume(args, &plan, &server.path());
@@ -99,6 +102,7 @@ impl<'a> ActiveScan<'a> {
             caveats: caveats.into_iter().chain(server.caveats).collect(),
             progress: told,
             stop,
+            fireflies,
             partial_run: None,
             cut_off_probes: 0,
             last_failure: None,
@@ -143,27 +147,23 @@ impl<'a> ActiveScan<'a> {
         self.progress.begin_probe(&wanted);
         for _ in 0..ATTEMPTS {
             let plan = self.probe_plan(&wanted, time.longest);
-            let mut fireflies = self.args.marking.firefly_sender(true)?;
-            let told = &mut self.progress;
-            let ending = probe_attempt::run_probe(
+            let (told, fireflies) = (&mut self.progress, &mut self.fireflies);
+            let mut ending = probe_attempt::run_probe(
                 &self.target,
                 &plan,
                 &*self.bulk_run,
                 &self.stop,
                 Some(time.usual),
                 &mut |progress| {
-                    if let Some(fireflies) = &mut fireflies {
+                    if let Some(fireflies) = fireflies {
                         fireflies.observe_run(progress);
                     }
                     told.update_probe(&wanted, time.usual, progress);
                 },
             );
+            self.finish_fireflies(&mut ending);
             match ending {
-                ProbeEnding::Measured(mut outcome) => {
-                    if let Some(mut fireflies) = fireflies {
-                        fireflies.observe_result(&outcome.observation);
-                        outcome.caveats.extend(fireflies.finish());
-                    }
+                ProbeEnding::Measured(outcome) => {
                     let part = ParentRun { id: self.entry.id.clone(), index: wanted.index };
                     let report =
                         report_archiving::build_throughput_report(plan, *outcome, Some(part));
@@ -191,6 +191,17 @@ impl<'a> ActiveScan<'a> {
         let why = self.last_failure.as_ref().map_or_else(String::new, |fail| fail.message.clone());
         self.add_failed_cell(wanted, begun, why);
         Ok(None)
+    }
+
+    /// Reports that the connections of a probe have ended, and what their mark lacks.
+    fn finish_fireflies(&mut self, ending: &mut ProbeEnding) {
+        let Some(fireflies) = &mut self.fireflies else { return };
+        if let ProbeEnding::Measured(outcome) = ending {
+            fireflies.observe_result(&outcome.observation);
+            outcome.caveats.extend(fireflies.finish_run());
+        } else {
+            fireflies.finish_run();
+        }
     }
 
     fn fail_if_interrupted(&self) -> Result<(), CommandFailure> {
