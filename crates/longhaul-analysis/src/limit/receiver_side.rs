@@ -173,10 +173,7 @@ fn classify_arrivals(
     requests: Option<StreamRequests>,
     is_queued: bool,
 ) -> IntervalState {
-    let whole = now.window_bytes.saturating_add(now.unread_bytes) as f64;
-    let is_behind = now.unread_bytes > now.tcp.mss_bytes.saturating_mul(2)
-        && now.unread_bytes as f64 > ReceiverTuning::UNREAD_RATIO * whole;
-    if is_behind {
+    if is_reader_behind(now.unread_bytes, now.window_bytes, now.tcp.mss_bytes) {
         let is_starved = now.demand.is_some_and(|it| it >= ReceiverTuning::STARVED_RATIO);
         return if is_starved { IntervalState::ReceiverCpu } else { IntervalState::ReceiverApp };
     }
@@ -204,6 +201,14 @@ fn classify_arrivals(
     }
 }
 
+/// Returns true if much of what the window allows waits to be read. Two segments may just have arrived,
+/// except in a window that holds few of them, as on loopback.
+fn is_reader_behind(unread_bytes: u64, window_bytes: u64, mss_bytes: u64) -> bool {
+    let whole_bytes = window_bytes.saturating_add(unread_bytes);
+    unread_bytes > mss_bytes.saturating_mul(2).min(whole_bytes / 2)
+        && unread_bytes as f64 > ReceiverTuning::UNREAD_RATIO * whole_bytes as f64
+}
+
 fn is_mostly_queued(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
     let trips = || intervals.iter().filter_map(|it| it.rtt_us);
     let queued = trips().filter(|rtt| run.is_rtt_inflated(*rtt as f64)).count();
@@ -215,4 +220,23 @@ fn is_window_full(run: &RunView, now: &ArrivalInterval) -> bool {
     let Some(idle_us) = run.idle_rtt_us.filter(|us| *us > 0) else { return false };
     let per_trip = now.bytes as f64 * idle_us as f64 / now.length_us as f64;
     per_trip >= ReceiverTuning::FULL_WINDOW_RATIO * now.window_bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_is_behind_if_a_window_of_few_segments_is_closed() {
+        // Read from a download to a slow disk over loopback with 128 KiB of receive buffer.
+        assert!(is_reader_behind(5_760, 0, 32_768));
+        assert!(!is_reader_behind(0, 0, 32_768));
+        assert!(!is_reader_behind(5_760, 60_000, 32_768));
+    }
+
+    #[test]
+    fn two_segments_that_just_arrived_do_not_make_a_reader_slow() {
+        assert!(!is_reader_behind(2_896, 6_000, 1_448));
+        assert!(is_reader_behind(5_792, 6_000, 1_448));
+    }
 }
