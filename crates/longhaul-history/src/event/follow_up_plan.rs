@@ -71,7 +71,7 @@ pub fn plan_follow_ups(
         (
             needs_shaper_run(&case, explained),
             FollowUpKind::AvailableShaper,
-            "a shaper or policer passes short bursts: only a longer measurement distinguishes it from a slower link or cross traffic",
+            "a shaper or policer passes short bursts: only a longer measurement distinguishes it from a slower link, cross traffic or random loss",
         ),
         (
             named("retune"),
@@ -135,10 +135,11 @@ fn needs_shaper_run(case: &EventCase, explained: &EventExplanation) -> bool {
     if looked || !case.is_rate_quantity() || !case.has_fallen() || named("retune") {
         return false;
     }
-    let link = ["capacity_change", "cross_traffic", "shaper_appeared", "policer_appeared"];
+    let possible =
+        ["capacity_change", "cross_traffic", "random_loss", "shaper_appeared", "policer_appeared"];
     // A slower link alone may still be a token bucket; if no available bandwidth is known, that is
-    // measured first.
-    link.into_iter().any(named)
+    // measured first. A policer with a small bucket looks like random loss.
+    possible.into_iter().any(named)
         || (explained.causes.len() != 1
             && (case.available().is_some() || case.median_available_since().is_some()))
         // A changed route gives the location, not the fault.
@@ -207,5 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn costs_rise_with_what_is_sent() {}
+    fn random_loss_may_be_that_of_a_policer() {
+        let mut sketch = event_test_builder::build_goodput_drop();
+        sketch.trace(-HOUR, &OLD).trace(HOUR, &OLD);
+        sketch.estimate(-HOUR, 622e6, 400e6, None).estimate(HOUR, 622e6, 400e6, None);
+        sketch.run_limited(-HOUR, Limiter::PathCapacity).run_limited(HOUR, Limiter::Loss);
+        assert_eq!(wanted(&sketch), [FollowUpKind::AvailableShaper]);
+    }
 }
