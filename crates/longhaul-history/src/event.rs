@@ -82,6 +82,7 @@ mod interface_change;
 mod level_recovery;
 mod operator_report_text;
 mod path_mtu_change;
+mod random_loss;
 mod retune;
 mod route_change;
 mod rtt_step;
@@ -112,7 +113,7 @@ use longhaul_model::report::v1::{ChangeEvent, ReportFinding};
 type CauseSearch = (&'static [PathQuantity], fn(&EventCase) -> Option<ReportFinding>);
 
 /// In order of precedence: candidates with equal scores are named in this order.
-const CAUSES: [CauseSearch; 15] = [
+const CAUSES: [CauseSearch; 16] = [
     (&TRANSFER_QUANTITIES, test_parameter::find_candidate),
     (&LINK_QUANTITIES, interface_change::find_candidate),
     (&TRANSFER_QUANTITIES, host_setting::find_candidate),
@@ -126,6 +127,7 @@ const CAUSES: [CauseSearch; 15] = [
     (&LINK_QUANTITIES, cross_traffic::find_candidate),
     (&PathQuantity::ALL, find_candidate),
     (&PathQuantity::ALL, transfer_limiter::find_candidate),
+    (&[PathQuantity::Goodput], random_loss::find_candidate),
     (&LINK_QUANTITIES, host_software::find_candidate),
     (&PathQuantity::ALL, rtt_step::find_candidate),
 ];

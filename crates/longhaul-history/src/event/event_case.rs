@@ -336,7 +336,7 @@ impl<'a> EventCase<'a> {
         find_mode(&nearest_last)
     }
 
-    fn is_on_side(&self, at_us: i64, after: bool) -> bool {
+    pub fn is_on_side(&self, at_us: i64, after: bool) -> bool {
         let [begin, end] = self.event.between_us;
         if after { at_us >= end } else { at_us <= begin }
     }
