@@ -1,42 +1,23 @@
 """Runs an agent with a template of pSConfig whose archive refuses the first documents, and judges those
 that it takes by pScheduler's validators and by the fields that the pipeline of perfsonar/logstash reads.
 
-Arguments: the program, and a checkout of github.com/perfsonar/pscheduler. Needs the package
-jsonschema older than 4. Measures on loopback only; run it in a network namespace of its own, because
-`longhaul serve` takes port 5201. Prints a line for each check; fails if one of them did.
+Measures on loopback only; run it in a network namespace of its own, because `longhaul serve` takes
+port 5201. `pscheduler_validators` says what it needs.
 """
 
 import http.server
-import importlib.util
 import json
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
 
-program, checkout = sys.argv[1], Path(sys.argv[2])
+from pscheduler_validators import check, check_type, exit_with_result, load_validator, program
+
 REFUSED = 3
 EXPECTED = {"throughput", "rtt", "trace", "mtu"}
-
-
-def load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-jsonval = load("pscheduler", checkout / "python-pscheduler/pscheduler/pscheduler/jsonval.py")
-sys.modules["pscheduler"] = jsonval
-failed, requests, taken = 0, 0, []
+requests, taken = 0, []
 complete = threading.Event()
-
-
-def check(name, passed, detail=""):
-    global failed
-    failed += not passed
-    print("PASS" if passed else "FAIL", name, detail)
 
 
 class Archive(http.server.BaseHTTPRequestHandler):
@@ -65,7 +46,7 @@ class Archive(http.server.BaseHTTPRequestHandler):
 
 def judge(headers, document):
     kind, spec = document["test"]["type"], document["test"]["spec"]
-    validate = load(f"validate_{kind}", checkout / f"pscheduler-test-{kind}/{kind}/validate.py")
+    validate = load_validator(kind)
     check(f"spec of {kind} {json.dumps(spec)}", *validate.spec_is_valid(spec))
     check(f"result of {kind}", *validate.result_is_valid(document["result"]))
     ends = ("127.0.0.2", "127.0.0.1")
@@ -85,8 +66,7 @@ def judge(headers, document):
         ("participants", document["participants"][0], "Host"),
         ("tool", document["tool"]["name"], "String"),
     ]:
-        schema = {"type": "object", "properties": {"it": {"$ref": f"#/pScheduler/{schema}"}}}
-        check(f"{name} of {kind}", *jsonval.json_validate({"it": value}, schema))
+        check_type(f"{name} of {kind}", value, schema)
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Archive)
@@ -129,4 +109,4 @@ check("refused documents came again", requests > REFUSED, f"{requests} requests"
 check("no document came twice", len({it["id"] for _, it in taken}) == len(taken))
 for kind in sorted(EXPECTED):
     judge(*next(it for it in taken if it[1]["test"]["type"] == kind))
-sys.exit(failed > 0)
+exit_with_result()

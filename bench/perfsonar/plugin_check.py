@@ -1,43 +1,19 @@
 """Runs the methods of `longhaul pscheduler` as pScheduler does and judges them by its validators.
 
-Arguments: the program, and a checkout of github.com/perfsonar/pscheduler. Needs the package
-jsonschema older than 4. Measures on loopback only. Prints a line for each check; fails if one of
-them did.
+Measures on loopback only. `pscheduler_validators` says what it needs.
 """
 
 import datetime
-import importlib.util
 import json
 import subprocess
-import sys
-from pathlib import Path
 
-program, checkout = sys.argv[1], Path(sys.argv[2])
-
-
-def load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-# The validators need this part of the package only.
-jsonval = load("pscheduler", checkout / "python-pscheduler/pscheduler/pscheduler/jsonval.py")
-sys.modules["pscheduler"] = jsonval
-failed = 0
+from pscheduler_validators import check, check_type, exit_with_result, load_validator, program
 
 
 def call(method, value=None):
     text = json.dumps(value) if value is not None else ""
     done = subprocess.run([program, "pscheduler", method], input=text, capture_output=True, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else {"exit": done.stderr}
-
-
-def check(name, passed, detail=""):
-    global failed
-    failed += not passed
-    print("PASS" if passed else "FAIL", name, detail)
 
 
 def start_run(test, participant, data, duration):
@@ -61,7 +37,7 @@ def start_run(test, participant, data, duration):
 def run_test(kind, spec, participants):
     name = f"{kind} {json.dumps(spec)}"
     test = {"type": kind, "spec": spec}
-    validate = load(f"validate_{kind}", checkout / f"pscheduler-test-{kind}/{kind}/validate.py")
+    validate = load_validator(kind)
     check(f"spec of {name}", *validate.spec_is_valid(spec))
     answer = call("can-run", test)
     check(f"can-run {name}", answer.get("can-run") is True, answer)
@@ -76,10 +52,7 @@ def run_test(kind, spec, participants):
     return merged
 
 
-check("enumerate", *jsonval.json_validate(
-    {"tool": call("enumerate")},
-    {"type": "object", "properties": {"tool": {"$ref": "#/pScheduler/PluginEnumeration/Tool"}}},
-))
+check_type("enumerate", call("enumerate"), "PluginEnumeration/Tool")
 for schema in range(1, 8):
     spec = {"schema": schema, "dest": "127.0.0.1", "duration": "PT2S", "parallel": 2}
     merged = run_test("throughput", spec, 2)
@@ -96,4 +69,4 @@ for test in [
 ]:
     answer = call("can-run", test)
     check(f"refusal of {test['type']}", answer.get("can-run") is False, answer)
-sys.exit(failed > 0)
+exit_with_result()
