@@ -320,6 +320,9 @@ fn add_measurement(measure: &MeasureConfig, back: bool, line: &mut RunCommand) {
             if measure.twamp_light == Some(true) {
                 line.add("--twamp-light");
             }
+            if let Some(port) = measure.twamp_control {
+                line.add(format!("--twamp-control={port}"));
+            }
         }
         MeasureKind::Available => {
             line.add("available");
@@ -457,13 +460,15 @@ mod run_command_tests {
             "[[measure]]\nname = \"m\"\nkind = \"latency\"\nevery = \"1 min\"\n[[measure]]\n\
              name = \"k\"\nkind = \"latency\"\nevery = \"1 min\"\ncount = 20\n\
              reflector_port = 8862\nkey_file = \"s.key\"\n[[measure]]\nname = \"t\"\n\
-             kind = \"latency\"\nevery = \"1 min\"\ntwamp_light = true\n",
+             kind = \"latency\"\nevery = \"1 min\"\ntwamp_light = true\n\
+             [[measure]]\nname = \"c\"\nkind = \"latency\"\nevery = \"1 min\"\ntwamp_control = 8620\n",
         );
         let end = "--quiet 192.0.2.7 --json --archive /a.db";
         let expected = [
             format!("latency --count 100 --port 862 {end}"),
             format!("latency --count 20 --port 8862 --key-file /etc/lh/s.key {end}"),
             format!("latency --count 100 --twamp-light --port 862 {end}"),
+            format!("latency --count 100 --twamp-control=8620 --port 862 {end}"),
         ];
         assert_eq!(commands(&file), expected);
     }

@@ -43,7 +43,7 @@ const MAX_EVERY_S: u64 = 366 * 86_400;
 pub enum MeasureKind {
     #[default]
     Path,
-    /// Latency by STAMP or TWAMP Light.
+    /// Latency by STAMP or TWAMP.
     Latency,
     Available,
     Throughput,
@@ -117,6 +117,9 @@ pub struct MeasureConfig {
     pub protocol: Option<ProbeProtocol>,
     /// TWAMP Light instead of STAMP.
     pub twamp_light: Option<bool>,
+    /// TCP port of the TWAMP server that is asked for a session.
+    #[serde(default, deserialize_with = "config_values::whole::<_, _, u16, 1, 65_535>")]
+    pub twamp_control: Option<u16>,
     /// UDP port of the reflector.
     #[serde(default, deserialize_with = "config_values::whole::<_, _, u16, 1, 65_535>")]
     pub reflector_port: Option<u16>,
@@ -286,6 +289,17 @@ pub(super) fn complete_measures(
             let advice = "write a program, `:443` for a port, or a peer".to_owned();
             reject("what", "is the number of a process, which does not last", advice);
         }
+        let mut protocols = [
+            ("key_file", measure.key_file.is_some()),
+            ("twamp_light", measure.twamp_light == Some(true)),
+            ("twamp_control", measure.twamp_control.is_some()),
+        ]
+        .into_iter()
+        .filter(|(_, is_set)| *is_set);
+        if let (Some((first, _)), Some((second, _))) = (protocols.next(), protocols.next()) {
+            let why = format!("does not go with `{first}`");
+            reject(second, &why, "remove one of them".to_owned());
+        }
         measure.sets = match &measure.group_names {
             None => (0..sets.len()).collect(),
             Some(groups) => {
@@ -300,10 +314,11 @@ pub(super) fn complete_measures(
 /// Reports options that the kind does not have.
 fn refuse_other_options(it: &MeasureConfig, document: &ConfigDocument<'_>) {
     use MeasureKind::{Available, Flows, Latency, Load, Path, Throughput, Tune};
-    let options: [(&str, bool, &[MeasureKind]); 16] = [
+    let options: [(&str, bool, &[MeasureKind]); 17] = [
         ("count", it.count.is_some(), &[Path, Latency]),
         ("reflector_port", it.reflector_port.is_some(), &[Latency]),
         ("twamp_light", it.twamp_light.is_some(), &[Latency]),
+        ("twamp_control", it.twamp_control.is_some(), &[Latency]),
         ("key_file", it.key_file.is_some(), &[Latency]),
         ("protocol", it.protocol.is_some(), &[Path]),
         ("mode", it.mode.is_some(), &[Available]),

@@ -84,6 +84,18 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
             "w:14: measure.m.what: `4711` is the number of a process, which does not last; write a \
              program, `:443` for a port, or a peer",
         ),
+        (
+            "kind = \"latency\"\nevery = \"1 h\"\ntwamp_control = true",
+            "w:14: measure.m.twamp_control: `true` is invalid; write a whole number from 1 to 65535",
+        ),
+        (
+            "kind = \"latency\"\nevery = \"1 h\"\ntwamp_light = true\ntwamp_control = 862",
+            "w:15: measure.m.twamp_control: `862` does not go with `twamp_light`; remove one of them",
+        ),
+        (
+            "kind = \"latency\"\nevery = \"1 h\"\ntwamp_control = 862\nkey_file = \"k\"",
+            "w:14: measure.m.twamp_control: `862` does not go with `key_file`; remove one of them",
+        ),
         ("kind = \"flows\"\nevery = \"1 h\"\nstreams = 4", "options of `flows`: time, what, flows"),
         (
             "kind = \"path\"\nevery = \"1 h\"\ndirections = \"forward\"",
