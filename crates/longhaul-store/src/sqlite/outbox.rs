@@ -130,18 +130,20 @@ impl Archive {
         OutboxWriter { enabled: self.fills_outbox }
     }
 
-    /// Returns unacknowledged items, earliest first: at most `limit` items and about `bytes` bytes.
-    /// `None` if nothing waits.
+    /// Returns unacknowledged items behind the position `after`, earliest first: at most `limit` items
+    /// and about `bytes` bytes. `None` if nothing waits there.
     pub fn next_outgoing(
         &self,
+        after: i64,
         limit: u32,
         bytes: u64,
     ) -> Result<Option<OutgoingBatch>, StoreError> {
         self.read("read the outbox", |from| {
             let mut statement = from.prepare_cached(
-                "SELECT place, kind, id, bytes, near FROM outbox ORDER BY place LIMIT ?1",
+                "SELECT place, kind, id, bytes, near FROM outbox WHERE place > ?1 ORDER BY place \
+                 LIMIT ?2",
             )?;
-            let mut rows = statement.query([limit])?;
+            let mut rows = statement.query((after, limit))?;
             let mut outgoing: Option<OutgoingBatch> = None;
             let mut weight = 0;
             while let Some(row) = rows.next()? {

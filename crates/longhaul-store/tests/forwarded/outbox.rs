@@ -35,7 +35,7 @@ fn event(id: &str, state: EventState) -> ChangeEvent {
 
 /// The names of what waits, with what is known of it.
 fn waiting(archive: &Archive) -> Vec<String> {
-    let outgoing = archive.next_outgoing(100, u64::MAX).unwrap();
+    let outgoing = archive.next_outgoing(0, 100, u64::MAX).unwrap();
     let name = |item: &OutboxItem| match item {
         OutboxItem::Run(run) => {
             let run = IncomingRun::from_json(run.report.clone(), 0).unwrap();
@@ -83,14 +83,14 @@ fn each_item_waits_once_in_its_newest_state() {
 fn what_changes_while_it_is_on_its_way_is_sent_again() {
     let (_place, mut archive) = sending();
     archive.add_planned(&[planned("a"), planned("b")]).unwrap();
-    let on_its_way = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
+    let on_its_way = archive.next_outgoing(0, 10, u64::MAX).unwrap().unwrap();
     let done = PlannedOutcome::Done { run_id: "a".to_owned() };
     archive.record_outcome("planned-a", &done).unwrap();
     archive.acknowledge(on_its_way.up_to, &[]).unwrap();
     assert_eq!(waiting(&archive), ["planned-a: a"]);
-    let last = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
+    let last = archive.next_outgoing(0, 10, u64::MAX).unwrap().unwrap();
     archive.acknowledge(last.up_to, &[]).unwrap();
-    assert_eq!(archive.next_outgoing(10, u64::MAX).unwrap(), None);
+    assert_eq!(archive.next_outgoing(0, 10, u64::MAX).unwrap(), None);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_run_goes_out_with_its_pairs_and_its_report_letter_for_letter() {
     let mut run = watched("a", MIDNIGHT_US);
     run.near = Some("slac".to_owned());
     archive.append_runs(std::slice::from_ref(&run)).unwrap();
-    let outgoing = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
+    let outgoing = archive.next_outgoing(0, 10, u64::MAX).unwrap().unwrap();
     let OutboxItem::Run(sent) = &outgoing.items[0].item else {
         panic!("{outgoing:?}");
     };
@@ -115,7 +115,7 @@ fn a_batch_is_bounded_but_never_empty() {
     archive.append_runs(&runs).unwrap();
     let weight = runs[0].report.len() as u64;
     for (limit, bytes, expected) in [(10, 0, 1), (10, 2 * weight, 2), (1, u64::MAX, 1)] {
-        let outgoing = archive.next_outgoing(limit, bytes).unwrap().unwrap();
+        let outgoing = archive.next_outgoing(0, limit, bytes).unwrap().unwrap();
         assert_eq!(outgoing.items.len(), expected, "{limit} {bytes}");
         assert_eq!(outgoing.up_to, outgoing.items[expected - 1].place);
     }
@@ -127,7 +127,7 @@ fn what_is_refused_stands_aside_and_can_be_sent_again() {
     let (_place, mut archive) = sending();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
-    let first = archive.next_outgoing(1, 0).unwrap().unwrap();
+    let first = archive.next_outgoing(0, 1, 0).unwrap().unwrap();
     let refusal = RefusedEntry { place: first.up_to, why: "the clock was wrong".to_owned() };
     archive.acknowledge(first.up_to, &[refusal]).unwrap();
     assert_eq!(waiting(&archive), ["b"]);
@@ -146,7 +146,7 @@ fn retention_takes_nothing_that_waits() {
     let later = MIDNIGHT_US + 3_600_000_000;
     let removed = archive.retain(later, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (0, 0));
-    let outgoing = archive.next_outgoing(10, u64::MAX).unwrap().unwrap();
+    let outgoing = archive.next_outgoing(0, 10, u64::MAX).unwrap().unwrap();
     archive.acknowledge(outgoing.up_to, &[]).unwrap();
     let removed = archive.retain(later, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (1, 1));
@@ -159,5 +159,5 @@ fn without_an_outbox_nothing_waits() {
     archive.add_planned(&[planned("a")]).unwrap();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     archive.put_event(&event("e", EventState::Confirmed)).unwrap();
-    assert_eq!(archive.next_outgoing(10, u64::MAX).unwrap(), None);
+    assert_eq!(archive.next_outgoing(0, 10, u64::MAX).unwrap(), None);
 }

@@ -1,4 +1,5 @@
-//! The send loop: takes a batch from the outbox, sends it, and records the acknowledged items.
+//! The send loop: takes a batch from the outbox, sends it, and records the acknowledged items. While
+//! a batch is sent, the next one is read and prepared.
 
 use super::batch_wire::{self, BatchResponse};
 use super::perfsonar_archive::PerfsonarArchive;
@@ -15,7 +16,7 @@ use crate::watch::watch_file::{CollectorSection, WatchFile};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul_probe::secure::AuthToken;
-use longhaul_store::sqlite::outbox::{OutboxEntry, RefusedEntry};
+use longhaul_store::sqlite::outbox::{OutboxEntry, OutgoingBatch, RefusedEntry};
 use longhaul_store::{Archive, StoreError};
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Certificate, Response, StatusCode, Url};
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// The limits of a batch; a single item may be larger.
@@ -67,6 +69,37 @@ enum ExportDestination {
     Database(longhaul_clickhouse::ClickHouseSink),
 }
 
+/// A batch in the form in which its destination takes it.
+enum BatchContent {
+    Items(Vec<OutboxEntry>),
+    #[cfg(feature = "clickhouse")]
+    Rows(Box<super::batch_wire::CheckedBatch>),
+}
+
+impl BatchContent {
+    /// Prepares items for the destination that the watch file names.
+    fn prepare(file: &WatchFile, items: Vec<OutboxEntry>) -> BatchContent {
+        #[cfg(feature = "clickhouse")]
+        if file.database.is_some() {
+            let batch = super::database_delivery::build_batch(&file.agent.name, items);
+            return BatchContent::Rows(Box::new(batch));
+        }
+        BatchContent::Items(items)
+    }
+}
+
+/// A batch that is ready to be sent.
+struct PreparedBatch {
+    /// The position to acknowledge.
+    up_to: i64,
+    /// The positions of its items.
+    places: Vec<i64>,
+    content: BatchContent,
+}
+
+/// An archive with the batch that was read from it, if something waits.
+type ReadOutcome = Result<(Archive, Option<PreparedBatch>), StoreError>;
+
 pub struct BatchSender {
     state: Arc<SharedState>,
     log: AgentLog,
@@ -74,6 +107,8 @@ pub struct BatchSender {
     runtime: Handle,
     /// Opened before the first batch.
     archive: Option<Archive>,
+    /// The next batch, if it was read while the last one was sent.
+    next_batch: Option<PreparedBatch>,
     /// Opened before the next batch if absent.
     destination: Option<ExportDestination>,
     /// The number of failures in a row.
@@ -93,6 +128,7 @@ impl BatchSender {
             stop,
             runtime: Handle::current(),
             archive: None,
+            next_batch: None,
             destination: None,
             failures: 0,
             max_items: u32::MAX,
@@ -120,14 +156,13 @@ impl BatchSender {
 
     /// Sends one batch. Returns the delay before the next one.
     fn send_next_batch(&mut self) -> Result<Duration, String> {
-        let limits = BatchLimits::of(&self.state.file());
-        let items = self.max_items.min(limits.items);
-        let outgoing = self.with_archive(|archive| archive.next_outgoing(items, limits.bytes))?;
-        let Some(outgoing) = outgoing else {
+        let Some(batch) = self.take_next_batch()? else {
             return Ok(EMPTY_POLL);
         };
-        let places: Vec<i64> = outgoing.items.iter().map(|it| it.place).collect();
-        let refused = match (self.deliver(outgoing.items), &places[..]) {
+        let reading = self.start_reading(batch.up_to);
+        let delivered = self.deliver(batch.content);
+        let next = self.finish_reading(reading)?;
+        let refused = match (delivered, &batch.places[..]) {
             (Ok(answer), _) => {
                 self.record_success();
                 answer.refused
@@ -141,15 +176,51 @@ impl BatchSender {
             }
         };
         self.log_rejected(&refused);
-        self.with_archive(|archive| archive.acknowledge(outgoing.up_to, &refused))?;
+        self.with_archive(|archive| archive.acknowledge(batch.up_to, &refused))?;
+        self.next_batch = next;
         self.max_items = self.max_items.saturating_mul(2);
         Ok(Duration::ZERO)
     }
 
-    fn deliver(&mut self, items: Vec<OutboxEntry>) -> Result<BatchResponse, DeliveryError> {
-        if items.is_empty() {
-            return Ok(BatchResponse::default());
+    fn take_next_batch(&mut self) -> Result<Option<PreparedBatch>, String> {
+        match self.next_batch.take() {
+            None => {
+                let reading = self.start_reading(0);
+                self.finish_reading(reading)
+            }
+            next => Ok(next),
         }
+    }
+
+    /// Starts to read and prepare the batch behind a position on another thread.
+    fn start_reading(&mut self, after: i64) -> JoinHandle<ReadOutcome> {
+        let (state, archive, max_items) = (self.state.clone(), self.archive.take(), self.max_items);
+        self.runtime.spawn_blocking(move || {
+            let archive = archive.map_or_else(|| open_outbox(&state), Ok)?;
+            let file = state.file();
+            let limits = BatchLimits::of(&file);
+            let outgoing =
+                archive.next_outgoing(after, max_items.min(limits.items), limits.bytes)?;
+            let prepared = outgoing.map(|OutgoingBatch { up_to, items }| PreparedBatch {
+                up_to,
+                places: items.iter().map(|it| it.place).collect(),
+                content: BatchContent::prepare(&file, items),
+            });
+            Ok((archive, prepared))
+        })
+    }
+
+    fn finish_reading(
+        &mut self,
+        reading: JoinHandle<ReadOutcome>,
+    ) -> Result<Option<PreparedBatch>, String> {
+        let read = self.runtime.block_on(reading).map_err(|error| error.to_string())?;
+        let (archive, batch) = read.map_err(|error| format_error_chain(&error))?;
+        self.archive = Some(archive);
+        Ok(batch)
+    }
+
+    fn deliver(&mut self, content: BatchContent) -> Result<BatchResponse, DeliveryError> {
         if self.destination.is_none() {
             let opened = open_destination(&self.state).map_err(DeliveryError::Temporary)?;
             self.destination = Some(opened);
@@ -160,41 +231,42 @@ impl BatchSender {
             let _ = self.stop.wait_for(|stop| *stop).await;
             Err(DeliveryError::Temporary("the agent is stopping".to_owned()))
         };
-        match &mut self.destination {
-            Some(ExportDestination::Collector(way)) => self.runtime.block_on(async {
-                tokio::select! {
-                    answer = way.send_batch(agent, read_wall_us(), &items) => answer,
-                    stopping = stopped => stopping,
-                }
-            }),
-            Some(ExportDestination::Perfsonar(archive)) => self.runtime.block_on(async {
-                tokio::select! {
-                    answer = archive.send_items(&file, &items) => answer,
-                    stopping = stopped => stopping,
-                }
-            }),
+        match (&mut self.destination, content) {
+            (Some(ExportDestination::Collector(way)), BatchContent::Items(items)) => {
+                self.runtime.block_on(async {
+                    tokio::select! {
+                        answer = way.send_batch(agent, read_wall_us(), &items) => answer,
+                        stopping = stopped => stopping,
+                    }
+                })
+            }
+            (Some(ExportDestination::Perfsonar(archive)), BatchContent::Items(items)) => {
+                self.runtime.block_on(async {
+                    tokio::select! {
+                        answer = archive.send_items(&file, &items) => answer,
+                        stopping = stopped => stopping,
+                    }
+                })
+            }
             #[cfg(feature = "clickhouse")]
-            Some(ExportDestination::Database(database)) => {
-                super::database_delivery::deliver_items(agent, items, |delivery| {
+            (Some(ExportDestination::Database(database)), BatchContent::Rows(batch)) => {
+                super::database_delivery::deliver_batch(*batch, |delivery| {
                     database.receive(delivery)
                 })
             }
-            None => Ok(BatchResponse::default()),
+            // The file has changed since the batch was prepared; the next one is read again.
+            _ => Err(DeliveryError::Temporary("the destination has changed".to_owned())),
         }
     }
 
-    /// Opens the archive first if it is not open, and puts items that were rejected before back into
-    /// the outbox: the receiver may accept them now.
+    /// Opens the archive first if it is not open.
     fn with_archive<T>(
         &mut self,
         work: impl FnOnce(&mut Archive) -> Result<T, StoreError>,
     ) -> Result<T, String> {
         let archive = match &mut self.archive {
             Some(archive) => Ok(archive),
-            none => (self.state.open_archive)().and_then(|mut opened| {
-                opened.requeue_rejected()?;
-                Ok(none.insert(opened))
-            }),
+            none => open_outbox(&self.state).map(|opened| none.insert(opened)),
         };
         archive.and_then(work).map_err(|error| format_error_chain(&error))
     }
@@ -266,6 +338,14 @@ fn retry_delay(seed: u64, failures: u32) -> Duration {
     let half_ms = (full.as_millis() / 2) as u64;
     let chance_ms = draw_number(seed, &[u64::from(failures)]) % (half_ms + 1);
     Duration::from_millis(half_ms + chance_ms)
+}
+
+/// Opens the archive, and puts items that were rejected before back into the outbox: the receiver may
+/// accept them now.
+fn open_outbox(state: &SharedState) -> Result<Archive, StoreError> {
+    let mut opened = (state.open_archive)()?;
+    opened.requeue_rejected()?;
+    Ok(opened)
 }
 
 /// Opens the destination that the watch file names.

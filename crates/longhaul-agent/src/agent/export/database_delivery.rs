@@ -6,12 +6,8 @@ use longhaul_store::StoreError;
 use longhaul_store::history_store::{AgentDelivery, IngestResult};
 use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem};
 
-/// Stores the items with `receive`. Invalid items are rejected one by one.
-pub fn deliver_items(
-    agent: &str,
-    items: Vec<OutboxEntry>,
-    receive: impl FnOnce(&AgentDelivery) -> Result<IngestResult, StoreError>,
-) -> Result<BatchResponse, DeliveryError> {
+/// Builds the rows of the items. Invalid items are rejected one by one.
+pub fn build_batch(agent: &str, items: Vec<OutboxEntry>) -> CheckedBatch {
     let mut batch = CheckedBatch::default();
     for OutboxEntry { place, item } in items {
         match item {
@@ -26,6 +22,14 @@ pub fn deliver_items(
             OutboxItem::Event(event) => batch.delivery.events.push(*event),
         }
     }
+    batch
+}
+
+/// Stores the batch with `receive`.
+pub fn deliver_batch(
+    batch: CheckedBatch,
+    receive: impl FnOnce(&AgentDelivery) -> Result<IngestResult, StoreError>,
+) -> Result<BatchResponse, DeliveryError> {
     let landed = receive(&batch.delivery).map_err(|error| match error {
         StoreError::Refused { .. } => DeliveryError::Rejected(format_error_chain(&error)),
         _ => DeliveryError::Temporary(format_error_chain(&error)),

@@ -84,7 +84,7 @@ fn whom_the_collector_does_not_know_keeps_everything() {
         let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
-        let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
+        let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
         let state = place.sender(collector.at, "wrong.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
@@ -106,7 +106,7 @@ fn an_answer_that_was_lost_costs_nothing() {
         let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
-        let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
+        let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
@@ -137,7 +137,7 @@ fn whoever_speaks_no_tls_is_not_answered_and_keeps_nobody_out() {
         assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
         // One that says nothing holds a place, and no more.
         let _silent = TcpStream::connect(collector.at).await.expect("connects");
-        let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
+        let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
@@ -160,7 +160,7 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
         let section = file.collector.as_ref().expect("a collector");
         let way =
             CollectorClient::new(section, &other.0, &other.0.join("own.token")).expect("a way");
-        let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
+        let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
         let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
         let Err(DeliveryError::Temporary(why)) = answer else {
             panic!("{answer:?}");
@@ -174,12 +174,11 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
 fn a_database_gets_the_same() {
     let place = ExportFolder::new();
     let here = measured(&place);
-    let outgoing = here.next_outgoing(10, u64::MAX).expect("read").expect("some");
+    let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
     let mut there = place.archive("there");
     for new in [2, 0] {
-        let items = outgoing.items.clone();
-        let answer =
-            database_delivery::deliver_items("dtn2", items, |delivery| there.receive(delivery));
+        let batch = database_delivery::build_batch("dtn2", outgoing.items.clone());
+        let answer = database_delivery::deliver_batch(batch, |delivery| there.receive(delivery));
         let answer = answer.expect("stored");
         assert_eq!((answer.new, answer.refused), (new, vec![]));
     }
