@@ -100,9 +100,10 @@ struct MeasuredHost {
 }
 
 /// An archive of a template.
-struct NamedArchive {
-    name: String,
+struct ConvertedArchive {
     table: String,
+    /// The tasks that name it, or are those of a host that does.
+    tasks: BTreeSet<String>,
 }
 
 /// The tables of a watch file that come from a template.
@@ -110,10 +111,10 @@ struct TemplateTables {
     agent: String,
     /// The first address of this host, by which archives know it.
     own_address: Option<String>,
-    /// The first archive of this host.
-    archive: Option<NamedArchive>,
-    /// Tasks without that archive.
-    other_tasks: Vec<String>,
+    /// The archives that can be taken, by name.
+    archives: BTreeMap<String, ConvertedArchive>,
+    /// The tasks of this host.
+    tasks: Vec<String>,
     /// By address.
     hosts: BTreeMap<String, MeasuredHost>,
     /// The names of hosts, of which each is that of one address.
@@ -128,8 +129,8 @@ impl TemplateTables {
             names: BTreeSet::from([agent.clone()]),
             agent,
             own_address,
-            archive: None,
-            other_tasks: Vec::new(),
+            archives: BTreeMap::new(),
+            tasks: Vec::new(),
             hosts: BTreeMap::new(),
             measures: String::new(),
             notes: BTreeSet::new(),
@@ -183,8 +184,7 @@ impl TemplateTables {
         Ok(())
     }
 
-    /// Adds the archives of a task and of this host. Results have one destination, the first archive
-    /// that can be taken.
+    /// Adds the archives of a task and of this host that can be taken.
     fn add_archives<'t>(
         &mut self,
         template: &'t PsconfigTemplate,
@@ -195,33 +195,24 @@ impl TemplateTables {
         let place = format!("tasks.{task_name}");
         let own_host = test.participants[test.own_index].host(template);
         let of_host = own_host.map_or(&[][..], |host| &host.archives);
-        let mut is_sent = false;
         for name in task.archives.iter().chain(of_host) {
-            let converted = match (&self.archive, template.archives.get(name)) {
-                (_, None) => Err("it is unknown".to_owned()),
-                (Some(chosen), _) if chosen.name == *name => {
-                    is_sent = true;
-                    continue;
-                }
-                (Some(chosen), _) => Err(format!("they are sent to {}", chosen.name)),
-                (None, Some(archive)) => convert_archive(archive, test),
-            };
-            match converted {
+            if let Some(known) = self.archives.get_mut(name) {
+                known.tasks.insert(place.clone());
+                continue;
+            }
+            let archive = template.archives.get(name).ok_or_else(|| "it is unknown".to_owned());
+            match archive.and_then(|archive| convert_archive(archive, test)) {
                 Ok(table) => {
-                    self.archive = Some(NamedArchive { name: name.clone(), table });
-                    is_sent = true;
+                    let tasks = BTreeSet::from([place.clone()]);
+                    self.archives.insert(name.clone(), ConvertedArchive { table, tasks });
                 }
                 Err(why) => {
-                    self.note(
-                        &place,
-                        &format!("results are not sent to the archive {name}: {why}"),
-                    );
+                    let text = format!("results are not sent to the archive {name}: {why}");
+                    self.note(&place, &text);
                 }
             }
         }
-        if !is_sent {
-            self.other_tasks.push(place);
-        }
+        self.tasks.push(place);
     }
 
     /// Adds the other end of a test to the group of its task and direction. Returns the direction:
@@ -302,9 +293,10 @@ impl TemplateTables {
         if let Some(address) = &self.own_address {
             let _ = writeln!(tables, "address = {}", quote(address));
         }
-        if let Some(NamedArchive { name, table }) = self.archive.take() {
-            for place in std::mem::take(&mut self.other_tasks) {
-                self.note(&place, &format!("results are sent to the archive {name}, too"));
+        for (name, ConvertedArchive { table, tasks }) in std::mem::take(&mut self.archives) {
+            // A stored run does not know its task.
+            for place in self.tasks.clone().iter().filter(|place| !tasks.contains(*place)) {
+                self.note(place, &format!("results are sent to the archive {name}, too"));
             }
             self.measures.push_str(&table);
         }

@@ -47,8 +47,6 @@ const LOG_BYTES: i64 = 64 << 20;
 pub struct Archive {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
-    /// Records writes in the outbox as well.
-    pub(crate) fills_outbox: bool,
     /// The queue of the connections of this process that write.
     pub(crate) write_queue: Arc<FairMutex<()>>,
 }
@@ -210,7 +208,7 @@ impl Archive {
 
     fn new(connection: Connection, path: &Path) -> Archive {
         let write_queue = Arc::default();
-        Archive { connection, path: path.to_owned(), fills_outbox: false, write_queue }
+        Archive { connection, path: path.to_owned(), write_queue }
     }
 
     /// Lets this connection write in turn with the others of its process that share the queue. SQLite
@@ -364,7 +362,7 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
 /// `LHAR`, in the file header.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const SCHEMA_STEPS: [&str; 8] = [
+const SCHEMA_STEPS: [&str; 9] = [
     include_str!("../schema/0001-runs.sql"),
     include_str!("../schema/0002-parts.sql"),
     include_str!("../schema/0003-watched.sql"),
@@ -373,6 +371,7 @@ const SCHEMA_STEPS: [&str; 8] = [
     include_str!("../schema/0006-environment.sql"),
     include_str!("../schema/0007-pairs-of-runs.sql"),
     include_str!("../schema/0008-large-archives.sql"),
+    include_str!("../schema/0009-destinations.sql"),
 ];
 
 /// The number of schema steps in this version.

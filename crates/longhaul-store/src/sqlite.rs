@@ -86,26 +86,20 @@ fn put_delivery(
     to: &Transaction<'_>,
     delivery: &AgentDelivery,
     texts: &[String],
-    outbox: OutboxWriter,
 ) -> rusqlite::Result<IngestResult> {
-    planned_table::insert_planned(to, &delivery.planned, outbox)?;
-    let landed = run_ingest::ingest_runs(to, &delivery.runs, outbox)?;
+    planned_table::insert_planned(to, &delivery.planned)?;
+    let landed = run_ingest::ingest_runs(to, &delivery.runs)?;
     for (event, text) in delivery.events.iter().zip(texts) {
-        put_event(to, event, text, outbox)?;
+        put_event(to, event, text)?;
     }
     Ok(landed)
 }
 
-fn put_event(
-    to: &Transaction<'_>,
-    event: &ChangeEvent,
-    text: &str,
-    outbox: OutboxWriter,
-) -> rusqlite::Result<()> {
+fn put_event(to: &Transaction<'_>, event: &ChangeEvent, text: &str) -> rusqlite::Result<()> {
     if self::read_event_json(to, &event.id)?.as_deref() == Some(text) {
         return Ok(());
     }
-    outbox.event(to, event, text.len())?;
+    outbox::put_event(to, event, text.len())?;
     let pair = find_or_insert_pair(to, &event.pair)?;
     to.prepare_cached("INSERT OR REPLACE INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
         .execute(params![
@@ -293,7 +287,6 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{
     AnyReport, ChangeEvent, EventState, HostPair, SeriesBucket, SeriesPoint,
 };
-use outbox::OutboxWriter;
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
 impl Archive {
@@ -302,16 +295,14 @@ impl Archive {
     /// pairs, values and planned run are added.
     pub fn append_runs(&mut self, runs: &[IncomingRun]) -> Result<IngestResult, StoreError> {
         history_store::check_runs(runs)?;
-        let outbox = self.outbox_writer();
-        self.write("store the runs", |to| run_ingest::ingest_runs(to, runs, outbox))
+        self.write("store the runs", |to| run_ingest::ingest_runs(to, runs))
     }
 
     /// Stores planned runs and returns the number of new ones. Of a known id only the outcome is
     /// stored, as [`record_outcome`](Self::record_outcome) does.
     pub fn add_planned(&mut self, due: &[PlannedRun]) -> Result<u64, StoreError> {
         history_store::check_planned(due)?;
-        let outbox = self.outbox_writer();
-        self.write("store planned runs", |to| planned_table::insert_planned(to, due, outbox))
+        self.write("store planned runs", |to| planned_table::insert_planned(to, due))
     }
 
     /// Stores the outcome of a planned run. A done run stays done; a missed one becomes done if its
@@ -324,9 +315,8 @@ impl Archive {
         outcome: &PlannedOutcome,
     ) -> Result<(), StoreError> {
         history_store::check_outcome(outcome)?;
-        let outbox = self.outbox_writer();
         let known = self.write("store the outcome of the planned run", |to| {
-            planned_table::record_outcome(to, planned_id, outcome, outbox)
+            planned_table::record_outcome(to, planned_id, outcome)
         })?;
         if known {
             return Ok(());
@@ -348,10 +338,9 @@ impl Archive {
         deliveries: &[&AgentDelivery],
     ) -> Result<Vec<IngestResult>, StoreError> {
         let texts = deliveries.iter().map(|it| it.validate()).collect::<Result<Vec<_>, _>>()?;
-        let outbox = self.outbox_writer();
         self.write("store the batches of agents", |to| {
             let each = deliveries.iter().zip(&texts);
-            each.map(|(delivery, texts)| put_delivery(to, delivery, texts, outbox)).collect()
+            each.map(|(delivery, texts)| put_delivery(to, delivery, texts)).collect()
         })
     }
 
@@ -364,8 +353,7 @@ impl Archive {
     /// Stores an event and replaces an earlier one with the same id.
     pub fn put_event(&mut self, event: &ChangeEvent) -> Result<(), StoreError> {
         let text = serialize_event(event)?;
-        let outbox = self.outbox_writer();
-        self.write("store the event", |to| put_event(to, event, &text, outbox))
+        self.write("store the event", |to| put_event(to, event, &text))
     }
 
     /// Returns the event with exactly this id.

@@ -10,6 +10,7 @@ use longhaul_store::Archive;
 use longhaul_store::history_store::{
     self, IncomingRun, PlannedRun, RetentionPolicy, RunFilter, SeriesReading, TimeRange,
 };
+use longhaul_store::sqlite::outbox::MAIN_DESTINATION;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -62,7 +63,7 @@ fn batch(number: u64) -> Vec<IncomingRun> {
 
 fn write_for_ever(file: &Path, first: u64) -> ! {
     let mut archive = Archive::open(file).expect("open");
-    archive.enable_outbox(true);
+    archive.set_destinations(&[MAIN_DESTINATION]).expect("destinations");
     let mut out = std::io::stdout();
     for number in first.. {
         let runs = batch(number);

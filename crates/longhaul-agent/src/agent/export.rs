@@ -1,14 +1,14 @@
-//! Sends results to another archive: a collector, a database that several agents share, or an archive
+//! Sends results to other archives: a collector or a database that several agents share, and archives
 //! of perfSONAR.
 //!
-//! A background task takes up to some hundred items from the archive's outbox, sends them, and
+//! A background task for each receiver takes up to some hundred items from the archive's outbox, sends them, and
 //! removes them once the receiver acknowledges them. After a lost response or a kill the batch is
 //! sent twice, and the receiver stores it once. If sending fails, the task retries with exponential
 //! backoff. Rejected items are set aside with the reason, logged, counted, and sent once more at
 //! the next start; they never block the items behind them (docs/decisions/0020).
 //!
-//! If [`has_export_destination`] is true for its watch file, the agent calls [`spawn_export`] once, and
-//! every writing connection also puts its writes into the outbox (`Archive::enable_outbox`).
+//! The agent calls [`spawn_export`] once. Before, it names the receivers to the archive
+//! (`Archive::set_destinations`), whose connections then put their writes into the outbox.
 //!
 //! - [`batch_wire`]: a batch as JSON; [`mod@run_from_report`]: derives series values from a report
 //! - [`batch_sender`]: the send loop
@@ -26,11 +26,12 @@ pub use super::clocks::read_wall_us;
 
 use super::agent_log::AgentLog;
 use super::shared_state::SharedState;
-use crate::watch::watch_file::WatchFile;
+use crate::watch::watch_file::{PerfsonarArchiveSection, WatchFile};
 use batch_sender::BatchSender;
+use longhaul_store::sqlite::outbox::MAIN_DESTINATION;
 use std::sync::Arc;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// The reason why a batch was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,19 +42,45 @@ pub enum DeliveryError {
     Rejected(String),
 }
 
-/// Returns whether the file names a collector, a database or an archive of perfSONAR.
-pub fn has_export_destination(file: &WatchFile) -> bool {
-    file.collector.is_some() || file.database.is_some() || file.perfsonar_archive().is_some()
+/// A receiver of results, with items of its own in the outbox.
+#[derive(Debug, Clone)]
+pub enum ResultReceiver {
+    /// The collector or the database.
+    Main,
+    Perfsonar(PerfsonarArchiveSection),
 }
 
-/// Starts sending the outbox of the archive until `stop` is true.
+impl ResultReceiver {
+    /// Returns the receivers that the watch file names.
+    pub fn list(file: &WatchFile) -> Vec<ResultReceiver> {
+        let has_main = file.collector.is_some() || file.database.is_some();
+        let archives = file.perfsonar_archives.iter().cloned().map(ResultReceiver::Perfsonar);
+        has_main.then_some(ResultReceiver::Main).into_iter().chain(archives).collect()
+    }
+
+    /// Returns its name in the outbox.
+    pub fn outbox_name(&self) -> &str {
+        match self {
+            ResultReceiver::Main => MAIN_DESTINATION,
+            ResultReceiver::Perfsonar(section) => &section.url,
+        }
+    }
+}
+
+/// Starts sending the outbox of the archive to all receivers until `stop` is true.
 pub fn spawn_export(
-    state: Arc<SharedState>,
+    state: &Arc<SharedState>,
     log: AgentLog,
-    stop: watch::Receiver<bool>,
+    stop: &watch::Receiver<bool>,
 ) -> JoinHandle<()> {
-    let sender = BatchSender::new(state, log, stop);
-    tokio::task::spawn_blocking(move || sender.run())
+    let mut senders = JoinSet::new();
+    for receiver in ResultReceiver::list(&state.file()) {
+        let sender = BatchSender::new(receiver, Arc::clone(state), log, stop.clone());
+        senders.spawn_blocking(move || sender.run());
+    }
+    tokio::spawn(async move {
+        senders.join_all().await;
+    })
 }
 
 /// Formats the error and its causes as one sentence.

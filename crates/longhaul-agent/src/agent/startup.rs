@@ -7,7 +7,7 @@ use super::archive_writer::{self, ArchiveWriter};
 use super::clocks::{read_clock_times, read_wall_us};
 use super::embedded_server::{EmbeddedServer, HandlerBuilder};
 use super::event_loop::{EventLoop, LoopChannels};
-use super::export;
+use super::export::{self, ResultReceiver};
 use super::finished_run;
 use super::firefly_receiver::FireflyReceiver;
 use super::follow_ups::FollowUpRequests;
@@ -111,8 +111,16 @@ pub async fn start_agent(
         log.warn(&warning);
     }
     let (end, ending) = watch::channel(false);
-    let open_archive = make_archive_opener(&path, export::has_export_destination(&file));
+    let open_archive = make_archive_opener(&path);
     let mut archive = open_archive()?;
+    let receivers = ResultReceiver::list(&file);
+    let names: Vec<&str> = receivers.iter().map(ResultReceiver::outbox_name).collect();
+    let dropped = archive.set_destinations(&names)?;
+    if dropped > 0 {
+        log.warn(&format!(
+            "{dropped} items waited for receivers that the watch file no longer names; they are not sent"
+        ));
+    }
     let spooled = finished_run::list_spooled_runs(&folder.spool_path());
     let ids: HashSet<String> = spooled.iter().map(|(_, it)| it.planned_id.clone()).collect();
     let missed = finished_run::settle_abandoned_runs(&mut archive, &file.agent.name, &ids)?;
@@ -132,9 +140,7 @@ pub async fn start_agent(
     let state = Arc::clone(&agent.state);
     tokio::spawn(archive_writer::run_retention(Arc::clone(&state), log));
     let (stop, stopped) = watch::channel(false);
-    if export::has_export_destination(&state.file()) {
-        export::spawn_export(Arc::clone(&state), log, stopped.clone());
-    }
+    export::spawn_export(&state, log, &stopped);
     let mut server = EmbeddedServer::new(origin.build_handlers, Arc::clone(&state), log);
     server.apply_watch_file();
     let mut fireflies = FireflyReceiver::new(Arc::clone(&state), agent.launcher.clone(), log);
@@ -278,12 +284,11 @@ fn list_next_runs(agent: &EventLoop) -> Vec<(i64, String)> {
     next
 }
 
-fn make_archive_opener(path: &Path, sends_on: bool) -> ArchiveOpener {
+fn make_archive_opener(path: &Path) -> ArchiveOpener {
     let path = path.to_owned();
     let queue = Arc::default();
     Arc::new(move || {
         let mut archive = Archive::open(&path)?;
-        archive.enable_outbox(sends_on);
         archive.share_write_queue(Arc::clone(&queue));
         Ok(archive)
     })

@@ -152,7 +152,7 @@ fn apply_watch_file(agent: &mut EventLoop, file: WatchFile) {
         ("name", before.agent.name != file.agent.name),
         ("collector", before.collector != file.collector),
         ("database", before.database != file.database),
-        ("perfsonar_archive", before.perfsonar_archive() != file.perfsonar_archive()),
+        ("perfsonar_archive", before.perfsonar_archives != file.perfsonar_archives),
     ] {
         if differs {
             agent.log.warn(&format!(

@@ -204,25 +204,24 @@ fn an_http_archive_of_a_task_or_a_host_gets_the_results() {
     other["archives"] = json!([]);
     file["tasks"]["two"] = other;
     let read = watch(&file, "a");
-    let archive = read.perfsonar_archive().expect("an archive");
+    let [archive, second] = &read.perfsonar_archives[..] else {
+        panic!("{:?}", read.perfsonar_archives);
+    };
     assert_eq!(archive.url, "https://archive.example.net/logstash");
+    assert_eq!((&second.url[..], second.verify_certificate), ("http://y/", true));
     assert_eq!((archive.method, archive.verify_certificate), (ArchiveMethod::Put, false));
     let headers: Vec<(&str, &str)> =
         archive.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(headers, [("x-ps-observer", "192.0.2.1")]);
     assert_eq!(read.own_host().address, "192.0.2.1");
     let notes = convert(&file, "a").notes.join("\n");
-    for part in [
-        "z: its archiver is rabbitmq",
-        "t: its transform",
-        "gone: it is unknown",
-        "y: they are sent to x",
-    ] {
+    for part in ["z: its archiver is rabbitmq", "t: its transform", "gone: it is unknown"] {
         assert!(notes.contains(part), "{part} in {notes}");
     }
     file["hosts"] = json!({});
     let notes = convert(&file, "a").notes.join("\n");
     assert!(notes.contains("tasks.two: results are sent to the archive x, too"), "{notes}");
+    assert!(!notes.contains("tasks.one: results are sent"), "{notes}");
 }
 
 #[test]

@@ -111,8 +111,9 @@ pub struct WatchFile {
     pub otlp: Option<OtlpSection>,
     pub collector: Option<CollectorSection>,
     pub database: Option<DatabaseSection>,
+    /// Archives with different URLs.
     #[serde(default, rename = "perfsonar_archive")]
-    perfsonar_archives: Vec<PerfsonarArchiveSection>,
+    pub perfsonar_archives: Vec<PerfsonarArchiveSection>,
     #[serde(default)]
     pub retain: RetainSection,
     #[serde(default)]
@@ -123,13 +124,6 @@ impl WatchFile {
     /// Returns the host of this agent.
     pub fn own_host(&self) -> &WatchHost {
         &self.hosts[self.agent.host]
-    }
-
-    /// Returns the archive of perfSONAR to which results are sent: the first one, if they go to no other
-    /// destination.
-    pub fn perfsonar_archive(&self) -> Option<&PerfsonarArchiveSection> {
-        let has_other = self.collector.is_some() || self.database.is_some();
-        self.perfsonar_archives.first().filter(|_| !has_other)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The outbox: items that another archive has not acknowledged yet.
 //!
-//! After [`Archive::enable_outbox`] a connection records every run, planned run and event that it writes
-//! in the outbox, in the same transaction. The outbox has each item once, in its latest state.
-//! While the collector is unreachable the agent continues to store, and retention keeps everything
-//! that waits. An item may be delivered twice; the receiver stores it once.
+//! Once [`Archive::set_destinations`] has named destinations, every run, planned run and event is
+//! recorded in the outbox for each of them, in the transaction that writes it. The outbox has each item
+//! once for a destination, in its latest state. While a destination is unreachable the agent continues
+//! to store, and retention keeps everything that waits. An item may be delivered twice; the receiver
+//! stores it once.
 
 use super::planned_table;
 use crate::archive::Archive;
@@ -13,6 +14,7 @@ use longhaul_model::report::v1::{ChangeEvent, HostPair};
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
+use std::collections::BTreeSet;
 
 const RUN: i64 = 0;
 const PLANNED: i64 = 1;
@@ -21,52 +23,43 @@ const EVENT: i64 = 2;
 /// The assumed size of a planned run: its names and a later outcome.
 const PLANNED_BYTES: usize = 256;
 
-/// Records writes if the outbox is enabled.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OutboxWriter {
-    enabled: bool,
+/// The destination of an agent with a collector or a database.
+pub const MAIN_DESTINATION: &str = "";
+
+/// Records a run for all destinations.
+pub(super) fn put_run(to: &Transaction<'_>, run: &IncomingRun) -> rusqlite::Result<()> {
+    put_item(to, RUN, &run.run.id, run.at_us, run.report.len(), run.near.as_deref())
 }
 
-impl OutboxWriter {
-    pub fn run(self, to: &Transaction<'_>, run: &IncomingRun) -> rusqlite::Result<()> {
-        let near = run.near.as_deref();
-        self.put(to, RUN, &run.run.id, run.at_us, run.report.len(), near)
-    }
+/// Records a planned run for all destinations.
+pub(super) fn put_planned(to: &Transaction<'_>, id: &str, due_us: i64) -> rusqlite::Result<()> {
+    put_item(to, PLANNED, id, due_us, PLANNED_BYTES, None)
+}
 
-    pub fn planned(self, to: &Transaction<'_>, id: &str, due_us: i64) -> rusqlite::Result<()> {
-        self.put(to, PLANNED, id, due_us, PLANNED_BYTES, None)
-    }
+/// Records an event for all destinations.
+pub(super) fn put_event(
+    to: &Transaction<'_>,
+    event: &ChangeEvent,
+    bytes: usize,
+) -> rusqlite::Result<()> {
+    put_item(to, EVENT, &event.id, event.announced_at_us, bytes, None)
+}
 
-    pub fn event(
-        self,
-        to: &Transaction<'_>,
-        event: &ChangeEvent,
-        bytes: usize,
-    ) -> rusqlite::Result<()> {
-        self.put(to, EVENT, &event.id, event.announced_at_us, bytes, None)
-    }
-
-    fn put(
-        self,
-        to: &Transaction<'_>,
-        kind: i64,
-        id: &str,
-        at_us: i64,
-        bytes: usize,
-        near: Option<&str>,
-    ) -> rusqlite::Result<()> {
-        if !self.enabled {
-            return Ok(());
-        }
-        to.prepare_cached("DELETE FROM set_aside WHERE kind = ?1 AND id = ?2")?
-            .execute((kind, id))?;
-        to.prepare_cached(
-            "INSERT OR REPLACE INTO outbox (kind, id, at_us, bytes, near) \
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![kind, id, at_us, bytes, near])
-        .map(drop)
-    }
+fn put_item(
+    to: &Transaction<'_>,
+    kind: i64,
+    id: &str,
+    at_us: i64,
+    bytes: usize,
+    near: Option<&str>,
+) -> rusqlite::Result<()> {
+    to.prepare_cached("DELETE FROM set_aside WHERE kind = ?1 AND id = ?2")?.execute((kind, id))?;
+    to.prepare_cached(
+        "INSERT OR REPLACE INTO outbox (destination, kind, id, at_us, bytes, near) \
+         SELECT name, ?1, ?2, ?3, ?4, ?5 FROM destination",
+    )?
+    .execute(params![kind, id, at_us, bytes, near])
+    .map(drop)
 }
 
 /// An item to send, with its position.
@@ -96,11 +89,20 @@ pub struct OutgoingRun {
     pub report: String,
 }
 
+/// The positions of items for one destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxRange {
+    pub destination: String,
+    /// The last position before the items.
+    pub after: i64,
+    pub up_to: i64,
+}
+
 /// The next items to send.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutgoingBatch {
-    /// The position to acknowledge when all items have arrived.
-    pub up_to: i64,
+    /// The range to acknowledge when all items have arrived.
+    pub range: OutboxRange,
     pub items: Vec<OutboxEntry>,
 }
 
@@ -121,29 +123,44 @@ pub struct OutboxBacklog {
 }
 
 impl Archive {
-    /// Enables or disables recording this connection's writes in the outbox.
-    pub fn enable_outbox(&mut self, on: bool) {
-        self.fills_outbox = on;
+    /// Sets the destinations of the items that are written from now on. Items that wait for another one
+    /// are not sent any more; returns their number.
+    pub fn set_destinations(&mut self, names: &[&str]) -> Result<u64, StoreError> {
+        let known: BTreeSet<String> = self.read("read the destinations", |from| {
+            let mut statement = from.prepare("SELECT name FROM destination")?;
+            statement.query_map([], |row| row.get(0))?.collect()
+        })?;
+        // A full disk keeps no agent from starting again.
+        if known.iter().map(String::as_str).eq(names.iter().copied().collect::<BTreeSet<_>>()) {
+            return Ok(0);
+        }
+        self.write("record the destinations", |to| {
+            to.execute("DELETE FROM destination", [])?;
+            for name in names {
+                to.execute("INSERT OR IGNORE INTO destination VALUES (?1)", [name])?;
+            }
+            let others = "destination NOT IN (SELECT name FROM destination)";
+            let aside = to.execute(&format!("DELETE FROM set_aside WHERE {others}"), [])?;
+            let waiting = to.execute(&format!("DELETE FROM outbox WHERE {others}"), [])?;
+            Ok((aside + waiting) as u64)
+        })
     }
 
-    pub(super) fn outbox_writer(&self) -> OutboxWriter {
-        OutboxWriter { enabled: self.fills_outbox }
-    }
-
-    /// Returns unacknowledged items behind the position `after`, earliest first: at most `limit` items
-    /// and about `bytes` bytes. `None` if nothing waits there.
+    /// Returns items that the destination has not acknowledged behind the position `after`, earliest
+    /// first: at most `limit` items and about `bytes` bytes. `None` if nothing waits there.
     pub fn next_outgoing(
         &self,
+        destination: &str,
         after: i64,
         limit: u32,
         bytes: u64,
     ) -> Result<Option<OutgoingBatch>, StoreError> {
         self.read("read the outbox", |from| {
             let mut statement = from.prepare_cached(
-                "SELECT place, kind, id, bytes, near FROM outbox WHERE place > ?1 ORDER BY place \
-                 LIMIT ?2",
+                "SELECT place, kind, id, bytes, near FROM outbox \
+                 WHERE destination = ?1 AND place > ?2 ORDER BY place LIMIT ?3",
             )?;
-            let mut rows = statement.query((after, limit))?;
+            let mut rows = statement.query((destination, after, limit))?;
             let mut outgoing: Option<OutgoingBatch> = None;
             let mut weight = 0;
             while let Some(row) = rows.next()? {
@@ -152,9 +169,11 @@ impl Archive {
                     break;
                 }
                 let (place, id): (i64, String) = (row.get(0)?, row.get(2)?);
-                let so_far = outgoing
-                    .get_or_insert_with(|| OutgoingBatch { up_to: place, items: Vec::new() });
-                so_far.up_to = place;
+                let so_far = outgoing.get_or_insert_with(|| OutgoingBatch {
+                    range: OutboxRange { destination: destination.to_owned(), after, up_to: place },
+                    items: Vec::new(),
+                });
+                so_far.range.up_to = place;
                 // An item that another process has deleted cannot be sent.
                 let item = match row.get(1)? {
                     RUN => read_run(from, &id, row.get(4)?)?.map(OutboxItem::Run),
@@ -169,36 +188,46 @@ impl Archive {
         })
     }
 
-    /// Deletes items up to this position. Rejected items are moved aside with the reason and stay
-    /// in this archive.
-    pub fn acknowledge(&mut self, up_to: i64, refused: &[RefusedEntry]) -> Result<(), StoreError> {
+    /// Deletes the items of a range for its destination. Rejected items are moved aside with the reason
+    /// and stay in this archive.
+    pub fn acknowledge(
+        &mut self,
+        range: &OutboxRange,
+        refused: &[RefusedEntry],
+    ) -> Result<(), StoreError> {
+        let OutboxRange { destination, after, up_to } = range;
         self.write("record what was acknowledged", |to| {
             let mut aside = to.prepare_cached(
-                "INSERT OR REPLACE INTO set_aside (kind, id, at_us, bytes, near, why) \
-                 SELECT kind, id, at_us, bytes, near, ?2 FROM outbox \
-                 WHERE place = ?1 AND place <= ?3",
+                "INSERT OR REPLACE INTO set_aside (destination, kind, id, at_us, bytes, near, why) \
+                 SELECT destination, kind, id, at_us, bytes, near, ?2 FROM outbox \
+                 WHERE place = ?1 AND place <= ?3 AND destination = ?4",
             )?;
             for refusal in refused {
-                aside.execute((refusal.place, &refusal.why, up_to))?;
+                aside.execute((refusal.place, &refusal.why, up_to, destination))?;
             }
-            to.prepare_cached("DELETE FROM outbox WHERE place <= ?1")?.execute([up_to]).map(drop)
+            to.prepare_cached(
+                "DELETE FROM outbox WHERE destination = ?1 AND place > ?2 AND place <= ?3",
+            )?
+            .execute((destination, after, up_to))
+            .map(drop)
         })
     }
 
-    /// Moves rejected items back into the outbox and returns their number.
-    pub fn requeue_rejected(&mut self) -> Result<u64, StoreError> {
+    /// Moves items that the destination rejected back into the outbox and returns their number.
+    pub fn requeue_rejected(&mut self, destination: &str) -> Result<u64, StoreError> {
         self.write("queue the refused items again", |to| {
             let again = to.execute(
-                "INSERT OR IGNORE INTO outbox (kind, id, at_us, bytes, near) \
-                 SELECT kind, id, at_us, bytes, near FROM set_aside ORDER BY at_us",
-                [],
+                "INSERT OR IGNORE INTO outbox (destination, kind, id, at_us, bytes, near) \
+                 SELECT destination, kind, id, at_us, bytes, near FROM set_aside \
+                 WHERE destination = ?1 ORDER BY at_us",
+                [destination],
             )?;
-            to.execute("DELETE FROM set_aside", [])?;
+            to.execute("DELETE FROM set_aside WHERE destination = ?1", [destination])?;
             Ok(again as u64)
         })
     }
 
-    /// Returns the number of waiting items.
+    /// Returns the number of waiting items, of all destinations.
     pub fn backlog(&self) -> Result<OutboxBacklog, StoreError> {
         self.read("count the outbox", |from| {
             let count = "SELECT (SELECT count(*) FROM outbox), (SELECT count(*) FROM set_aside)";

@@ -1,6 +1,6 @@
 //! Planned runs and their outcomes.
 
-use super::outbox::OutboxWriter;
+use super::outbox;
 use crate::archive::Archive;
 use crate::history_store::{
     MeasurementFailure, MeasurementState, MissedRunCount, PlannedOutcome, PlannedRun,
@@ -46,11 +46,7 @@ const NOTE_FAILURE: &str = "\
     WHERE excluded.failed_us > coalesce(done_us, 0)";
 
 /// Stores planned runs with their outcomes and returns the number of new ones.
-pub fn insert_planned(
-    to: &Transaction<'_>,
-    planned: &[PlannedRun],
-    outbox: OutboxWriter,
-) -> rusqlite::Result<u64> {
+pub fn insert_planned(to: &Transaction<'_>, planned: &[PlannedRun]) -> rusqlite::Result<u64> {
     let mut new = 0;
     let mut insert = to.prepare_cached(
         "INSERT INTO planned (id, due_us, measurement, pair, state, run, reason, detail) \
@@ -78,9 +74,9 @@ pub fn insert_planned(
         if insert.execute(row)? > 0 {
             new += 1;
             note_outcome(to, &it.id, it.outcome.as_ref())?;
-            outbox.planned(to, &it.id, it.due_us)?;
+            outbox::put_planned(to, &it.id, it.due_us)?;
         } else if let Some(outcome) = &it.outcome {
-            record_outcome(to, &it.id, outcome, outbox)?;
+            record_outcome(to, &it.id, outcome)?;
         }
     }
     Ok(new)
@@ -91,7 +87,6 @@ pub fn record_outcome(
     to: &Transaction<'_>,
     id: &str,
     outcome: &PlannedOutcome,
-    outbox: OutboxWriter,
 ) -> rusqlite::Result<bool> {
     let due_us: Option<i64> = match outcome {
         PlannedOutcome::Done { run_id } => to
@@ -110,7 +105,7 @@ pub fn record_outcome(
     .optional()?;
     if let Some(due_us) = due_us {
         note_outcome(to, id, Some(outcome))?;
-        outbox.planned(to, id, due_us)?;
+        outbox::put_planned(to, id, due_us)?;
         return Ok(true);
     }
     to.prepare_cached("SELECT 1 FROM planned WHERE id = ?1")?.exists([id])

@@ -1,7 +1,6 @@
 //! Inserts runs and their values, in any order, and any number of times.
 
-use super::outbox::OutboxWriter;
-use super::{NO_PAIR, SeriesRow, planned_table};
+use super::{NO_PAIR, SeriesRow, outbox, planned_table};
 use crate::archive::insert_run;
 use crate::archived_report;
 use crate::history_store::{HOUR_US, IncomingRun, IngestResult, PlannedOutcome};
@@ -27,12 +26,8 @@ enum InsertOutcome {
     Differing,
 }
 
-/// Stores a batch; new items are also recorded in the outbox, if it is enabled.
-pub fn ingest_runs(
-    to: &Transaction<'_>,
-    runs: &[IncomingRun],
-    outbox: OutboxWriter,
-) -> rusqlite::Result<IngestResult> {
+/// Stores a batch; new items are also recorded in the outbox.
+pub fn ingest_runs(to: &Transaction<'_>, runs: &[IncomingRun]) -> rusqlite::Result<IngestResult> {
     let mut landed = IngestResult::default();
     let mut values = Vec::new();
     for run in runs {
@@ -43,7 +38,7 @@ pub fn ingest_runs(
                     _ => landed.new += 1,
                 }
                 insert_watched_run(to, run, &mut values)?;
-                outbox.run(to, run)?;
+                outbox::put_run(to, run)?;
             }
             InsertOutcome::Already => landed.already_stored += 1,
             InsertOutcome::Differing => {
@@ -54,7 +49,7 @@ pub fn ingest_runs(
         if let Some(planned) = &run.planned_id {
             // A collector may not know the agent's planned run; the run is stored anyway.
             let run_id = run.run.id.clone();
-            planned_table::record_outcome(to, planned, &PlannedOutcome::Done { run_id }, outbox)?;
+            planned_table::record_outcome(to, planned, &PlannedOutcome::Done { run_id })?;
         }
     }
     // Sorted like the table, so that neighbouring values share a cached page.

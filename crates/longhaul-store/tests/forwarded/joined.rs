@@ -5,6 +5,7 @@ use crate::{MIDNIGHT_US, pair, planned, report, watched};
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IngestResult, RetentionPolicy, RunFilter, TimeRange};
+use longhaul_store::sqlite::outbox::MAIN_DESTINATION;
 use std::time::Duration;
 
 fn values(archive: &Archive) -> usize {
@@ -25,7 +26,7 @@ fn joined() -> IngestResult {
 fn a_run_that_was_filed_by_itself_becomes_watched_once() {
     let place = TemporaryArchive::new();
     let mut archive = place.open();
-    archive.enable_outbox(true);
+    archive.set_destinations(&[MAIN_DESTINATION]).expect("destinations");
     archive.add_planned(&[planned("a")]).unwrap();
     place.open().append(&report("a")).unwrap();
     assert_eq!((values(&archive), of_pair(&archive)), (0, 0));

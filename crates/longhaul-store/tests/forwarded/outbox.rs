@@ -6,7 +6,7 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedOutcome, RetentionPolicy};
-use longhaul_store::sqlite::outbox::{OutboxItem, RefusedEntry};
+use longhaul_store::sqlite::outbox::{MAIN_DESTINATION, OutboxItem, RefusedEntry};
 use std::time::Duration;
 
 fn event(id: &str, state: EventState) -> ChangeEvent {
@@ -35,7 +35,7 @@ fn event(id: &str, state: EventState) -> ChangeEvent {
 
 /// The names of what waits, with what is known of it.
 fn waiting(archive: &Archive) -> Vec<String> {
-    let outgoing = archive.next_outgoing(0, 100, u64::MAX).unwrap();
+    let outgoing = archive.next_outgoing(MAIN_DESTINATION, 0, 100, u64::MAX).unwrap();
     let name = |item: &OutboxItem| match item {
         OutboxItem::Run(run) => {
             let run = IncomingRun::from_json(run.report.clone(), 0).unwrap();
@@ -55,7 +55,7 @@ fn waiting(archive: &Archive) -> Vec<String> {
 fn sending() -> (TemporaryArchive, Archive) {
     let place = TemporaryArchive::new();
     let mut archive = place.open();
-    archive.enable_outbox(true);
+    archive.set_destinations(&[MAIN_DESTINATION]).expect("destinations");
     (place, archive)
 }
 
@@ -83,14 +83,14 @@ fn each_item_waits_once_in_its_newest_state() {
 fn what_changes_while_it_is_on_its_way_is_sent_again() {
     let (_place, mut archive) = sending();
     archive.add_planned(&[planned("a"), planned("b")]).unwrap();
-    let on_its_way = archive.next_outgoing(0, 10, u64::MAX).unwrap().unwrap();
+    let on_its_way = archive.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).unwrap().unwrap();
     let done = PlannedOutcome::Done { run_id: "a".to_owned() };
     archive.record_outcome("planned-a", &done).unwrap();
-    archive.acknowledge(on_its_way.up_to, &[]).unwrap();
+    archive.acknowledge(&on_its_way.range, &[]).unwrap();
     assert_eq!(waiting(&archive), ["planned-a: a"]);
-    let last = archive.next_outgoing(0, 10, u64::MAX).unwrap().unwrap();
-    archive.acknowledge(last.up_to, &[]).unwrap();
-    assert_eq!(archive.next_outgoing(0, 10, u64::MAX).unwrap(), None);
+    let last = archive.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).unwrap().unwrap();
+    archive.acknowledge(&last.range, &[]).unwrap();
+    assert_eq!(archive.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).unwrap(), None);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_run_goes_out_with_its_pairs_and_its_report_letter_for_letter() {
     let mut run = watched("a", MIDNIGHT_US);
     run.near = Some("slac".to_owned());
     archive.append_runs(std::slice::from_ref(&run)).unwrap();
-    let outgoing = archive.next_outgoing(0, 10, u64::MAX).unwrap().unwrap();
+    let outgoing = archive.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).unwrap().unwrap();
     let OutboxItem::Run(sent) = &outgoing.items[0].item else {
         panic!("{outgoing:?}");
     };
@@ -115,9 +115,9 @@ fn a_batch_is_bounded_but_never_empty() {
     archive.append_runs(&runs).unwrap();
     let weight = runs[0].report.len() as u64;
     for (limit, bytes, expected) in [(10, 0, 1), (10, 2 * weight, 2), (1, u64::MAX, 1)] {
-        let outgoing = archive.next_outgoing(0, limit, bytes).unwrap().unwrap();
+        let outgoing = archive.next_outgoing(MAIN_DESTINATION, 0, limit, bytes).unwrap().unwrap();
         assert_eq!(outgoing.items.len(), expected, "{limit} {bytes}");
-        assert_eq!(outgoing.up_to, outgoing.items[expected - 1].place);
+        assert_eq!(outgoing.range.up_to, outgoing.items[expected - 1].place);
     }
     assert_eq!(archive.backlog().unwrap().items, 3);
 }
@@ -127,12 +127,12 @@ fn what_is_refused_stands_aside_and_can_be_sent_again() {
     let (_place, mut archive) = sending();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
-    let first = archive.next_outgoing(0, 1, 0).unwrap().unwrap();
-    let refusal = RefusedEntry { place: first.up_to, why: "the clock was wrong".to_owned() };
-    archive.acknowledge(first.up_to, &[refusal]).unwrap();
+    let first = archive.next_outgoing(MAIN_DESTINATION, 0, 1, 0).unwrap().unwrap();
+    let refusal = RefusedEntry { place: first.range.up_to, why: "the clock was wrong".to_owned() };
+    archive.acknowledge(&first.range, &[refusal]).unwrap();
     assert_eq!(waiting(&archive), ["b"]);
     assert_eq!(archive.backlog().unwrap().set_aside, 1);
-    assert_eq!(archive.requeue_rejected().unwrap(), 1);
+    assert_eq!(archive.requeue_rejected(MAIN_DESTINATION).unwrap(), 1);
     assert_eq!(waiting(&archive), ["b", "a"]);
     assert_eq!(archive.backlog().unwrap().set_aside, 0);
 }
@@ -146,18 +146,38 @@ fn retention_takes_nothing_that_waits() {
     let later = MIDNIGHT_US + 3_600_000_000;
     let removed = archive.retain(later, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (0, 0));
-    let outgoing = archive.next_outgoing(0, 10, u64::MAX).unwrap().unwrap();
-    archive.acknowledge(outgoing.up_to, &[]).unwrap();
+    let outgoing = archive.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).unwrap().unwrap();
+    archive.acknowledge(&outgoing.range, &[]).unwrap();
     let removed = archive.retain(later, &keep).unwrap();
     assert_eq!((removed.reports, removed.planned), (1, 1));
 }
 
 #[test]
-fn without_an_outbox_nothing_waits() {
+fn each_destination_has_a_position_and_refusals_of_its_own() {
+    let place = TemporaryArchive::new();
+    let mut archive = place.open();
+    archive.set_destinations(&[MAIN_DESTINATION, "second"]).unwrap();
+    archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
+    archive.append_runs(&[watched("b", MIDNIGHT_US)]).unwrap();
+    let first = archive.next_outgoing("second", 0, 1, u64::MAX).unwrap().unwrap();
+    let refusal = RefusedEntry { place: first.range.up_to, why: "full".to_owned() };
+    archive.acknowledge(&first.range, &[refusal]).unwrap();
+    let rest = archive.next_outgoing("second", first.range.up_to, 9, u64::MAX).unwrap().unwrap();
+    assert_eq!(rest.items.len(), 1);
+    assert_eq!(waiting(&archive), ["a", "b"]);
+    assert_eq!(archive.requeue_rejected(MAIN_DESTINATION).unwrap(), 0);
+    assert_eq!(archive.requeue_rejected("second").unwrap(), 1);
+    assert_eq!(archive.set_destinations(&[MAIN_DESTINATION]).unwrap(), 2);
+    assert_eq!(waiting(&archive), ["a", "b"]);
+    assert_eq!(archive.backlog().unwrap().items, 2);
+}
+
+#[test]
+fn without_a_destination_nothing_waits() {
     let place = TemporaryArchive::new();
     let mut archive = place.open();
     archive.add_planned(&[planned("a")]).unwrap();
     archive.append_runs(&[watched("a", MIDNIGHT_US)]).unwrap();
     archive.put_event(&event("e", EventState::Confirmed)).unwrap();
-    assert_eq!(archive.next_outgoing(0, 10, u64::MAX).unwrap(), None);
+    assert_eq!(archive.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).unwrap(), None);
 }

@@ -7,6 +7,7 @@ use longhaul_store::Archive;
 use longhaul_store::history_store::{
     IncomingRun, PlannedOutcome, PlannedRun, PlannedRunFilter, RunFilter, SeriesReading, TimeRange,
 };
+use longhaul_store::sqlite::outbox::MAIN_DESTINATION;
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ impl Agent {
 
     /// One whose files may grow to some hundred kB: as on a full disk, a write beyond fails.
     fn cramped(folder: &Folder, name: &str) -> Agent {
-        let script = "trap '' XFSZ; ulimit -f 600; exec \"$0\" \"$@\"";
+        let script = "trap '' XFSZ; ulimit -f 650; exec \"$0\" \"$@\"";
         let mut command = Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_longhaul")]);
         Agent::with(folder, name, command)
@@ -141,7 +142,7 @@ fn measure(here: &mut Archive, from: usize, runs: usize) {
         outcome: None,
     };
     let numbers = || from..from + runs;
-    here.enable_outbox(true);
+    here.set_destinations(&[MAIN_DESTINATION]).expect("destinations");
     here.add_planned(&numbers().map(planned).collect::<Vec<_>>()).expect("plans");
     here.append_runs(&numbers().map(run).collect::<Vec<_>>()).expect("runs");
 }

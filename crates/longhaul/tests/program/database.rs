@@ -7,6 +7,7 @@ use crate::support::{Folder, HUNG, free_port};
 use longhaul_model::report::v1::{AnyReport, HostPair, ThroughputReport};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedRun};
+use longhaul_store::sqlite::outbox::MAIN_DESTINATION;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -68,7 +69,7 @@ fn pair() -> HostPair {
 
 /// What the agent itself does after each run.
 fn measure(here: &mut Archive) {
-    here.enable_outbox(true);
+    here.set_destinations(&[MAIN_DESTINATION]).expect("destinations");
     let pair = pair();
     for number in 0..RUNS {
         let at_us = BEGIN_US + number as i64 * 60_000_000;

@@ -3,7 +3,7 @@
 
 use super::batch_wire::{self, BatchResponse};
 use super::perfsonar_archive::PerfsonarArchive;
-use super::{DeliveryError, format_error_chain};
+use super::{DeliveryError, ResultReceiver, format_error_chain};
 use crate::agent::agent_folder::replace_private_file;
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
@@ -16,7 +16,7 @@ use crate::watch::watch_file::{CollectorSection, WatchFile};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul_probe::secure::AuthToken;
-use longhaul_store::sqlite::outbox::{OutboxEntry, OutgoingBatch, RefusedEntry};
+use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxRange, OutgoingBatch, RefusedEntry};
 use longhaul_store::{Archive, StoreError};
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Certificate, Response, StatusCode, Url};
@@ -44,11 +44,11 @@ const DATABASE_LIMITS: BatchLimits = BatchLimits { items: 20_000, bytes: 64 << 2
 const PERFSONAR_LIMITS: BatchLimits = BatchLimits { items: 1, bytes: 4 << 20 };
 
 impl BatchLimits {
-    fn of(file: &WatchFile) -> BatchLimits {
-        match file.perfsonar_archive() {
-            Some(_) => PERFSONAR_LIMITS,
-            None if file.database.is_some() => DATABASE_LIMITS,
-            None => COLLECTOR_LIMITS,
+    fn of(receiver: &ResultReceiver, file: &WatchFile) -> BatchLimits {
+        match receiver {
+            ResultReceiver::Perfsonar(_) => PERFSONAR_LIMITS,
+            ResultReceiver::Main if file.database.is_some() => DATABASE_LIMITS,
+            ResultReceiver::Main => COLLECTOR_LIMITS,
         }
     }
 }
@@ -61,7 +61,7 @@ const BACKLOG_INTERVAL: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(300);
 
-/// The receiver of batches.
+/// An open connection to a receiver.
 enum ExportDestination {
     Collector(CollectorClient),
     Perfsonar(PerfsonarArchive),
@@ -77,10 +77,14 @@ enum BatchContent {
 }
 
 impl BatchContent {
-    /// Prepares items for the destination that the watch file names.
-    fn prepare(file: &WatchFile, items: Vec<OutboxEntry>) -> BatchContent {
+    /// Prepares items for the receiver.
+    fn prepare(
+        receiver: &ResultReceiver,
+        file: &WatchFile,
+        items: Vec<OutboxEntry>,
+    ) -> BatchContent {
         #[cfg(feature = "clickhouse")]
-        if file.database.is_some() {
+        if matches!(receiver, ResultReceiver::Main) && file.database.is_some() {
             let batch = super::database_delivery::build_batch(&file.agent.name, items);
             return BatchContent::Rows(Box::new(batch));
         }
@@ -90,8 +94,8 @@ impl BatchContent {
 
 /// A batch that is ready to be sent.
 struct PreparedBatch {
-    /// The position to acknowledge.
-    up_to: i64,
+    /// The positions to acknowledge.
+    range: OutboxRange,
     /// The positions of its items.
     places: Vec<i64>,
     content: BatchContent,
@@ -101,12 +105,15 @@ struct PreparedBatch {
 type ReadOutcome = Result<(Archive, Option<PreparedBatch>), StoreError>;
 
 pub struct BatchSender {
+    receiver: Arc<ResultReceiver>,
     state: Arc<SharedState>,
     log: AgentLog,
     stop: watch::Receiver<bool>,
     runtime: Handle,
     /// Opened before the first batch.
     archive: Option<Archive>,
+    /// The last position that the receiver has acknowledged.
+    acknowledged: i64,
     /// The next batch, if it was read while the last one was sent.
     next_batch: Option<PreparedBatch>,
     /// Opened before the next batch if absent.
@@ -121,13 +128,20 @@ pub struct BatchSender {
 }
 
 impl BatchSender {
-    pub fn new(state: Arc<SharedState>, log: AgentLog, stop: watch::Receiver<bool>) -> BatchSender {
+    pub fn new(
+        receiver: ResultReceiver,
+        state: Arc<SharedState>,
+        log: AgentLog,
+        stop: watch::Receiver<bool>,
+    ) -> BatchSender {
         BatchSender {
+            receiver: Arc::new(receiver),
             state,
             log,
             stop,
             runtime: Handle::current(),
             archive: None,
+            acknowledged: 0,
             next_batch: None,
             destination: None,
             failures: 0,
@@ -159,7 +173,7 @@ impl BatchSender {
         let Some(batch) = self.take_next_batch()? else {
             return Ok(EMPTY_POLL);
         };
-        let reading = self.start_reading(batch.up_to);
+        let reading = self.start_reading(batch.range.up_to);
         let delivered = self.deliver(batch.content);
         let next = self.finish_reading(reading)?;
         let refused = match (delivered, &batch.places[..]) {
@@ -176,7 +190,8 @@ impl BatchSender {
             }
         };
         self.log_rejected(&refused);
-        self.with_archive(|archive| archive.acknowledge(batch.up_to, &refused))?;
+        self.with_archive(|archive| archive.acknowledge(&batch.range, &refused))?;
+        self.acknowledged = batch.range.up_to;
         self.next_batch = next;
         self.max_items = self.max_items.saturating_mul(2);
         Ok(Duration::ZERO)
@@ -185,7 +200,7 @@ impl BatchSender {
     fn take_next_batch(&mut self) -> Result<Option<PreparedBatch>, String> {
         match self.next_batch.take() {
             None => {
-                let reading = self.start_reading(0);
+                let reading = self.start_reading(self.acknowledged);
                 self.finish_reading(reading)
             }
             next => Ok(next),
@@ -194,17 +209,19 @@ impl BatchSender {
 
     /// Starts to read and prepare the batch behind a position on another thread.
     fn start_reading(&mut self, after: i64) -> JoinHandle<ReadOutcome> {
-        let (state, archive, max_items) = (self.state.clone(), self.archive.take(), self.max_items);
+        let (state, receiver) = (Arc::clone(&self.state), Arc::clone(&self.receiver));
+        let (archive, max_items) = (self.archive.take(), self.max_items);
         self.runtime.spawn_blocking(move || {
-            let archive = archive.map_or_else(|| open_outbox(&state), Ok)?;
+            let archive = archive.map_or_else(|| open_outbox(&state, &receiver), Ok)?;
             let file = state.file();
-            let limits = BatchLimits::of(&file);
+            let limits = BatchLimits::of(&receiver, &file);
+            let items = max_items.min(limits.items);
             let outgoing =
-                archive.next_outgoing(after, max_items.min(limits.items), limits.bytes)?;
-            let prepared = outgoing.map(|OutgoingBatch { up_to, items }| PreparedBatch {
-                up_to,
+                archive.next_outgoing(receiver.outbox_name(), after, items, limits.bytes)?;
+            let prepared = outgoing.map(|OutgoingBatch { range, items }| PreparedBatch {
+                range,
                 places: items.iter().map(|it| it.place).collect(),
-                content: BatchContent::prepare(&file, items),
+                content: BatchContent::prepare(&receiver, &file, items),
             });
             Ok((archive, prepared))
         })
@@ -222,7 +239,8 @@ impl BatchSender {
 
     fn deliver(&mut self, content: BatchContent) -> Result<BatchResponse, DeliveryError> {
         if self.destination.is_none() {
-            let opened = open_destination(&self.state).map_err(DeliveryError::Temporary)?;
+            let opened =
+                open_destination(&self.receiver, &self.state).map_err(DeliveryError::Temporary)?;
             self.destination = Some(opened);
         }
         let file = self.state.file();
@@ -266,7 +284,7 @@ impl BatchSender {
     ) -> Result<T, String> {
         let archive = match &mut self.archive {
             Some(archive) => Ok(archive),
-            none => open_outbox(&self.state).map(|opened| none.insert(opened)),
+            none => open_outbox(&self.state, &self.receiver).map(|opened| none.insert(opened)),
         };
         archive.and_then(work).map_err(|error| format_error_chain(&error))
     }
@@ -295,14 +313,15 @@ impl BatchSender {
         }
     }
 
-    fn destination_name(&self) -> String {
-        let file = self.state.file();
-        match (&file.collector, file.perfsonar_archive()) {
-            (Some(section), _) => {
+    fn receiver_name(&self) -> String {
+        match (&*self.receiver, &self.state.file().collector) {
+            (ResultReceiver::Perfsonar(section), _) => {
+                format!("the perfSONAR archive {}", section.url)
+            }
+            (ResultReceiver::Main, Some(section)) => {
                 format!("the collector {}", section.url.trim_start_matches("https://"))
             }
-            (None, Some(section)) => format!("the perfSONAR archive {}", section.url),
-            (None, None) => "the database".to_owned(),
+            (ResultReceiver::Main, None) => "the database".to_owned(),
         }
     }
 
@@ -311,7 +330,7 @@ impl BatchSender {
         // Opening it again reads the token again, which may have changed.
         self.destination = None;
         if self.logged_error.as_ref() != Some(&why) {
-            let whereto = self.destination_name();
+            let whereto = self.receiver_name();
             self.log
                 .warn(&format!("cannot send to {whereto}: {why}; results are kept in the archive"));
             self.logged_error = Some(why);
@@ -323,7 +342,7 @@ impl BatchSender {
 
     fn record_success(&mut self) {
         if self.failures > 0 {
-            self.log.info(&format!("{} accepts results again", self.destination_name()));
+            self.log.info(&format!("{} accepts results again", self.receiver_name()));
         }
         self.failures = 0;
         self.logged_error = None;
@@ -342,23 +361,25 @@ fn retry_delay(seed: u64, failures: u32) -> Duration {
 
 /// Opens the archive, and puts items that were rejected before back into the outbox: the receiver may
 /// accept them now.
-fn open_outbox(state: &SharedState) -> Result<Archive, StoreError> {
+fn open_outbox(state: &SharedState, receiver: &ResultReceiver) -> Result<Archive, StoreError> {
     let mut opened = (state.open_archive)()?;
-    opened.requeue_rejected()?;
+    opened.requeue_rejected(receiver.outbox_name())?;
     Ok(opened)
 }
 
-/// Opens the destination that the watch file names.
-fn open_destination(state: &SharedState) -> Result<ExportDestination, String> {
+fn open_destination(
+    receiver: &ResultReceiver,
+    state: &SharedState,
+) -> Result<ExportDestination, String> {
+    if let ResultReceiver::Perfsonar(section) = receiver {
+        return PerfsonarArchive::new(section, &state.folder).map(ExportDestination::Perfsonar);
+    }
     let file = state.file();
     #[cfg(feature = "clickhouse")]
     if let Some(section) = &file.database {
         return crate::agent::shared_database::open_database(section, &state.folder)
             .map(ExportDestination::Database)
             .map_err(|error| format_error_chain(&error));
-    }
-    if let Some(section) = file.perfsonar_archive() {
-        return PerfsonarArchive::new(section, &state.folder).map(ExportDestination::Perfsonar);
     }
     let section = file.collector.as_ref();
     let section = section.ok_or("the watch file names no destination of results any more")?;

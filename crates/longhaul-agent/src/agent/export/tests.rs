@@ -8,8 +8,8 @@ use super::batch_sender::CollectorClient;
 use super::{DeliveryError, database_delivery, spawn_export};
 use crate::agent::agent_log::AgentLog;
 use crate::agent::clocks::read_wall_us;
+use longhaul_store::sqlite::outbox::MAIN_DESTINATION;
 use place::{ExportFolder, holds_all, measured, on_loopback, run, until, waits, whole};
-use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ fn what_is_measured_arrives_over_tls_with_its_plans_and_events() {
         let here = measured(&place);
         let (stop, stopped) = watch::channel(false);
         let state = place.sender(collector.at, "dtn2.token");
-        let forwarder = spawn_export(state, QUIET, stopped);
+        let forwarder = spawn_export(&state, QUIET, &stopped);
         let there = place.archive("there");
         until("all is there", || holds_all(&there)).await;
         until("nothing waits", || waits(&here) == 0).await;
@@ -45,7 +45,7 @@ fn a_collector_that_was_away_gets_all_of_it() {
         first.end().await;
         let (_stop, stopped) = watch::channel(false);
         let state = place.sender(at, "dtn2.token");
-        let _forwarder = spawn_export(Arc::clone(&state), QUIET, stopped);
+        let _forwarder = spawn_export(&state, QUIET, &stopped);
         until("it is counted", || state.read_counters().to_send.is_some_and(|it| it > 0)).await;
         assert!(waits(&here) > 0);
         let second = place.collector(at).await;
@@ -62,13 +62,13 @@ fn what_is_refused_stands_aside_and_stops_nothing() {
         let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let mut here = place.archive("here");
-        here.enable_outbox(true);
+        here.set_destinations(&[MAIN_DESTINATION]).expect("destinations");
         here.append_runs(&[run("of-tomorrow", "2199-01-01T00:00:00Z")]).expect("a run");
         drop(here);
         let here = measured(&place);
         let (_stop, stopped) = watch::channel(false);
         let state = place.sender(collector.at, "dtn2.token");
-        let _forwarder = spawn_export(state, QUIET, stopped);
+        let _forwarder = spawn_export(&state, QUIET, &stopped);
         let there = place.archive("there");
         until("all is there", || holds_all(&there)).await;
         until("nothing waits", || waits(&here) == 0).await;
@@ -84,7 +84,8 @@ fn whom_the_collector_does_not_know_keeps_everything() {
         let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
-        let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
+        let outgoing =
+            here.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).expect("read").expect("some");
         let state = place.sender(collector.at, "wrong.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
@@ -106,7 +107,8 @@ fn an_answer_that_was_lost_costs_nothing() {
         let place = ExportFolder::new();
         let collector = place.collector(on_loopback()).await;
         let here = measured(&place);
-        let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
+        let outgoing =
+            here.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).expect("read").expect("some");
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
@@ -137,7 +139,8 @@ fn whoever_speaks_no_tls_is_not_answered_and_keeps_nobody_out() {
         assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
         // One that says nothing holds a place, and no more.
         let _silent = TcpStream::connect(collector.at).await.expect("connects");
-        let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
+        let outgoing =
+            here.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).expect("read").expect("some");
         let state = place.sender(collector.at, "dtn2.token");
         let file = state.file();
         let section = file.collector.as_ref().expect("a collector");
@@ -160,7 +163,8 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
         let section = file.collector.as_ref().expect("a collector");
         let way =
             CollectorClient::new(section, &other.0, &other.0.join("own.token")).expect("a way");
-        let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
+        let outgoing =
+            here.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).expect("read").expect("some");
         let answer = way.send_batch("dtn2", read_wall_us(), &outgoing.items).await;
         let Err(DeliveryError::Temporary(why)) = answer else {
             panic!("{answer:?}");
@@ -174,7 +178,8 @@ fn a_collector_that_nobody_vouches_for_gets_nothing() {
 fn a_database_gets_the_same() {
     let place = ExportFolder::new();
     let here = measured(&place);
-    let outgoing = here.next_outgoing(0, 10, u64::MAX).expect("read").expect("some");
+    let outgoing =
+        here.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).expect("read").expect("some");
     let mut there = place.archive("there");
     for new in [2, 0] {
         let batch = database_delivery::build_batch("dtn2", outgoing.items.clone());

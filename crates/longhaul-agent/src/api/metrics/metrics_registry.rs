@@ -124,7 +124,7 @@ impl MetricsPage {
 
     fn add_sending(&mut self, figures: &AgentCounters) {
         if let Some(to_send) = figures.to_send {
-            let help = "Items that the collector or database has not acknowledged";
+            let help = "Items that collector, database or archive have not acknowledged";
             self.add_gauge("to_send_items", help, to_send as f64);
         }
         if let Some(set_aside) = figures.set_aside {

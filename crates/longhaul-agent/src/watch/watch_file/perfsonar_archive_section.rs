@@ -5,9 +5,11 @@ use longhaul_config::config_values;
 use longhaul_model::sanitize::sanitize_line;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+/// The maximum number of archives that get results; each has a thread and a connection.
+const MAX_ARCHIVES: usize = 16;
 /// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 32;
 /// The maximum length of a URL in a line about it.
@@ -46,14 +48,9 @@ pub enum ArchiveMethod {
 }
 
 impl WatchFileReader<'_, '_> {
-    /// Checks the archives, and notes those that get no results. A template may name one although the
-    /// watch file has another destination.
+    /// Checks the archives, and notes those that get no results: several tasks of a template may name
+    /// the same one.
     pub(super) fn check_perfsonar_archives(&self, file: &mut WatchFile) {
-        let used = usize::from(file.perfsonar_archive().is_some());
-        for unused in &file.perfsonar_archives[used..] {
-            let url = sanitize_line(&unused.url, MAX_URL_CHARS);
-            file.notes.push(format!("no results are sent to {url}: they go to one destination"));
-        }
         for (index, archive) in file.perfsonar_archives.iter().enumerate() {
             let at = format!("perfsonar_archive.{index}");
             let file = archive.authorization_file.as_deref();
@@ -66,5 +63,16 @@ impl WatchFileReader<'_, '_> {
                 self.document.add(&format!("{at}.headers"), "the value is invalid", advice);
             }
         }
+        let (notes, mut used) = (&mut file.notes, BTreeSet::new());
+        file.perfsonar_archives.retain(|archive| {
+            let is_full = used.len() == MAX_ARCHIVES;
+            let is_used = !is_full && used.insert(archive.url.clone());
+            if !is_used {
+                let url = sanitize_line(&archive.url, MAX_URL_CHARS);
+                let why = if is_full { "there are 16 archives" } else { "it is named twice" };
+                notes.push(format!("no results are sent to this entry of {url}: {why}"));
+            }
+            is_used
+        });
     }
 }

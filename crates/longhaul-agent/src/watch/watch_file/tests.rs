@@ -85,8 +85,8 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
              program, `:443` for a port, or a peer",
         ),
         (
-            "kind = \"latency\"\nevery = \"1 h\"\ntwamp_control = true",
-            "w:14: measure.m.twamp_control: `true` is invalid; write a whole number from 1 to 65535",
+            "kind = \"latency\"\nevery = \"1 h\"\ntwamp_control = 0",
+            "w:14: measure.m.twamp_control: `0` is invalid; write a whole number from 1 to 65535",
         ),
         (
             "kind = \"latency\"\nevery = \"1 h\"\ntwamp_light = true\ntwamp_control = 862",

@@ -1,7 +1,7 @@
 //! An archive of perfSONAR that is not there at first, then refuses, and then takes everything.
 
 use super::QUIET;
-use super::place::{ExportFolder, measured, on_loopback, until, waits, whole};
+use super::place::{ExportFolder, measured_for, on_loopback, until, waits, whole};
 use crate::agent::export::spawn_export;
 use axum::Router;
 use axum::body::Bytes;
@@ -47,6 +47,17 @@ async fn start_archive(at: SocketAddr, state: Arc<Mutex<ArchiveState>>) -> Socke
     at
 }
 
+/// Returns an address where nobody listens.
+async fn unused_address() -> SocketAddr {
+    // Nobody listens where somebody has just listened.
+    let listener = TcpListener::bind(on_loopback()).await.expect("listens");
+    listener.local_addr().expect("its address")
+}
+
+fn archive_url(at: SocketAddr) -> String {
+    format!("http://{at}/logstash")
+}
+
 fn watch_text(at: SocketAddr) -> String {
     format!(
         "[agent]\nname = \"dtn2\"\n[[host]]\nname = \"cern\"\naddress = \"192.0.2.7\"\n\
@@ -60,14 +71,11 @@ fn watch_text(at: SocketAddr) -> String {
 fn an_archive_that_was_away_and_busy_gets_each_run_once() {
     whole(async {
         let place = ExportFolder::new();
-        let here = measured(&place);
-        // Nobody listens where somebody has just listened.
-        let listener = TcpListener::bind(on_loopback()).await.expect("listens");
-        let at = listener.local_addr().expect("its address");
-        drop(listener);
+        let at = unused_address().await;
+        let here = measured_for(&place, &[&archive_url(at)]);
         let (stop, stopped) = watch::channel(false);
         let state = place.desk("here", &watch_text(at));
-        let sender = spawn_export(Arc::clone(&state), QUIET, stopped);
+        let sender = spawn_export(&state, QUIET, &stopped);
         until("it is counted", || state.read_counters().to_send.is_some_and(|it| it > 0)).await;
         let archive = Arc::new(Mutex::new(ArchiveState {
             refusals: vec![StatusCode::SERVICE_UNAVAILABLE, StatusCode::UNAUTHORIZED],
@@ -99,16 +107,41 @@ fn an_archive_that_was_away_and_busy_gets_each_run_once() {
 fn a_document_that_the_archive_never_takes_stands_aside() {
     whole(async {
         let place = ExportFolder::new();
-        let here = measured(&place);
         let refusals = vec![StatusCode::PAYLOAD_TOO_LARGE];
         let archive = Arc::new(Mutex::new(ArchiveState { refusals, ..ArchiveState::default() }));
         let at = start_archive(on_loopback(), Arc::clone(&archive)).await;
+        let here = measured_for(&place, &[&archive_url(at)]);
         let (stop, stopped) = watch::channel(false);
-        let sender = spawn_export(place.desk("here", &watch_text(at)), QUIET, stopped);
+        let sender = spawn_export(&place.desk("here", &watch_text(at)), QUIET, &stopped);
         until("nothing waits", || waits(&here) == 0).await;
         let _ = stop.send(true);
         sender.await.expect("no panic");
         assert_eq!(here.backlog().expect("a backlog").set_aside, 1);
         assert_eq!(archive.lock().taken.len(), 1);
+    });
+}
+
+#[test]
+fn an_archive_that_is_away_keeps_no_results_from_another() {
+    whole(async {
+        let place = ExportFolder::new();
+        let archive = Arc::new(Mutex::new(ArchiveState::default()));
+        let at = start_archive(on_loopback(), Arc::clone(&archive)).await;
+        let away = unused_address().await;
+        let urls = [archive_url(away), archive_url(at)];
+        let here = measured_for(&place, &urls.each_ref().map(String::as_str));
+        let items = waits(&here);
+        let second = format!("[[perfsonar_archive]]\nurl = \"{}\"\n", urls[1]);
+        let state = place.desk("here", &(watch_text(away) + &second));
+        let (stop, stopped) = watch::channel(false);
+        let sender = spawn_export(&state, QUIET, &stopped);
+        until("one has everything", || waits(&here) == items / 2).await;
+        assert_eq!(archive.lock().taken.len(), 2);
+        let late = Arc::new(Mutex::new(ArchiveState::default()));
+        assert_eq!(start_archive(away, Arc::clone(&late)).await, away);
+        until("nothing waits", || waits(&here) == 0).await;
+        let _ = stop.send(true);
+        sender.await.expect("no panic");
+        assert_eq!((archive.lock().taken.len(), late.lock().taken.len()), (2, 2));
     });
 }

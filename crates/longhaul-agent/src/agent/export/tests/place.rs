@@ -12,6 +12,7 @@ use longhaul_store::Archive;
 use longhaul_store::history_store::{
     IncomingRun, PlannedOutcome, PlannedRun, RunFilter, TimeRange,
 };
+use longhaul_store::sqlite::outbox::MAIN_DESTINATION;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -159,8 +160,12 @@ pub(in crate::agent) fn event() -> ChangeEvent {
 
 /// Two runs, three plans, an event.
 pub(super) fn measured(place: &ExportFolder) -> Archive {
+    measured_for(place, &[MAIN_DESTINATION])
+}
+
+pub(super) fn measured_for(place: &ExportFolder, destinations: &[&str]) -> Archive {
     let mut archive = place.archive("here");
-    archive.enable_outbox(true);
+    archive.set_destinations(destinations).expect("destinations");
     archive.add_planned(&[planned(1), planned(2), planned(3)]).expect("plans");
     let runs = [run("a", "2026-01-31T12:00:00Z"), run("bb", "2026-01-31T13:00:00Z")];
     archive.append_runs(&runs).expect("runs");

@@ -7,17 +7,26 @@ const MEASURE: &str = "[[measure]]\nname = \"m\"\nkind = \"path\"\nevery = \"1 h
 const ARCHIVE: &str = "[[perfsonar_archive]]\nurl = \"https://archive.example.net/logstash\"\n";
 
 #[test]
-fn an_archive_is_used_if_results_have_no_other_destination() {
-    let file = read(&small(&format!("{MEASURE}{ARCHIVE}"))).expect("a file");
-    let archive = file.perfsonar_archive().expect("an archive");
+fn archives_are_used_once_each_beside_another_destination() {
+    let second = ARCHIVE.replace("example.net", "example.org");
+    let more = format!("{ARCHIVE}[collector]\nurl = \"https://c\"\n");
+    let file = read(&small(&format!("{MEASURE}{ARCHIVE}{second}{more}"))).expect("a file");
+    let [archive, other] = &file.perfsonar_archives[..] else {
+        panic!("{:?}", file.perfsonar_archives);
+    };
     assert_eq!((archive.method, archive.verify_certificate), (ArchiveMethod::Post, true));
-    assert!(file.notes.is_empty(), "{:?}", file.notes);
-    for (more, used) in [(ARCHIVE, true), ("[collector]\nurl = \"https://c\"\n", false)] {
-        let file = read(&small(&format!("{MEASURE}{ARCHIVE}{more}"))).expect("a file");
-        assert_eq!(file.perfsonar_archive().is_some(), used);
-        let note = "no results are sent to https://archive.example.net/logstash: they go to one destination";
-        assert_eq!(file.notes, [note]);
-    }
+    assert_eq!(other.url, "https://archive.example.org/logstash");
+    assert!(file.collector.is_some());
+    let note = "no results are sent to this entry of https://archive.example.net/logstash: it is named twice";
+    assert_eq!(file.notes, [note]);
+}
+
+#[test]
+fn at_most_16_archives_get_results() {
+    let archives: String = (0..18).map(|n| ARCHIVE.replace("logstash", &n.to_string())).collect();
+    let file = read(&small(&format!("{MEASURE}{archives}"))).expect("a file");
+    assert_eq!((file.perfsonar_archives.len(), file.notes.len()), (16, 2));
+    assert!(file.notes[0].ends_with("/16: there are 16 archives"), "{:?}", file.notes);
 }
 
 #[test]
