@@ -424,6 +424,7 @@ impl PayloadHeads {
 
 mod end_sampler;
 mod packet_policer;
+mod send_bursts;
 mod sent_packets;
 #[cfg(test)]
 mod tests;

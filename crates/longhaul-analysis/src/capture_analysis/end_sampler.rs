@@ -7,14 +7,15 @@
 //! data counts as limited by the application, or by the send buffer if an acknowledgement released the data.
 //! Bytes that the application has not read are those by which the advertised window has shrunk.
 //!
-//! A congestion window that is the limit grows. If the bytes in flight stay level without a loss, below the
-//! peer's window, something else limits them: a send buffer if acknowledgements release the data; otherwise
-//! a pacer that sends a few segments at a time, or an application that writes in bursts.
+//! A congestion window that is the limit grows, and never leaves nothing in flight. If the bytes in flight
+//! stay level without a loss, below the peer's window, something else limits them: a send buffer, a pacer,
+//! or an application that writes in bursts ([`super::send_bursts`]).
 //!
 //! Source: RFC 9293; RFC 7323 (RTT of a receiver from echoed timestamps); RFC 6298 (smoothing).
 //! Units: bytes, us. Error: the response time of the end, if it is not that of the capture.
 //! Wrong when: the capture is far from this end, or lost packets.
 
+use super::send_bursts::{SendBursts, SendClock, is_released};
 use super::tracked_direction::TrackedDirection;
 use longhaul_model::decoded_packet::{DecodedPacket, TcpFlags, TcpHeader};
 use longhaul_model::report::v1::flows::flow_grouping::FlowSample;
@@ -35,6 +36,10 @@ impl SamplerTuning {
     const MAX_AWAITED_ECHOES: usize = 256;
     /// Data so soon after an acknowledgement was released by it.
     const RELEASE_US: u64 = 1500;
+    /// A sender that has nothing to send for this share of the time is not limited by the path, which would
+    /// carry more. The bursts of an application come within this time.
+    const DRY_RATIO: f64 = 0.2;
+    const DRY_WINDOW_US: u64 = 1_000_000;
     /// A full send buffer keeps this share of the most bytes in flight.
     const RELEASE_FLIGHT_RATIO: f64 = 0.4;
     /// The most bytes in flight are forgotten by this factor per sample.
@@ -50,17 +55,6 @@ impl SamplerTuning {
     const LOSS_MEMORY_US: u64 = 10_000_000;
     /// The minimum time over which bursts are judged.
     const JUDGED_US: u64 = 100_000;
-    /// A pause between bursts, and the part of it after an acknowledgement that released the next burst.
-    const PAUSE_US: u64 = 100;
-    const RELEASED_RATIO: f64 = 0.1;
-    /// The minimum ratio of pauses that acknowledgements end to other long ones, if they release all data.
-    const MOSTLY_RELEASED: u64 = 4;
-    const WAKE_UP_US: u64 = 50;
-    /// The bursts of a pacer: this time at its rate, or so many segments.
-    const PACED_US: u64 = 1200;
-    const PACED_SEGMENTS: f64 = 2.5;
-    /// The maximum ratio of the longest pause of a pacer to the mean one.
-    const PACED_PAUSE_RATIO: u64 = 4;
 }
 
 /// The two directions of a flow as one of its ends sees them.
@@ -108,18 +102,16 @@ struct EndSnapshot {
     pacing_bps: Option<u64>,
 }
 
-/// The bursts since a time, and the time in the pauses before them.
-#[derive(Debug, Clone, Copy, Default)]
-struct BurstCounts {
+/// The bursts since a time, and the bytes in flight.
+#[derive(Debug, Clone, Default)]
+struct JudgedSpan {
     since_us: u64,
     max_flight_bytes: u64,
-    bursts: u64,
-    bytes: u64,
-    released_us: u64,
-    spontaneous_us: u64,
-    /// The part of it in pauses as short as those within a burst that is paced.
-    short_us: u64,
-    longest_pause_us: u64,
+    /// Bytes in flight, times microseconds.
+    flight_time: f64,
+    /// The time with nothing in flight.
+    idle_us: u64,
+    bursts: SendBursts,
 }
 
 /// Bytes in flight that stay level.
@@ -161,12 +153,17 @@ pub(super) struct EndSampler {
     snapshots: Vec<EndSnapshot>,
     peak_flight: f64,
     largest_own_window: u64,
-    level: FlightLevel,
-    bursts: BurstCounts,
+    /// The levels of the most and of the mean bytes in flight.
+    peak_level: FlightLevel,
+    mean_level: FlightLevel,
+    judged: JudgedSpan,
     last_sent_us: Option<u64>,
     /// The time since which this end has nothing to send, and the data packets received by then.
     dry_since: Option<(u64, u64)>,
     last_ack_us: Option<u64>,
+    last_request_us: Option<u64>,
+    /// The time between the last two acknowledgements.
+    ack_gap_us: u64,
     /// Timestamps of this end with the time at which each was first sent.
     awaited_echoes: VecDeque<(u32, u64)>,
     /// The shortest time until such a timestamp was echoed with data.
@@ -184,11 +181,14 @@ impl EndSampler {
             snapshots: vec![now],
             peak_flight: 0.0,
             largest_own_window: 0,
-            level: FlightLevel::default(),
-            bursts: BurstCounts { since_us: at_us, ..BurstCounts::default() },
+            peak_level: FlightLevel::default(),
+            mean_level: FlightLevel::default(),
+            judged: JudgedSpan { since_us: at_us, ..JudgedSpan::default() },
             last_sent_us: None,
             dry_since: None,
             last_ack_us: None,
+            last_request_us: None,
+            ack_gap_us: 0,
             awaited_echoes: VecDeque::new(),
             least_echo_us: None,
         }
@@ -221,11 +221,14 @@ impl EndSampler {
         now.at_us = now.at_us.max(until_us);
         if flight > 0 {
             now.busy_us += spent;
+        } else {
+            self.judged.idle_us += spent;
         }
         if flight > 0 && view.peer_window.is_some_and(|window| flight + view.mss_bytes > window) {
             now.window_us += spent;
         }
         self.flight_time += flight as f64 * spent as f64;
+        self.judged.flight_time += flight as f64 * spent as f64;
         now.max_flight_bytes = now.max_flight_bytes.max(flight);
     }
 
@@ -249,34 +252,31 @@ impl EndSampler {
     /// Attributes the time since the last judgement, if the bytes in flight are level.
     fn judge_level_flight(&mut self, view: EndView) {
         let (now, mss) = (self.now, view.mss_bytes);
-        self.bursts.max_flight_bytes = self.bursts.max_flight_bytes.max(now.max_flight_bytes);
-        let length_us = now.at_us.saturating_sub(self.bursts.since_us);
+        self.judged.max_flight_bytes = self.judged.max_flight_bytes.max(now.max_flight_bytes);
+        let length_us = now.at_us.saturating_sub(self.judged.since_us);
         if length_us < now.rtt_us.max(SamplerTuning::JUDGED_US) {
             return;
         }
-        let judged = self.bursts;
-        self.bursts = BurstCounts { since_us: now.at_us, ..BurstCounts::default() };
-        let is_level = self.level.add_flight(judged.max_flight_bytes, &now, mss);
+        let begun = JudgedSpan { since_us: now.at_us, ..JudgedSpan::default() };
+        let judged = std::mem::replace(&mut self.judged, begun);
+        let mean_flight = (judged.flight_time / length_us as f64) as u64;
+        let is_peak_level = self.peak_level.add_flight(judged.max_flight_bytes, &now, mss);
+        let is_level = self.mean_level.add_flight(mean_flight, &now, mss) || is_peak_level;
         let has_room = view.peer_window.is_none_or(|it| judged.max_flight_bytes + mss <= it);
-        let (released_us, spontaneous_us) = (judged.released_us, judged.spontaneous_us);
+        let is_often_idle = judged.idle_us as f64 > SamplerTuning::DRY_RATIO * length_us as f64;
+        let clock = judged.bursts.find_clock(length_us, mss).filter(|_| has_room);
         self.now.pacing_bps = None;
-        if !is_level || !has_room || 2 * (released_us + spontaneous_us) < length_us {
-            return;
-        }
-        let burst_segments = judged.bytes as f64 / judged.bursts as f64 / mss as f64;
-        let is_short = length_us <= SamplerTuning::PACED_US * judged.bursts
-            || burst_segments <= SamplerTuning::PACED_SEGMENTS;
-        let is_even = judged.longest_pause_us.saturating_mul(judged.bursts)
-            <= SamplerTuning::PACED_PAUSE_RATIO * (released_us + spontaneous_us);
-        let long_us = spontaneous_us - judged.short_us;
-        let is_released = released_us >= SamplerTuning::MOSTLY_RELEASED * long_us
-            && released_us >= spontaneous_us;
-        if is_released {
-            self.attribute_time(judged.since_us, |it| &mut it.buffer_us);
-        } else if is_short && is_even {
-            self.now.pacing_bps = Some(judged.bytes.saturating_mul(8_000_000) / length_us);
-        } else {
-            self.attribute_time(judged.since_us, |it| &mut it.application_us);
+        match clock {
+            Some(SendClock::Acknowledgements) if is_level => {
+                self.attribute_time(judged.since_us, |it| &mut it.buffer_us);
+            }
+            Some(SendClock::Pacer) if is_level || is_often_idle => {
+                self.now.pacing_bps = judged.bursts.measure_rate_bps();
+            }
+            Some(SendClock::Application) if is_level => {
+                self.attribute_time(judged.since_us, |it| &mut it.application_us);
+            }
+            _ => {}
         }
     }
 
@@ -325,46 +325,39 @@ impl EndSampler {
         let payload = u64::from(packet.payload_bytes);
         self.now.data_out += payload.div_ceil(view.mss_bytes);
         if fresh {
-            self.add_burst(at_us, payload);
+            let is_short = !payload.is_multiple_of(view.mss_bytes);
+            self.add_burst(at_us, payload, is_short);
             self.end_dry_time(at_us, payload, view);
             let has_room =
                 view.peer_window.is_none_or(|it| view.sent.in_flight() + view.mss_bytes <= it);
-            let is_short = !payload.is_multiple_of(view.mss_bytes);
             self.dry_since = (is_short && has_room).then_some((at_us, self.now.data_in));
         }
     }
 
     /// Adds new data to the burst, or begins one after a pause.
-    fn add_burst(&mut self, at_us: u64, payload: u64) {
-        self.bursts.bytes += payload;
+    fn add_burst(&mut self, at_us: u64, payload: u64, is_short: bool) {
+        self.judged.bursts.bytes += payload;
+        self.judged.bursts.short_segments += u64::from(is_short);
         let Some(before_us) = self.last_sent_us.replace(at_us) else { return };
+        let since_ack_us = self.since_ack_us(at_us);
         let pause_us = at_us.saturating_sub(before_us);
-        if pause_us < SamplerTuning::PAUSE_US {
-            return;
-        }
-        self.bursts.bursts += 1;
-        self.bursts.longest_pause_us = self.bursts.longest_pause_us.max(pause_us);
-        let release_us = ((SamplerTuning::RELEASED_RATIO * pause_us as f64) as u64)
-            .max(SamplerTuning::WAKE_UP_US);
-        let is_released =
-            self.last_ack_us.is_some_and(|ack_us| at_us.saturating_sub(ack_us) <= release_us);
-        if is_released {
-            self.bursts.released_us += pause_us;
-            return;
-        }
-        self.bursts.spontaneous_us += pause_us;
-        if pause_us <= SamplerTuning::PACED_US {
-            self.bursts.short_us += pause_us;
-        }
+        self.judged.bursts.add_pause(pause_us, since_ack_us, self.ack_gap_us);
+    }
+
+    /// Returns the time since the last acknowledgement; the maximum if a request came after it, which data
+    /// answers.
+    fn since_ack_us(&self, at_us: u64) -> u64 {
+        let is_last = |ack_us: &u64| self.last_request_us.is_none_or(|it| it < *ack_us);
+        self.last_ack_us.filter(is_last).map_or(u64::MAX, |it| at_us.saturating_sub(it))
     }
 
     /// Attributes the time in which this end sent nothing new to its application or its send buffer.
     fn end_dry_time(&mut self, at_us: u64, payload: u64, view: EndView) {
         let Some((since_us, data_in)) = self.dry_since.take() else { return };
         let flight_before = view.sent.in_flight().saturating_sub(payload);
-        let is_released = self.last_ack_us.is_some_and(|ack_us| {
-            ack_us > since_us && at_us.saturating_sub(ack_us) <= SamplerTuning::RELEASE_US
-        });
+        let (dry_us, since_ack_us) = (at_us.saturating_sub(since_us), self.since_ack_us(at_us));
+        let is_released = since_ack_us < dry_us.min(SamplerTuning::RELEASE_US)
+            && is_released(dry_us, since_ack_us, self.ack_gap_us);
         let keeps_flight =
             flight_before as f64 >= SamplerTuning::RELEASE_FLIGHT_RATIO * self.peak_flight;
         let is_buffer = is_released && keeps_flight && self.now.data_in == data_in;
@@ -378,8 +371,11 @@ impl EndSampler {
         let at_us = self.now.at_us;
         let payload = u64::from(packet.payload_bytes);
         self.now.data_in += payload.div_ceil(view.mss_bytes);
-        if payload == 0 && segment.flags.has(TcpFlags::ACK) {
-            self.last_ack_us = Some(at_us);
+        if payload > 0 {
+            self.last_request_us = Some(at_us);
+        } else if segment.flags.has(TcpFlags::ACK) {
+            let before_us = self.last_ack_us.replace(at_us);
+            self.ack_gap_us = before_us.map_or(0, |it| at_us.saturating_sub(it));
         }
         if view.sent.in_flight() == 0 && self.now.data_out > 0 {
             self.dry_since.get_or_insert((at_us, self.now.data_in));
@@ -427,8 +423,11 @@ impl EndSampler {
             .min(SamplerTuning::USUAL_STEP_US);
         let every = (usual / self.step_us).max(1) as usize;
         let thinned = thin_snapshots(&self.snapshots, every);
-        let pairs = thinned.first().into_iter().chain(&thinned).zip(&thinned);
-        pairs.map(|(before, now)| now.to_sample(before, view.mss_bytes)).collect()
+        let samples = thinned.iter().map(|now| {
+            let is_dry = now.pacing_bps.is_none() && is_often_dry(&thinned, now.at_us);
+            now.to_sample(is_dry, view.mss_bytes)
+        });
+        samples.collect()
     }
 }
 
@@ -452,10 +451,20 @@ fn thin_snapshots(snapshots: &[EndSnapshot], every: usize) -> Vec<EndSnapshot> {
     [*first].into_iter().chain(groups).collect()
 }
 
+/// Returns true if this end often had nothing to send around a time, because of its application.
+fn is_often_dry(snapshots: &[EndSnapshot], at_us: u64) -> bool {
+    let half_us = SamplerTuning::DRY_WINDOW_US / 2;
+    let from = snapshots.partition_point(|it| it.at_us.saturating_add(half_us) < at_us);
+    let to = snapshots.partition_point(|it| it.at_us <= at_us.saturating_add(half_us));
+    let [before, after] = [from.saturating_sub(1), to.saturating_sub(1)].map(|it| snapshots[it]);
+    let length_us = after.at_us.saturating_sub(before.at_us);
+    let dry_us = after.application_us.saturating_sub(before.application_us);
+    let full_us = after.buffer_us.saturating_sub(before.buffer_us);
+    dry_us > full_us && dry_us as f64 > SamplerTuning::DRY_RATIO * length_us as f64
+}
+
 impl EndSnapshot {
-    fn to_sample(self, before: &EndSnapshot, mss_bytes: u64) -> FlowSample {
-        let length_us = self.at_us.saturating_sub(before.at_us);
-        let dry_us = self.application_us.saturating_sub(before.application_us);
+    fn to_sample(self, is_dry: bool, mss_bytes: u64) -> FlowSample {
         let tcp = TcpReading {
             rtt_us: self.rtt_us,
             rtt_min_us: self.rtt_min_us,
@@ -465,7 +474,7 @@ impl EndSnapshot {
             unacked_bytes: self.mean_flight_bytes,
             retransmitted_segments: self.retransmits,
             reordering_segments: 3,
-            app_limited: Some(dry_us.saturating_mul(2) > length_us),
+            app_limited: Some(is_dry),
             bytes_acked: Some(self.acked_bytes),
             bytes_received: Some(self.received_bytes),
             bytes_sent: Some(self.sent_bytes),

@@ -303,6 +303,23 @@ fn paced_bursts_that_acknowledgements_release_show_a_full_send_buffer() {
 }
 
 #[test]
+fn single_full_segments_in_even_pauses_are_paced_even_soon_after_a_loss_and_with_nothing_in_flight()
+{
+    let mut play = Play::new(false);
+    play.put(150, true, TcpFlags::ACK, (1, 1, 1460), TcpHeaderOptions::default());
+    for number in 0..200 {
+        let (at_ms, sent) = (200 + 20 * number, 1 + 1460 * number as u32);
+        play.put(at_ms, true, TcpFlags::ACK, (sent, 1, 1460), TcpHeaderOptions::default());
+        let options = TcpHeaderOptions::default();
+        play.put(at_ms + 3, false, TcpFlags::ACK, (1, sent + 1460, 0), options);
+    }
+    let series = found(&play.packets).series.remove(0);
+    assert_eq!(series.max_pacing_bps, Some(584_000), "1460 bytes each 20 ms");
+    let last = series.samples.last().expect("a sample");
+    assert_eq!((last.tcp.retransmitted_segments, last.tcp.app_limited), (1, Some(false)));
+}
+
+#[test]
 fn bytes_that_the_capture_missed_are_told_and_not_taken_for_lost() {
     let mut play = Play::new(false);
     play.sends(200, 0);
