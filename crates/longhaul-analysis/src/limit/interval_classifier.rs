@@ -37,6 +37,9 @@ impl ClassifierTuning {
     const LEVEL_WINDOW_RATIO: f64 = 1.3;
     /// ... over this many intervals.
     const WINDOW_MEMORY: usize = 10;
+    /// A sender with nothing outstanding for this share of the time is not limited by the path, which would
+    /// carry more.
+    const IDLE_RATIO: f64 = 0.2;
     /// A thread that waited for a core for this share of the time is short of CPU, even if it slept for
     /// the rest.
     const WAITING_RATIO: f64 = 0.5;
@@ -227,11 +230,11 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
 }
 
 /// The thread of another program: it had nothing more to send although windows and buffer had room, or
-/// nothing at all for half of the time. (`tcpi_delivery_rate_app_limited` is no sign against it: the
+/// nothing at all for a good part of the time. (`tcpi_delivery_rate_app_limited` is no sign against it: the
 /// kernel keeps the flag of its fastest rate sample.)
 fn match_unobserved_writer(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp.filter(|_| view.now.sender.blocked.is_none())?;
-    let is_idle = view.now.busy.is_some_and(|share| share < HALF);
+    let is_idle = view.now.busy.is_some_and(|share| share < 1.0 - ClassifierTuning::IDLE_RATIO);
     let has_room =
         (tcp.unacked_bytes as f64) < BELOW_WINDOW_RATIO * compute_window_room(tcp) as f64;
     // Of a capture, the short segments tell.
@@ -244,8 +247,11 @@ fn match_unobserved_writer(view: &IntervalContext) -> Option<IntervalState> {
 
 fn match_pacing(view: &IntervalContext) -> Option<IntervalState> {
     let asked = view.run.plan.pacing_bps? as f64;
-    let own = view.now.delivered_bytes * 8e6 / view.now.length_us().max(1) as f64;
-    (own >= ClassifierTuning::PACED_RATIO * asked).then_some(IntervalState::Pacing)
+    // An interval has a few segments more or less, and one acknowledgement is for two.
+    let unsure_bytes = 2.0 * view.now.tcp.map_or(0, |tcp| tcp.mss_bytes) as f64;
+    let own_bytes = view.now.delivered_bytes + unsure_bytes;
+    let paced_bytes = asked * view.now.length_us() as f64 / 8e6;
+    (own_bytes >= ClassifierTuning::PACED_RATIO * paced_bytes).then_some(IntervalState::Pacing)
 }
 
 fn is_near_level(view: &IntervalContext) -> bool {
@@ -405,12 +411,18 @@ fn compute_recovery_seconds(view: &IntervalContext, until: usize) -> f64 {
     cubic.max(reno).max(1.0)
 }
 
-/// Above ssthresh, without loss or queue, and still growing: slow start was left too early.
+/// Above ssthresh, without loss or queue, and still growing: slow start was left too early. A window that
+/// grows since a loss without a queue is as small as that loss made it (Mathis 1997).
 fn match_climbing(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp?;
     let earlier = view.before.len().saturating_sub(ClassifierTuning::WINDOW_MEMORY);
     let past = view.before.get(earlier)?.tcp?.cwnd_bytes;
     let gains = tcp.cwnd_bytes as f64 > past as f64 * ClassifierTuning::GROWTH_RATIO;
     let full = tcp.unacked_bytes as f64 >= 0.7 * tcp.cwnd_bytes as f64;
-    (gains && full && !view.run.flat).then_some(IntervalState::Climbing)
+    let last_loss = view.before.iter().rposition(SampleInterval::has_retransmits);
+    let is_loss = last_loss.is_some_and(|at| {
+        classify_loss(view, at, IntervalState::Recovering) == IntervalState::Recovering
+    });
+    let state = if is_loss { IntervalState::Recovering } else { IntervalState::Climbing };
+    (gains && full && !view.run.flat).then_some(state)
 }
