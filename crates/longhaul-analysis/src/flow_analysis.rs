@@ -41,6 +41,8 @@ impl CauseTuning {
     const MIN_SAMPLES: u32 = 10;
     /// The confidence in a limit at the far end, where nothing was observed.
     const FAR_END_CONFIDENCE: f64 = 0.6;
+    /// The error of the requests per round trip: a tenth of a request.
+    const REQUEST_TOLERANCE: f64 = 0.1;
     /// The part of the confidence that is left if the capture was taken far from both ends.
     const BETWEEN_RATIO: f64 = 0.7;
 }
@@ -209,9 +211,16 @@ fn find_request_pattern(
     let request_bytes = requests.iter().map(|it| it.request_bytes).sum::<u64>() / streams;
     let trip = Duration::from_micros(find_trip_us(transfer, analysis)?);
     let each = Rate::bits_per_second(run.goodput_bps? / streams);
-    let round_trip_bytes = each.bytes_in(trip).max(request_bytes);
+    let round_trip_bytes = count_outstanding(each.bytes_in(trip), request_bytes) * request_bytes;
     let bound_bps = Rate::over(round_trip_bytes.saturating_mul(streams), trip)?.as_bps();
     Some(RequestPattern { request_bytes, round_trip_bytes, bound_bps })
+}
+
+/// Returns the whole number of requests that a program keeps outstanding. Each is outstanding until its last
+/// byte has come, and so for longer than a round trip: a little less than a whole number arrives per trip.
+fn count_outstanding(trip_bytes: u64, request_bytes: u64) -> u64 {
+    let per_trip = trip_bytes as f64 / request_bytes.max(1) as f64;
+    ((per_trip - CauseTuning::REQUEST_TOLERANCE).ceil() as u64).max(1)
 }
 
 /// Returns the RTT of a transfer: the mean under load, or else the smallest.
@@ -367,4 +376,18 @@ fn diagnose_requests(
         );
     }
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count_outstanding;
+
+    #[test]
+    fn outstanding_requests_are_a_whole_number() {
+        // Of four requests of 256 KiB, each is outstanding for 150 ms and the 22 ms in which it arrives.
+        let arriving = (4 << 18) * 150 / 172;
+        let counts =
+            [0, 1 << 17, (1 << 18) + 20_000, arriving].map(|it| count_outstanding(it, 1 << 18));
+        assert_eq!(counts, [1, 1, 1, 4]);
+    }
 }
