@@ -35,6 +35,8 @@ impl ReceiverTuning {
     /// A window that grew by this factor over the intervals before is still growing.
     const GROWTH_RATIO: f64 = 1.15;
     const GROWTH_INTERVALS: usize = 5;
+    /// A queue delays by the time of so many segments of the stream.
+    const QUEUE_SEGMENTS: f64 = 3.0;
     /// The time after a loss in which the sender's window grows back.
     const RECOVERY_US: u64 = 2_000_000;
     /// The certainty of verdicts that only one end supports.
@@ -76,7 +78,8 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
                 continue;
             }
             let state = classify_arrivals(run, &intervals[..index], now, requests, is_queued);
-            let is_refuted = run.has_uneven_arrivals && state == IntervalState::PathFull;
+            let is_full = state.limiter() == Limiter::PathCapacity;
+            let is_refuted = run.has_uneven_arrivals && is_full;
             let state = if is_refuted { IntervalState::Unknown } else { state };
             *weights.entry(state).or_default() += now.length_us as f64;
         }
@@ -183,7 +186,7 @@ fn classify_arrivals(
         let is_growing = now.window_bytes as f64 > ReceiverTuning::GROWTH_RATIO * past as f64;
         return if is_growing { IntervalState::WindowGrowing } else { IntervalState::WindowClip };
     }
-    if now.rtt_us.is_some_and(|rtt| run.is_rtt_inflated(rtt as f64)) {
+    if is_queue_ahead(run, now) {
         return IntervalState::PathFull;
     }
     let since = now.to_us.saturating_sub(ReceiverTuning::RECOVERY_US);
@@ -207,6 +210,17 @@ fn is_reader_behind(unread_bytes: u64, window_bytes: u64, mss_bytes: u64) -> boo
     let whole_bytes = window_bytes.saturating_add(unread_bytes);
     unread_bytes > mss_bytes.saturating_mul(2).min(whole_bytes / 2)
         && unread_bytes as f64 > ReceiverTuning::UNREAD_RATIO * whole_bytes as f64
+}
+
+/// Returns true if the RTT includes a queue. That of a receiver ends with the next segment of the stream, so
+/// that it includes the pauses of a sender that sends few of them.
+fn is_queue_ahead(run: &RunView, now: &ArrivalInterval) -> bool {
+    let segment_us = now.tcp.mss_bytes as f64 * now.length_us as f64 / now.bytes.max(1) as f64;
+    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
+    now.rtt_us.map(|us| us as f64).is_some_and(|rtt_us| {
+        run.is_rtt_inflated(rtt_us)
+            && rtt_us - idle_us >= ReceiverTuning::QUEUE_SEGMENTS * segment_us
+    })
 }
 
 fn is_mostly_queued(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
