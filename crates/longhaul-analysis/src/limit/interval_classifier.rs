@@ -230,8 +230,9 @@ fn match_slow_receiver(view: &IntervalContext) -> Option<IntervalState> {
 }
 
 /// The thread of another program: it had nothing more to send although windows and buffer had room, or
-/// nothing at all for a good part of the time. (`tcpi_delivery_rate_app_limited` is no sign against it: the
-/// kernel keeps the flag of its fastest rate sample.)
+/// nothing at all for a good part of the time, in which the buffer was empty.
+/// (`tcpi_delivery_rate_app_limited` is no sign against it: the kernel keeps the flag of its fastest rate
+/// sample.)
 fn match_unobserved_writer(view: &IntervalContext) -> Option<IntervalState> {
     let tcp = view.now.tcp.filter(|_| view.now.sender.blocked.is_none())?;
     let is_idle = view.now.busy.is_some_and(|share| share < 1.0 - ClassifierTuning::IDLE_RATIO);
@@ -241,8 +242,8 @@ fn match_unobserved_writer(view: &IntervalContext) -> Option<IntervalState> {
     let is_limited = tcp.unsent_bytes.map_or(tcp.app_limited == Some(true), |bytes| {
         bytes <= tcp.mss_bytes.saturating_mul(2) && has_room
     });
-    let is_waiting = is_window_limited(view) || waits_for_send_buffer(view.now);
-    ((is_idle || is_limited) && !is_waiting).then_some(IntervalState::SenderApp)
+    let is_dry = is_idle || (is_limited && !waits_for_send_buffer(view.now));
+    (is_dry && !is_window_limited(view)).then_some(IntervalState::SenderApp)
 }
 
 fn match_pacing(view: &IntervalContext) -> Option<IntervalState> {
