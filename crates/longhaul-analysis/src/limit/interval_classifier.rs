@@ -189,14 +189,16 @@ fn match_sender_cpu(view: &IntervalContext) -> Option<IntervalState> {
     (starved && !filled && !is_window_limited(view)).then_some(IntervalState::SenderCpu)
 }
 
-/// Returns true if the receive window held the sender back for half of the time, or is full while the
-/// congestion window is not: a sender that paces itself, such as BBR, hardly ever waits for it.
+/// Returns true if the receive window held the sender back for half of the time, or is nearly full while the
+/// congestion window is not: a sender that paces itself, such as BBR, hardly ever waits for it. A capture
+/// does not show the congestion window.
 fn is_window_limited(view: &IntervalContext) -> bool {
     let filled = |tcp: &TcpReading| {
-        let window = tcp.peer_window_bytes?;
+        let window = tcp.peer_window_bytes? as f64;
         let unacked = tcp.unacked_bytes as f64;
-        let full = unacked + 2.0 * tcp.mss_bytes as f64 >= window as f64;
-        Some(full && unacked < BELOW_WINDOW_RATIO * tcp.cwnd_bytes as f64)
+        let full = (unacked + 2.0 * tcp.mss_bytes as f64).max(unacked / BELOW_WINDOW_RATIO);
+        let has_room = unacked < BELOW_WINDOW_RATIO * tcp.cwnd_bytes as f64;
+        Some(full >= window && (has_room || view.run.is_captured))
     };
     view.now.window_limited.is_some_and(|share| {
         share >= HALF || (share > 0.0 && view.now.tcp.and_then(filled) == Some(true))
