@@ -127,7 +127,7 @@ const CAUSES: [CauseSearch; 16] = [
     (&LINK_QUANTITIES, cross_traffic::find_candidate),
     (&PathQuantity::ALL, find_candidate),
     (&PathQuantity::ALL, transfer_limiter::find_candidate),
-    (&[PathQuantity::Goodput], random_loss::find_candidate),
+    (&TRANSFER_QUANTITIES, random_loss::find_candidate),
     (&LINK_QUANTITIES, host_software::find_candidate),
     (&PathQuantity::ALL, rtt_step::find_candidate),
 ];
