@@ -343,14 +343,14 @@ impl PointList {
         for values in transfer_points::list_transfer_values(report, &self.near) {
             let TransferValues { pair, rate_bps, run } = values;
             self.add_to(&pair, PathQuantity::Goodput, positive_bps(Some(rate_bps)));
-            self.add_to(&pair, PathQuantity::Retransmits, retransmit_ratio(run));
+            self.add_to(&pair, PathQuantity::Retransmits, compute_retransmit_ratio(run));
             self.add_to(&pair, PathQuantity::HostShare, transfer_points::compute_host_share(run));
         }
     }
 
     fn add_transfer(&mut self, analysis: &ThroughputAnalysis, forward: bool) {
         let totals = &analysis.totals;
-        let again = retransmit_ratio(analysis);
+        let again = compute_retransmit_ratio(analysis);
         // A transfer without payload failed; it is not a value of the path.
         self.add(forward, PathQuantity::Goodput, positive_bps(analysis.goodput_bps));
         self.add(forward, PathQuantity::Retransmits, again);
@@ -403,7 +403,8 @@ impl PointList {
     }
 }
 
-fn retransmit_ratio(analysis: &ThroughputAnalysis) -> Option<f64> {
+/// Returns the retransmitted share of the segments with data.
+pub fn compute_retransmit_ratio(analysis: &ThroughputAnalysis) -> Option<f64> {
     let totals = &analysis.totals;
     let sent = totals.data_segments_sent.filter(|segments| *segments > 0)?;
     Some((totals.retransmitted_segments? as f64 / sent as f64).min(1.0))

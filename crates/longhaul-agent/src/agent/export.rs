@@ -1,9 +1,9 @@
 //! Sends results to other archives: a collector or a database that several agents share, and archives
 //! of perfSONAR.
 //!
-//! A background task for each receiver takes up to some hundred items from the archive's outbox, sends them, and
-//! removes them once the receiver acknowledges them. After a lost response or a kill the batch is
-//! sent twice, and the receiver stores it once. If sending fails, the task retries with exponential
+//! A background task for each receiver takes up to some hundred items from the archive's outbox, sends
+//! them, and removes them once the receiver acknowledges them. After a lost response or a kill the
+//! batch is sent twice, and the receiver stores it once. If sending fails, the task retries with exponential
 //! backoff. Rejected items are set aside with the reason, logged, counted, and sent once more at
 //! the next start; they never block the items behind them (docs/decisions/0020).
 //!

@@ -14,6 +14,7 @@ use super::cause_selection::weight;
 use super::change_evidence::EvidenceReport;
 use super::event_case::EventCase;
 use super::{event_format, transfer_limiter};
+use crate::change_detection::compute_retransmit_ratio;
 use longhaul_analysis::limit::loss_response::loss_bound_bps;
 use longhaul_analysis::stats::median;
 use longhaul_model::report::v1::analysis::Limiter;
@@ -80,11 +81,9 @@ fn compute_queue_us(run: &EvidenceReport<ThroughputReport>) -> Option<f64> {
 /// Returns the rate that the losses of the run allow all its streams together.
 fn compute_loss_bound_bps(run: &EvidenceReport<ThroughputReport>) -> Option<f64> {
     let (observation, analysis) = run.direction()?;
-    let totals = &analysis.totals;
-    let loss_ratio =
-        totals.retransmitted_segments? as f64 / totals.data_segments_sent?.max(1) as f64;
     let rtt_s = observation.idle_rtt_us? as f64 / 1e6;
-    let one_bps = loss_bound_bps(totals.mean_segment_bytes? as f64, rtt_s, loss_ratio)?;
+    let segment_bytes = analysis.totals.mean_segment_bytes? as f64;
+    let one_bps = loss_bound_bps(segment_bytes, rtt_s, compute_retransmit_ratio(analysis)?)?;
     Some(one_bps * observation.streams.len() as f64)
 }
 
