@@ -32,7 +32,7 @@ struct RequestDraw {
 /// The name of a view and the function that draws a request of it.
 type PageView = (&'static str, fn(&mut RequestDraw) -> String);
 
-const VIEWS: [PageView; 20] = [
+const VIEWS: [PageView; 21] = [
     ("agent", |_| "about".to_owned()),
     ("mesh, throughput", |_| "grid?quantity=goodput".to_owned()),
     ("mesh, loss", |_| "grid?quantity=loss".to_owned()),
@@ -52,6 +52,7 @@ const VIEWS: [PageView; 20] = [
     ("missed runs, 7 days", |draw| format!("planned?state=missed&{}", draw.range(7))),
     ("planned runs of a path", |draw| format!("planned?{}&{}", draw.pair(), draw.range(7))),
     ("hosts", |_| "hosts".to_owned()),
+    ("bytes of transfers, 7 days", |draw| format!("transfers/daily?{}", draw.range(7))),
     // Outside of /api/v1.
     ("/metrics", |_| "../../metrics".to_owned()),
 ];

@@ -76,3 +76,11 @@ FROM (SELECT number, 1 + number * 7919 % 5000 AS pair_id, 1 + number % 2 AS kind
         (present - number * 104729 % 8759 - 1) * 3600000000 AS begin_us, event_text
     FROM change, given)
 JOIN pair ON pair.id = pair_id JOIN kind ON kind.rowid = kind_id;
+
+-- Each day five transfers of each host, with two limiters each.
+INSERT INTO transfer_day
+SELECT date(hour * 3600, 'unixepoch'), name || '/rclone', '192.0.2.' || peer.column1, limiter.column1,
+    12, (number + 1) * hour % 1000003 * 1000000
+FROM slot, host, (VALUES (1), (2), (3), (4), (5)) AS peer,
+    (VALUES ('loss'), ('receive_window')) AS limiter
+WHERE hour % 24 = 0;

@@ -29,7 +29,7 @@ mod firefly_receiver;
 mod firefly_report;
 pub mod firefly_table;
 #[cfg(test)]
-mod flows_test_builder;
+pub(crate) mod flows_test_builder;
 mod follow_ups;
 pub mod job_status;
 mod lifecycle;

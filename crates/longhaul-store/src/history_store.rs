@@ -11,6 +11,7 @@
 
 use crate::archived_report;
 use crate::store_error::StoreError;
+use longhaul_model::report::v1::flows::LimitedTransfers;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{
     AnyReport, ChangeEvent, EventState, HostPair, ListColumns, ReportKind, RunInfo, SeriesBucket,
@@ -55,6 +56,8 @@ pub struct IncomingRun {
     /// The measured pairs, including those without a value.
     pub pairs: Vec<HostPair>,
     pub readings: Vec<SeriesReading>,
+    /// The transfers of other programs, for the sums of their days.
+    pub transfers: Vec<LimitedTransfers>,
     /// The planned run that this run completes, if it was planned here.
     pub planned_id: Option<String>,
     /// Name of the host that started it; absent: the agent that owns this archive.
@@ -78,6 +81,7 @@ impl IncomingRun {
             report: text,
             pairs: Vec::new(),
             readings: Vec::new(),
+            transfers: Vec::new(),
             planned_id: None,
             near: None,
         }
@@ -362,8 +366,8 @@ pub struct EventFilter {
 /// The retention times; `Duration::MAX` keeps data forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// Reports of watched runs, planned runs with an outcome, and single values, which are rounded
-    /// up to the hour.
+    /// Reports of watched runs, planned runs with an outcome, single values, which are rounded up to
+    /// the hour, and sums of transfers, which are rounded up to the day.
     pub runs: Duration,
     /// Closed hours; at least as long as `runs`.
     pub hours: Duration,
@@ -527,7 +531,7 @@ pub const MAX_EVENT_BYTES: usize = 1 << 20;
 /// The maximum number of runs or planned runs in one batch.
 pub const MAX_BATCH_ITEMS: usize = 100_000;
 
-/// The maximum number of values and of pairs of one run.
+/// The maximum number of values, of pairs and of transfers of one run.
 pub const MAX_READINGS: usize = 10_000;
 
 /// The maximum number of points and buckets in one answer.
@@ -551,7 +555,10 @@ pub fn check_run(run: &IncomingRun) -> Result<(), StoreError> {
     if run.report.len() > MAX_REPORT_BYTES {
         return refuse("its report is longer than 64 MiB");
     }
-    if run.readings.len() > MAX_READINGS || run.pairs.len() > MAX_READINGS {
+    if [run.readings.len(), run.pairs.len(), run.transfers.len()]
+        .iter()
+        .any(|it| *it > MAX_READINGS)
+    {
         return refuse("it has more than 10,000 values");
     }
     if !is_valid_time(run.at_us) || !run.readings.iter().all(|it| is_valid_time(it.point.at_us)) {
@@ -564,7 +571,8 @@ pub fn check_run(run: &IncomingRun) -> Result<(), StoreError> {
         check_identifier("the id of a planned run", planned)?;
     }
     let named = run.readings.iter().map(|it| &it.pair);
-    named.chain(&run.pairs).try_for_each(check_pair)
+    let named = named.chain(&run.pairs).chain(run.transfers.iter().map(|it| &it.pair));
+    named.into_iter().try_for_each(check_pair)
 }
 
 /// Checks planned runs.

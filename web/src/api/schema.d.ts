@@ -346,8 +346,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The bytes of the transfers of other programs by day, program and peer, with the share of each limiter.
-         *     Of more than 1008 reports or 1000 rows the newest are shown.
+         * The bytes of the watched transfers of other programs by day, program and peer, with the share of
+         *     each limiter. A day that the range touches counts as a whole. Of more than 1000 rows the newest are
+         *     shown.
          */
         get: operations["daily_transfers"];
         put?: never;
@@ -2646,7 +2647,7 @@ export interface operations {
                 begin_us?: number;
                 /** @description End of the range, exclusive; absent: no upper bound. */
                 end_us?: number;
-                /** @description Only reports of hosts with this in their name, in any case */
+                /** @description Only transfers of hosts with this in their name, in any case */
                 host?: string;
             };
             header?: never;
@@ -2655,7 +2656,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Sums of transfers that were watched in the range */
+            /** @description Sums of transfers that ended on the days of the range */
             200: {
                 headers: {
                     [name: string]: unknown;

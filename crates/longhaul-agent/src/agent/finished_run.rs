@@ -15,6 +15,7 @@ use crate::path_traces::parse_time_us;
 use crate::watch::measure_jobs::MeasureJob;
 use crate::watch::run_schedule::{self, MissedReason};
 use longhaul_history::change_detection::extract_points;
+use longhaul_history::report_comparison::daily_transfers::list_daily_transfers;
 use longhaul_model::report::v1::{AnyReport, HostPair, ReportCaveat, ReportKind, ThroughputReport};
 use longhaul_store::history_store::{
     IncomingRun, PlannedOutcome, PlannedRun, PlannedRunFilter, PlannedRunState, SeriesReading,
@@ -145,7 +146,7 @@ pub fn list_reading_pairs(readings: &[SeriesReading]) -> Vec<HostPair> {
     pairs.into_iter().cloned().collect()
 }
 
-/// Adds the start time and the series values of a run that `near` started.
+/// Adds the start time, the series values and the transfers of a run that `near` started.
 pub fn fill_run(
     run: &mut IncomingRun,
     report: &AnyReport,
@@ -159,6 +160,9 @@ pub fn fill_run(
         .into_iter()
         .map(|(pair, quantity, point)| SeriesReading { pair, quantity, point })
         .collect();
+    if let AnyReport::Flows(report) = report {
+        run.transfers = list_daily_transfers(report, near);
+    }
     Ok(())
 }
 

@@ -10,8 +10,8 @@ use axum::extract::State;
 use longhaul_history::report_comparison::daily_transfers::DailyTransferSums;
 use longhaul_model::report::v1::flows::TransferIdentity;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{AnyReport, HostPair, QuantitySeries, ReportKind};
-use longhaul_store::history_store::{GridPair, MAX_SERIES_POINTS, RunFilter};
+use longhaul_model::report::v1::{HostPair, QuantitySeries};
+use longhaul_store::history_store::{GridPair, MAX_SERIES_POINTS, TimeRange};
 use longhaul_store::{Archive, StoreError};
 use std::sync::Arc;
 
@@ -67,50 +67,48 @@ pub async fn transfers(
     Ok(Json(cells))
 }
 
-/// The maximum number of reports whose transfers are summed: every ten minutes for a week.
-const MAX_SUMMED_REPORTS: u32 = 1008;
 /// The maximum number of sums. Others choose the names of programs and the addresses of peers.
 const MAX_DAILY_ROWS: usize = 1000;
 
-/// The bytes of the transfers of other programs by day, program and peer, with the share of each limiter.
-/// Of more than 1008 reports or 1000 rows the newest are shown.
+/// The bytes of the watched transfers of other programs by day, program and peer, with the share of
+/// each limiter. A day that the range touches counts as a whole. Of more than 1000 rows the newest are
+/// shown.
 #[utoipa::path(get, path = "/api/v1/transfers/daily", tag = "mesh",
     params(
         QueryRange,
-        ("host" = Option<String>, Query, description = "Only reports of hosts with this in their name, in any case", min_length = 1, max_length = 255),
+        ("host" = Option<String>, Query, description = "Only transfers of hosts with this in their name, in any case", min_length = 1, max_length = 255),
     ),
-    responses((status = 200, description = "Sums of transfers that were watched in the range", body = DailyTransferList)))]
+    responses((status = 200, description = "Sums of transfers that ended on the days of the range", body = DailyTransferList)))]
 pub async fn daily_transfers(
     State(shared): State<Arc<ApiState>>,
     mut params: QueryParams,
 ) -> Result<Json<DailyTransferList>, ApiError> {
-    let filter = RunFilter {
-        range: params.range()?,
-        kind: Some(ReportKind::Flows),
-        host: params.name("host")?,
-        ..RunFilter::newest(MAX_SUMMED_REPORTS + 1)
-    };
+    let range = params.range()?;
+    let host = params.name("host")?.unwrap_or_default().to_lowercase();
     params.reject_rest()?;
-    let list = shared.archive.query(move |archive| sum_daily_transfers(archive, &filter)).await?;
+    let list =
+        shared.archive.query(move |archive| sum_daily_transfers(archive, range, &host)).await?;
     Ok(Json(list))
 }
 
 fn sum_daily_transfers(
     archive: &Archive,
-    filter: &RunFilter,
+    range: TimeRange,
+    host: &str,
 ) -> Result<DailyTransferList, StoreError> {
     let mut sums = DailyTransferSums::default();
-    let mut reports = 0;
-    archive.for_each_report(filter, |report| {
-        reports += 1;
-        if let AnyReport::Flows(report) = report
-            && reports <= MAX_SUMMED_REPORTS
-        {
-            sums.add_report(&report);
+    archive.for_each_transfer_sum(range, |transfers| {
+        // A day is read to its end, because its largest sums are shown.
+        let has_room =
+            sums.len() <= MAX_DAILY_ROWS || sums.first_day() == Some(transfers.day.as_str());
+        let named = TransferIdentity::of_pair(&transfers.pair);
+        if has_room && named.is_some_and(|it| it.host.to_lowercase().contains(host)) {
+            sums.add_transfers(transfers);
         }
+        has_room
     })?;
     let mut rows = sums.finish();
-    let is_complete = reports <= MAX_SUMMED_REPORTS && rows.len() <= MAX_DAILY_ROWS;
+    let is_complete = rows.len() <= MAX_DAILY_ROWS;
     rows.truncate(MAX_DAILY_ROWS);
     Ok(DailyTransferList { rows, is_complete })
 }

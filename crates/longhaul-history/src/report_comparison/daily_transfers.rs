@@ -6,7 +6,9 @@
 use crate::change_detection::transfer_points::transfer_pair;
 use jiff::{Timestamp, ToSpan};
 use longhaul_model::report::v1::analysis::Limiter;
-use longhaul_model::report::v1::flows::{DailyTransfers, LimitedBytes, TransferIdentity};
+use longhaul_model::report::v1::flows::{
+    DailyTransfers, LimitedBytes, LimitedTransfers, TransferIdentity,
+};
 use longhaul_model::report::v1::{FlowsReport, HostPair};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,20 +24,25 @@ struct TransferSum {
 }
 
 impl DailyTransferSums {
-    /// Adds the transfers of a report.
-    pub fn add_report(&mut self, report: &FlowsReport) {
-        let Some(day) = find_end_day(report) else { return };
-        for (seen, judged) in report.observation.transfers.iter().zip(&report.analysis.transfers) {
-            let bytes = seen.run.ends.receiver.bytes;
-            if bytes == 0 {
-                continue;
-            }
-            let pair = transfer_pair(&report.run.initiator.host, seen);
-            let sum = self.0.entry((day.clone(), pair)).or_default();
-            sum.transfers += 1;
-            let limited = sum.bytes.entry(judged.run.limited_by).or_default();
-            *limited = limited.saturating_add(bytes);
-        }
+    pub fn add_transfers(&mut self, added: LimitedTransfers) {
+        let sum = self.0.entry((added.day, added.pair)).or_default();
+        sum.transfers += added.transfers;
+        let limited = sum.bytes.entry(added.limiter).or_default();
+        *limited = limited.saturating_add(added.bytes);
+    }
+
+    /// Returns the number of sums.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the earliest day of the sums.
+    pub fn first_day(&self) -> Option<&str> {
+        self.0.first_key_value().map(|((day, _), _)| day.as_str())
     }
 
     /// Returns the sums, the latest day first, and of each day the most bytes first.
@@ -72,6 +79,20 @@ impl TransferSum {
     }
 }
 
+/// Returns the transfers with payload in a report of a host; nothing if the time of the report is invalid.
+pub fn list_daily_transfers(report: &FlowsReport, host: &str) -> Vec<LimitedTransfers> {
+    let Some(day) = find_end_day(report) else { return Vec::new() };
+    let transfers = report.observation.transfers.iter().zip(&report.analysis.transfers);
+    let transfers = transfers.map(|(seen, judged)| LimitedTransfers {
+        day: day.clone(),
+        pair: transfer_pair(host, seen),
+        limiter: judged.run.limited_by,
+        transfers: 1,
+        bytes: seen.run.ends.receiver.bytes,
+    });
+    transfers.filter(|it| it.bytes > 0).collect()
+}
+
 /// Returns the day on which the transfers of a report ended.
 fn find_end_day(report: &FlowsReport) -> Option<String> {
     let started: Timestamp = report.run.started_at.parse().ok()?;
@@ -89,7 +110,6 @@ mod tests {
         let mut report: FlowsReport =
             serde_json::from_str(include_str!("../../../../fixtures/reports/flows-rclone.json"))
                 .expect("a report");
-        report.run.initiator.host = "dtn".to_owned();
         report.run.started_at = ended_at.to_owned();
         report.run.duration_us = 0;
         report.observation.transfers[0].run.ends.receiver.bytes = bytes;
@@ -97,14 +117,22 @@ mod tests {
         report
     }
 
+    fn sum_reports(reports: &[FlowsReport]) -> Vec<DailyTransfers> {
+        let mut sums = DailyTransferSums::default();
+        for transfers in reports.iter().flat_map(|it| list_daily_transfers(it, "dtn")) {
+            sums.add_transfers(transfers);
+        }
+        sums.finish()
+    }
+
     #[test]
     fn bytes_are_shared_out_by_the_limiters_of_their_transfers() {
-        let mut sums = DailyTransferSums::default();
-        sums.add_report(&report("2026-11-27T10:00:00Z", 600, Limiter::ReceiveWindow));
-        sums.add_report(&report("2026-11-27T11:00:00Z", 300, Limiter::Loss));
-        sums.add_report(&report("2026-11-27T12:00:00Z", 300, Limiter::ReceiveWindow));
-        sums.add_report(&report("2026-11-27T13:00:00Z", 0, Limiter::Unknown));
-        let days = sums.finish();
+        let days = sum_reports(&[
+            report("2026-11-27T10:00:00Z", 600, Limiter::ReceiveWindow),
+            report("2026-11-27T11:00:00Z", 300, Limiter::Loss),
+            report("2026-11-27T12:00:00Z", 300, Limiter::ReceiveWindow),
+            report("2026-11-27T13:00:00Z", 0, Limiter::Unknown),
+        ]);
         let [day] = &days[..] else { panic!("{days:?}") };
         assert_eq!((day.day.as_str(), day.transfers, day.bytes), ("2026-11-27", 3, 1200));
         assert_eq!((day.host.as_str(), day.program.as_str()), ("dtn", "rclone"));
@@ -115,12 +143,9 @@ mod tests {
 
     #[test]
     fn a_transfer_counts_on_the_day_on_which_it_ended() {
-        let mut sums = DailyTransferSums::default();
         let mut over_midnight = report("2026-11-27T23:59:00Z", 5, Limiter::Loss);
         over_midnight.run.duration_us = 120_000_000;
-        sums.add_report(&over_midnight);
-        sums.add_report(&report("2026-11-27T23:59:59Z", 7, Limiter::Loss));
-        let days = sums.finish();
+        let days = sum_reports(&[over_midnight, report("2026-11-27T23:59:59Z", 7, Limiter::Loss)]);
         let days: Vec<_> = days.iter().map(|it| (it.day.as_str(), it.bytes)).collect();
         assert_eq!(days, [("2026-11-28", 5), ("2026-11-27", 7)]);
     }

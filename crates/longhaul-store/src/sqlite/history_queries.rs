@@ -9,8 +9,10 @@ use crate::history_store::{
 };
 use crate::scan_archive::environment_condition;
 use crate::store_error::StoreError;
+use longhaul_model::report::v1::flows::LimitedTransfers;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{AnyReport, HostPair, QuantitySeries, ReportKind, SeriesPoint};
+use longhaul_model::serde_name::parse_variant;
 use rusqlite::types::Value;
 use rusqlite::{Row, Transaction, params_from_iter};
 
@@ -121,6 +123,37 @@ impl Archive {
             })
         })?;
         outcome
+    }
+
+    /// Passes the sums of transfers to `visit`, the latest day first, until it returns false. A day that
+    /// the range touches counts as a whole.
+    pub fn for_each_transfer_sum(
+        &self,
+        range: TimeRange,
+        mut visit: impl FnMut(LimitedTransfers) -> bool,
+    ) -> Result<(), StoreError> {
+        self.read("read the sums of transfers", |from| {
+            let mut statement = from.prepare_cached(
+                "SELECT day, sender, receiver, limiter, transfers, bytes FROM transfer_day \
+                 WHERE day >= date(?1, 'unixepoch') AND day <= date(?2 - 1, 'unixepoch') \
+                 ORDER BY day DESC",
+            )?;
+            let [begin_s, end_s, _] = started_range(range);
+            let mut rows = statement.query([begin_s, end_s])?;
+            while let Some(row) = rows.next()? {
+                let transfers = LimitedTransfers {
+                    day: row.get(0)?,
+                    pair: HostPair { from: row.get(1)?, to: row.get(2)? },
+                    limiter: parse_variant(&row.get::<_, String>(3)?).unwrap_or_default(),
+                    transfers: row.get(4)?,
+                    bytes: row.get(5)?,
+                };
+                if !visit(transfers) {
+                    break;
+                }
+            }
+            Ok(())
+        })
     }
 }
 

@@ -25,6 +25,7 @@ impl Archive {
     ) -> Result<RetentionResult, StoreError> {
         let before_us = RetentionPolicy::cutoff_us(now_us, keep.runs);
         let hours_before_us = RetentionPolicy::cutoff_us(now_us, keep.hours.max(keep.runs));
+        expire_transfer_days(self, before_us)?;
         Ok(RetentionResult {
             values: expire_values(self, before_us)?,
             hours: expire_hours(self, hours_before_us)?,
@@ -102,6 +103,18 @@ fn expire_hours(archive: &mut Archive, before_us: i64) -> Result<u64, StoreError
              WHERE series IN (SELECT id FROM series) AND hour < ?1 AND state = 2 LIMIT ?2)",
         )?
         .execute((hour, STEP_ROWS))
+    })
+}
+
+/// Deletes the sums of transfers of days that ended.
+fn expire_transfer_days(archive: &mut Archive, before_us: i64) -> Result<u64, StoreError> {
+    repeat_step(archive, "remove old days", |to| {
+        to.prepare_cached(
+            "DELETE FROM transfer_day WHERE (day, sender, receiver, limiter) IN \
+             (SELECT day, sender, receiver, limiter FROM transfer_day \
+              WHERE day < date(?1 / 1000000, 'unixepoch') LIMIT ?2)",
+        )?
+        .execute((before_us, STEP_ROWS))
     })
 }
 

@@ -5,6 +5,7 @@ use crate::archive::insert_run;
 use crate::archived_report;
 use crate::history_store::{HOUR_US, IncomingRun, IngestResult, PlannedOutcome};
 use longhaul_model::report::v1::HostPair;
+use longhaul_model::report::v1::flows::LimitedTransfers;
 use rusqlite::{Transaction, params};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -113,10 +114,25 @@ fn insert_watched_run<'a>(
             run_id: &run.run.id,
         });
     }
+    add_transfers(to, &run.transfers)?;
     let mut note = to.prepare_cached("INSERT OR IGNORE INTO watched_run VALUES (?1, ?2, ?3)")?;
     let no_pair = ids.is_empty().then_some(NO_PAIR);
     for pair in ids.into_values().chain(no_pair) {
         note.execute(params![pair, run.at_us, run.run.id])?;
+    }
+    Ok(())
+}
+
+/// Adds transfers to the sums of their days, which stay below the largest number of SQLite.
+fn add_transfers(to: &Transaction<'_>, transfers: &[LimitedTransfers]) -> rusqlite::Result<()> {
+    let mut add = to.prepare_cached(
+        "INSERT INTO transfer_day VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET \
+         transfers = transfers + excluded.transfers, \
+         bytes = bytes + min(excluded.bytes, 9223372036854775807 - bytes)",
+    )?;
+    for LimitedTransfers { day, pair, limiter, transfers, bytes } in transfers {
+        let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
+        add.execute(params![day, pair.from, pair.to, limiter.word(), transfers, bytes])?;
     }
     Ok(())
 }

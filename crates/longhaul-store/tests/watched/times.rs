@@ -4,6 +4,8 @@ use crate::archive_queries::{DAY_US, goodput, hour, points};
 use crate::history_cases::{HOUR_US, MIDNIGHT_US, geneva, pair, run, runs};
 use crate::temporary_archive::TemporaryArchive;
 use longhaul_model::report::v1::QuantitySeries;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::flows::LimitedTransfers;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_store::Archive;
 use longhaul_store::history_store::{
@@ -225,7 +227,8 @@ fn retention_takes_what_is_old_of_runs_and_plans() {
     with_two.pairs.push(pair("geneva", "losangeles"));
     let mut without = run("no-pair", MIDNIGHT_US, 1.0);
     (without.pairs, without.readings) = (vec![], vec![]);
-    let young = run("young", MIDNIGHT_US + 5 * DAY_US, 1.0);
+    let mut young = run("young", MIDNIGHT_US + 5 * DAY_US, 1.0);
+    young.transfers = ["2026-11-24", "2026-11-25"].map(transfers_of).into();
     archive.append_runs(&[with_two, without, young]).unwrap();
     let due = ["done", "missed", "waiting"].map(|id| PlannedRun {
         id: id.to_owned(),
@@ -251,4 +254,21 @@ fn retention_takes_what_is_old_of_runs_and_plans() {
     let left = archive.planned(&filter).unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].id, "waiting");
+    let mut days = Vec::new();
+    let list_day = |it: LimitedTransfers| {
+        days.push(it.day);
+        true
+    };
+    archive.for_each_transfer_sum(TimeRange::ALL, list_day).unwrap();
+    assert_eq!(days, ["2026-11-25"]);
+}
+
+fn transfers_of(day: &str) -> LimitedTransfers {
+    LimitedTransfers {
+        day: day.to_owned(),
+        pair: pair("geneva/rclone", "192.0.2.7"),
+        limiter: Limiter::Loss,
+        transfers: 1,
+        bytes: 1,
+    }
 }

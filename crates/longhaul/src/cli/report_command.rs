@@ -19,7 +19,9 @@ use crate::command_failure::{ARCHIVE, BUG, CommandFailure, USAGE};
 use jiff::Timestamp;
 use longhaul_analysis::imported::convert_to_path_report;
 use longhaul_analysis::path::trace_table::{self, TraceTable};
-use longhaul_history::report_comparison::daily_transfers::DailyTransferSums;
+use longhaul_history::report_comparison::daily_transfers::{
+    DailyTransferSums, list_daily_transfers,
+};
 use longhaul_history::report_comparison::run_set_comparison::compare_run_sets;
 use longhaul_history::report_comparison::{direction_asymmetry, site_summary};
 use longhaul_model::report::v1::{
@@ -290,7 +292,9 @@ fn sum_transfers(args: &TransfersArgs) -> Result<(), CommandFailure> {
     let mut sums = DailyTransferSums::default();
     archive.for_each_report(&filter, |report| {
         if let AnyReport::Flows(report) = report {
-            sums.add_report(&report);
+            for transfers in list_daily_transfers(&report, &report.run.initiator.host) {
+                sums.add_transfers(transfers);
+            }
         }
     })?;
     let mut rows = sums.finish();

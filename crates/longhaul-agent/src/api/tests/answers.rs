@@ -1,6 +1,9 @@
 //! Every address, asked as it should be.
 
 use super::scene::{BEGIN_US, HOUR_US, Scene};
+use crate::agent::flows_test_builder::build_run;
+use longhaul_model::report::v1::analysis::Limiter;
+use longhaul_model::report::v1::flows::LimitedTransfers;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{HostPair, SeriesPoint};
 use longhaul_store::history_store::{IncomingRun, SeriesReading, TimeRange};
@@ -84,10 +87,9 @@ fn transfers_are_listed_apart_from_paths_while_they_are_seen() {
 fn bytes_of_transfers_are_summed_by_day() {
     let scene = Scene::new();
     let mut archive = (scene.desk.open_archive)().expect("an archive");
-    for number in 0..3 {
-        let text = include_str!("../../../../../fixtures/reports/flows-rclone.json");
-        let text = text.replace("b9ab14", &format!("{number:06x}"));
-        let run = IncomingRun::from_json(text, BEGIN_US).expect("a report");
+    // 2026-11-27T12:00:00Z; the last one was delivered before.
+    for number in [1, 2, 3, 3] {
+        let run = build_run(number, 1_795_780_800_000_000, |_| ());
         archive.append_runs(&[run]).expect("stored");
     }
     let list = scene.json("/api/v1/transfers/daily");
@@ -101,9 +103,46 @@ fn bytes_of_transfers_are_summed_by_day() {
             { "limiter": "application", "bytes": row["bytes"], "share_ratio": 1.0 }
         ])
     );
-    let before = "/api/v1/transfers/daily?end_us=1795000000000000";
-    assert_eq!(scene.json(before)["rows"], json!([]));
-    assert_eq!(scene.json("/api/v1/transfers/daily?host=nowhere")["rows"], json!([]));
+    let count = |query: &str| {
+        let list = scene.json(&format!("/api/v1/transfers/daily?{query}"));
+        list["rows"].as_array().map(Vec::len)
+    };
+    // The day begins and ends at midnight.
+    let [begin_us, end_us] = [1_795_737_600_000_000_i64, 1_795_824_000_000_000];
+    assert_eq!(count(&format!("end_us={begin_us}")), Some(0));
+    assert_eq!(count(&format!("end_us={}", begin_us + 1)), Some(1));
+    assert_eq!(count(&format!("begin_us={}", end_us - 1)), Some(1));
+    assert_eq!(count(&format!("begin_us={end_us}")), Some(0));
+    assert_eq!(count("host=HERE"), Some(1));
+    assert_eq!(count("host=rclone"), Some(0));
+}
+
+#[test]
+fn the_days_that_fill_the_list_are_read_to_their_ends() {
+    let scene = Scene::new();
+    let mut archive = (scene.desk.open_archive)().expect("an archive");
+    for number in 0..3_u32 {
+        let day = 9 - number;
+        let mut run = build_run(number, BEGIN_US, |_| ());
+        run.transfers = (0..600_u64)
+            .map(|peer| LimitedTransfers {
+                day: format!("2026-11-0{day}"),
+                pair: HostPair { from: "here/scp".to_owned(), to: format!("peer-{peer}") },
+                limiter: Limiter::Loss,
+                transfers: 1,
+                bytes: u64::MAX - peer,
+            })
+            .collect();
+        archive.append_runs(&[run.clone()]).expect("stored");
+        run.run.id.push('b');
+        archive.append_runs(&[run]).expect("sums of any size are stored");
+    }
+    let list = scene.json("/api/v1/transfers/daily");
+    assert_eq!(list["is_complete"], false);
+    let rows = list["rows"].as_array().expect("rows");
+    let of_day = |day: &str| rows.iter().filter(|row| row["day"] == day).count();
+    assert_eq!((of_day("2026-11-09"), of_day("2026-11-08"), rows.len()), (600, 400, 1000));
+    assert_eq!(rows[0]["transfers"], 2);
 }
 
 #[test]

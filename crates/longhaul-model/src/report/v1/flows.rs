@@ -178,6 +178,17 @@ pub struct LimitedBytes {
     pub share_ratio: f64,
 }
 
+/// The transfers of a series that ended on one day and had one limiter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitedTransfers {
+    /// UTC: `2026-11-28`.
+    pub day: String,
+    pub pair: HostPair,
+    pub limiter: Limiter,
+    pub transfers: u64,
+    pub bytes: u64,
+}
+
 /// The identity of a series of transfers: all transfers of the programs of one name on a host with
 /// one peer in one direction.
 ///
