@@ -1,5 +1,6 @@
 """Runs an agent with a template of pSConfig whose archive refuses the first documents, and judges those
 that it takes by pScheduler's validators and by the fields that the pipeline of perfsonar/logstash reads.
+The agent also measures latency, and a host whose name does not exist.
 
 Measures on loopback only; run it in a network namespace of its own, because `longhaul serve` takes
 port 5201. `pscheduler_validators` says what it needs.
@@ -15,9 +16,17 @@ from pathlib import Path
 from pscheduler_validators import check, check_type, exit_with_result, load_validator, program
 
 REFUSED = 3
-EXPECTED = {"throughput", "rtt", "trace", "mtu"}
+STAMP_PORT = 8862
+NEAR, FAR, GONE = "127.0.0.2", "127.0.0.1", "gone.invalid"
+EXPECTED = {(kind, "finished") for kind in ("throughput", "rtt", "trace", "mtu", "latency")}
+EXPECTED |= {(kind, "failed") for kind in ("throughput", "rtt", "trace", "latency")}
 requests, taken = 0, []
 complete = threading.Event()
+
+
+def key_of(request):
+    document = request[1]
+    return document["test"]["type"], document["run"]["state"]
 
 
 class Archive(http.server.BaseHTTPRequestHandler):
@@ -36,7 +45,7 @@ class Archive(http.server.BaseHTTPRequestHandler):
         document = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if requests > REFUSED:
             taken.append((dict(self.headers), document))
-            if {it["test"]["type"] for _, it in taken} >= EXPECTED:
+            if set(map(key_of, taken)) >= EXPECTED:
                 complete.set()
         self.answer(503 if requests <= REFUSED else 200)
 
@@ -45,13 +54,15 @@ class Archive(http.server.BaseHTTPRequestHandler):
 
 
 def judge(headers, document):
-    kind, spec = document["test"]["type"], document["test"]["spec"]
-    validate = load_validator(kind)
+    spec, result, state = document["test"]["spec"], document["result"], document["run"]["state"]
+    validate = load_validator(document["test"]["type"])
+    kind = f"{document['test']['type']}, {state}"
     check(f"spec of {kind} {json.dumps(spec)}", *validate.spec_is_valid(spec))
-    check(f"result of {kind}", *validate.result_is_valid(document["result"]))
-    ends = ("127.0.0.2", "127.0.0.1")
-    check(f"ends of {kind}", (spec["source"], spec["dest"]) == ends)
-    check(f"observer of {kind}", headers.get("x-ps-observer") == "127.0.0.2", headers)
+    check(f"result of {kind}", *validate.result_is_valid(result))
+    ends = {NEAR, FAR if state == "finished" else GONE}
+    check(f"ends of {kind}", {spec["source"], spec["dest"]} == ends, spec)
+    check(f"success of {kind}", result["succeeded"] == (state == "finished"), result.get("error", ""))
+    check(f"observer of {kind}", headers.get("x-ps-observer") == NEAR, headers)
     task, run = document["task"], document["run"]
     task_id, run_id = task["href"].split("/tasks/")[1], run["href"].split("/runs/")[1]
     check(f"ids of {kind}", run_id == document["id"] and task_id in run["href"], run["href"])
@@ -73,7 +84,7 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Archive)
 url = f"http://127.0.0.1:{server.server_port}"
 spec = {"source": "{% address[0] %}", "dest": "{% address[1] %}"}
 template = {
-    "addresses": {"near": {"address": "127.0.0.2"}, "far": {"address": "127.0.0.1"}},
+    "addresses": {"near": {"address": NEAR}, "far": {"address": FAR}},
     "groups": {"g": {"type": "mesh", "addresses": [{"name": "near"}, {"name": "far"}]}},
     "schedules": {"light": {"repeat": "PT5S"}, "heavy": {"repeat": "PT20S"}},
     "tests": {
@@ -95,18 +106,29 @@ with tempfile.TemporaryDirectory() as folder:
     watch.write_text(
         f'include = "{url}/mesh.json"\n[agent]\nname = "near"\narchive = "a.sqlite3"\n'
         'listen = "127.0.0.1:0"\njitter = "0 s"\n'
+        f'[[host]]\nname = "reflector"\naddress = "{FAR}"\n[[target]]\nhost = "reflector"\n'
+        # A target that fails is skipped for a while, in all measurements.
+        f'[[host]]\nname = "gone"\naddress = "{GONE}"\n[[target]]\nhost = "gone"\n'
+        f'[[host]]\nname = "away"\naddress = "{GONE}"\n[[target]]\nhost = "away"\n'
+        '[[measure]]\nname = "delay"\nkind = "latency"\nevery = "5 s"\ncount = 10\n'
+        f'reflector_port = {STAMP_PORT}\ngroups = ["reflector", "gone"]\n'
+        '[[measure]]\nname = "look"\nkind = "path"\nevery = "5 s"\ngroups = ["gone"]\n'
+        '[[measure]]\nname = "fill"\nkind = "throughput"\nevery = "20 s"\ntime = "1 s"\n'
+        'directions = "forward"\ngroups = ["away"]\n'
     )
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     children = [
-        subprocess.Popen([program, "serve", "--anonymous", "-B", "127.0.0.1"], **quiet),
+        subprocess.Popen([program, "serve", "--anonymous", "-B", FAR, f"--stamp={STAMP_PORT}"], **quiet),
         subprocess.Popen([program, "watch", str(watch)], stdout=subprocess.DEVNULL),
     ]
-    check("all tests arrived", complete.wait(180), sorted({it["test"]["type"] for _, it in taken}))
+    check("all tests arrived", complete.wait(180), sorted(set(map(key_of, taken))))
     for child in children:
         child.terminate()
         child.wait()
 check("refused documents came again", requests > REFUSED, f"{requests} requests")
 check("no document came twice", len({it["id"] for _, it in taken}) == len(taken))
-for kind in sorted(EXPECTED):
-    judge(*next(it for it in taken if it[1]["test"]["type"] == kind))
+for key in sorted(EXPECTED):
+    judge(*next(it for it in taken if key_of(it) == key))
+delays = [it["test"]["spec"]["source"] for _, it in taken if "histogram-latency" in it["result"]]
+check("one-way delays of both directions", {NEAR, FAR} <= set(delays), delays)
 exit_with_result()

@@ -8,4 +8,4 @@ mod clock_skew;
 mod latency_conclusion;
 mod one_way_counts;
 
-pub use latency_conclusion::conclude_latency;
+pub use latency_conclusion::{conclude_latency, list_one_way_delays};

@@ -1,15 +1,19 @@
 //! Reports as results of perfSONAR's pScheduler, for programs that read its tests `throughput`,
-//! `rtt`, `trace` and `mtu`.
+//! `latency`, `rtt`, `trace` and `mtu`.
 //!
 //! The names and units are those of the result schemas of pScheduler 5. Values that were not
 //! measured are absent. docs/perfsonar.md has the list.
 
 use crate::iperf3_report_json::to_iperf3_json;
+use crate::latency_text::build_latency_document;
 use crate::path_text::build_path_document;
 use crate::throughput_text::build_throughput_document;
+use longhaul_analysis::latency::list_one_way_delays;
+use longhaul_model::report::v1::latency::LatencyAnalysis;
 use longhaul_model::report::v1::path::{HopReply, ObservedHop, RoundTripSeries};
-use longhaul_model::report::v1::{PathReport, ThroughputReport};
+use longhaul_model::report::v1::{LatencyReport, PathReport, ThroughputReport};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The tests that longhaul measures for pScheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,21 +85,52 @@ pub fn to_path_result(report: &PathReport, test: PschedulerTest) -> Result<Value
     Ok(result)
 }
 
+/// Returns the result of a test `latency` of the direction from this host, or of the other one. There are
+/// no delays if the clocks do not allow them, and no counts if losses have no direction.
+pub fn to_latency_result(report: &LatencyReport, is_forward: bool) -> Value {
+    let LatencyAnalysis { forward, reverse, .. } = &report.analysis;
+    let direction = if is_forward { forward } else { reverse };
+    let mut result = json!({
+        "schema": 1,
+        "succeeded": true,
+        "diags": build_latency_document(report).text(),
+    });
+    if let Some(counts) = direction.as_ref().and_then(|it| it.counts) {
+        result["packets-sent"] = counts.sent.into();
+        result["packets-received"] = counts.sent.saturating_sub(counts.lost).into();
+        result["packets-lost"] = counts.lost.into();
+        result["packets-duplicated"] = counts.duplicates.into();
+        result["packets-reordered"] = counts.reordered.into();
+    }
+    if let Some(error_ns) = direction.as_ref().and_then(|it| it.delay_error_ns) {
+        let mut histogram: BTreeMap<String, u64> = BTreeMap::new();
+        for delays in list_one_way_delays(&report.observation) {
+            let delay_ns = delays[usize::from(!is_forward)];
+            // The sum makes a zero of a negative zero.
+            let hundredths = (delay_ns as f64 / 10_000.0).round() + 0.0;
+            *histogram.entry(format!("{:.2}", hundredths / 100.0)).or_default() += 1;
+        }
+        result["max-clock-error"] = json!(error_ns as f64 / 1e6);
+        result["histogram-latency"] = json!(histogram);
+    }
+    result
+}
+
 /// Returns the result of a test that failed, with the members that its schema requires.
-pub fn build_failed_result(test: PschedulerTest, error: &str, diags: &str) -> Value {
+pub fn build_failed_result(test: &str, error: &str, diags: &str) -> Value {
     let mut result = json!({"schema": 1, "succeeded": false, "error": error, "diags": diags});
     match test {
-        PschedulerTest::Throughput => {
+        "throughput" => {
             result["intervals"] = json!([]);
             result["summary"] = json!({});
         }
-        PschedulerTest::Rtt => {
+        "rtt" => {
             result["roundtrips"] = json!([]);
             result["loss"] = json!(1.0);
         }
-        PschedulerTest::Trace => result["paths"] = json!([]),
-        // The schema requires an MTU, which nobody knows.
-        PschedulerTest::Mtu => {}
+        "trace" => result["paths"] = json!([]),
+        // The schema of a path MTU requires one, which nobody knows.
+        _ => {}
     }
     result
 }

@@ -95,6 +95,11 @@ pub fn conclude_latency(
     RunConclusion { analysis, findings: Vec::new(), caveats }
 }
 
+/// Returns the delays of the answered packets, there and back, with the offset of the clocks.
+pub fn list_one_way_delays(observation: &LatencyObservation) -> Vec<[i64; 2]> {
+    list_exchanges(observation).into_iter().filter_map(|it| it.one_way_ns).collect()
+}
+
 fn list_exchanges(observation: &LatencyObservation) -> Vec<TimedExchange> {
     let exchange = |(packet, it): (u32, &longhaul_model::report::v1::latency::LatencyPacket)| {
         let answer = it.answers.first()?;

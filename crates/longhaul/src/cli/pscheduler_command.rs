@@ -193,6 +193,5 @@ fn merge_results(input: &MergeInput) -> Value {
     let errors = input.results.iter().filter_map(|it| it["error"].as_str());
     let error = errors.collect::<Vec<_>>().join("; ");
     let error = if error.is_empty() { "participant 0 has no result" } else { &error };
-    let test = input.test.test().unwrap_or(PschedulerTest::Mtu);
-    build_failed_result(test, error, &diags)
+    build_failed_result(&input.test.kind, error, &diags)
 }

@@ -1,7 +1,7 @@
 //! Sends runs to an archive of perfSONAR, as pScheduler's archiver `http` does.
 
 use super::batch_wire::BatchResponse;
-use super::perfsonar_document::build_documents;
+use super::perfsonar_document::{build_documents, build_failed_documents};
 use super::{DeliveryError, format_error_chain};
 use crate::http_client::{http_client_builder, read_body};
 use crate::secret_file;
@@ -62,7 +62,7 @@ impl PerfsonarArchive {
         Ok(PerfsonarArchive { http, url: section.url.clone(), method, headers })
     }
 
-    /// Sends the runs among these items, one document after the other.
+    /// Sends the results and the failed runs among these items, one document after the other.
     pub async fn send_items(
         &self,
         file: &WatchFile,
@@ -70,18 +70,23 @@ impl PerfsonarArchive {
     ) -> Result<BatchResponse, DeliveryError> {
         let mut answer = BatchResponse::default();
         for OutboxEntry { place, item } in items {
-            let OutboxItem::Run(run) = item else { continue };
-            match IncomingRun::parse_json(run.report.clone(), 0) {
-                Ok((_, report)) => {
-                    let near = run.near.as_ref().unwrap_or(&file.agent.name);
-                    for document in build_documents(file, near, &run.pairs, &report) {
-                        self.send_document(&document).await?;
+            let documents = match item {
+                OutboxItem::Run(run) => match IncomingRun::parse_json(run.report.clone(), 0) {
+                    Ok((_, report)) => {
+                        let near = run.near.as_ref().unwrap_or(&file.agent.name);
+                        build_documents(file, near, &run.pairs, &report)
                     }
-                }
-                Err(error) => {
-                    let why = format_error_chain(&error);
-                    answer.refused.push(RefusedEntry { place: *place, why });
-                }
+                    Err(error) => {
+                        let why = format_error_chain(&error);
+                        answer.refused.push(RefusedEntry { place: *place, why });
+                        continue;
+                    }
+                },
+                OutboxItem::Planned(planned) => build_failed_documents(file, planned),
+                OutboxItem::Event(_) => continue,
+            };
+            for document in documents {
+                self.send_document(&document).await?;
             }
         }
         Ok(answer)
