@@ -110,8 +110,7 @@ fn apply_schema_step(client: &DatabaseClient, step: u32, text: &str) -> Result<(
         cluster: client.options.cluster.as_deref(),
     };
     for statement in writer.statements(text) {
-        let statement =
-            &client.options.adapt_sql.map_or(statement.clone(), |adapt| adapt(&statement));
+        let statement = &client.options.adapt_statement(&statement);
         client.request("create the tables", |at| async move {
             at.query_raw(statement).execute().await
         })?;

@@ -75,9 +75,16 @@ pub struct ClickHouseOptions {
     /// A cluster from the servers' configuration: tables are created on all of its servers,
     /// replicated, and distributed over its shards. None: a single server.
     pub cluster: Option<String>,
-    /// Rewrites the statements that create tables, for tests of a cluster with servers that are too
-    /// old for anything else.
+    /// Rewrites the statements that create tables and delete rows, for tests of a cluster with servers
+    /// that are too old for anything else.
     pub adapt_sql: Option<fn(&str) -> String>,
+}
+
+impl ClickHouseOptions {
+    /// Returns a statement in the dialect of the servers.
+    pub(crate) fn adapt_statement(&self, statement: &str) -> String {
+        self.adapt_sql.map_or_else(|| statement.to_owned(), |adapt| adapt(statement))
+    }
 }
 
 impl Default for ClickHouseOptions {

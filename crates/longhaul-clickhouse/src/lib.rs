@@ -74,7 +74,8 @@ impl ClickHouseSink {
                 }
                 None => table.to_owned(),
             };
-            let sql = &format!("DELETE FROM {table} WHERE {column} < {before_us}");
+            let sql = format!("DELETE FROM {table} WHERE {column} < {before_us}");
+            let sql = &self.client.options.adapt_statement(&sql);
             let delete = |at: clickhouse::Client| async move { at.query_raw(sql).execute().await };
             self.client.request_within(RETENTION_STEP_TIMEOUT, "delete old rows", |endpoint| {
                 delete(endpoint.http.clone())

@@ -1,4 +1,4 @@
-//! Two replicas of one shard and their ZooKeeper, as processes of this test.
+//! Two servers, replicas of one shard or two shards, and their ZooKeeper, as processes of this test.
 
 use longhaul_clickhouse::ClickHouseOptions;
 use std::fs;
@@ -25,6 +25,13 @@ pub struct Fleet {
     pub replicas: Vec<Replica>,
 }
 
+/// The ports that all servers know, and the number of shards.
+struct ClusterPorts {
+    keeper: u16,
+    tcp: [u16; 2],
+    shards: usize,
+}
+
 /// Ended by its number when this goes.
 struct Process(Child);
 
@@ -42,8 +49,9 @@ pub struct Replica {
 }
 
 impl Fleet {
-    pub fn start() -> Fleet {
-        let name = format!("replicas-{}", std::process::id());
+    /// Two replicas of one shard, or two shards of one replica.
+    pub fn start(shards: usize) -> Fleet {
+        let name = format!("shards-{shards}-{}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&folder);
         let ports = free_ports::<7>();
@@ -53,7 +61,8 @@ impl Fleet {
         let replicas = replicas.into_iter().enumerate().map(|(number, own)| {
             let folder = folder.join(format!("replica{number}"));
             fs::create_dir_all(&folder).expect("a folder");
-            let config = config(&folder, number, own, (ports[0], tcp));
+            let cluster = ClusterPorts { keeper: ports[0], tcp, shards };
+            let config = config(&folder, number, own, &cluster);
             fs::write(folder.join("config.xml"), config).expect("its configuration");
             fs::write(folder.join("users.xml"), users()).expect("its users");
             let mut replica = Replica { folder, http: own[0], process: None };
@@ -71,7 +80,7 @@ impl Fleet {
             database: String::from("fleet"),
             password: Some(String::from(PASSWORD)),
             cluster: Some(String::from("mesh")),
-            adapt_sql: Some(strip_newer_syntax),
+            adapt_sql: Some(write_old_syntax),
             ..ClickHouseOptions::default()
         }
     }
@@ -188,8 +197,11 @@ pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Removes syntax that is newer than 2018.
-fn strip_newer_syntax(statement: &str) -> String {
+/// Removes or replaces syntax that is newer than 2018.
+fn write_old_syntax(statement: &str) -> String {
+    if let Some(rest) = statement.strip_prefix("DELETE FROM ") {
+        return format!("ALTER TABLE {}", rest.replacen(" WHERE ", " DELETE WHERE ", 1));
+    }
     let known = |line: &&str| {
         let line = line.trim_start();
         !["INDEX ", "TTL ", "SETTINGS "].iter().any(|it| line.starts_with(it))
@@ -214,14 +226,20 @@ fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
     held.map(|it| it.local_addr().expect("an address").port())
 }
 
-fn config(folder: &Path, number: usize, own: &[u16], (keeper, tcp): (u16, [u16; 2])) -> String {
-    let replica = |port: u16| {
+fn config(folder: &Path, number: usize, own: &[u16], cluster: &ClusterPorts) -> String {
+    let ClusterPorts { keeper, tcp, shards } = cluster;
+    let replica = |port: &u16| {
         format!(
             "<replica><host>127.0.0.1</host><port>{port}</port><user>default</user>\
              <password>{PASSWORD}</password></replica>"
         )
     };
-    let replicas: String = tcp.map(replica).concat();
+    let shard = |ports: &[u16]| {
+        let replicas: String = ports.iter().map(replica).collect();
+        format!("<shard><internal_replication>true</internal_replication>{replicas}</shard>")
+    };
+    let all: String = tcp.chunks(tcp.len() / shards).map(shard).collect();
+    let own_shard = number % shards;
     let folder = folder.display();
     format!(
         "<yandex>
@@ -233,14 +251,12 @@ fn config(folder: &Path, number: usize, own: &[u16], (keeper, tcp): (u16, [u16; 
   <users_config>{folder}/users.xml</users_config>
   <default_profile>default</default_profile> <default_database>default</default_database>
   <mark_cache_size>67108864</mark_cache_size> <uncompressed_cache_size>0</uncompressed_cache_size>
-  <remote_servers><mesh><shard>
-    <internal_replication>true</internal_replication>{replicas}
-  </shard></mesh></remote_servers>
+  <remote_servers><mesh>{all}</mesh></remote_servers>
   <zookeeper>
     <node><host>127.0.0.1</host><port>{keeper}</port></node>
     <session_timeout_ms>{SESSION_MS}</session_timeout_ms>
   </zookeeper>
-  <macros><shard>0</shard><replica>{number}</replica></macros>
+  <macros><shard>{own_shard}</shard><replica>{number}</replica></macros>
   <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>
 </yandex>",
         own[0], own[1], own[2]

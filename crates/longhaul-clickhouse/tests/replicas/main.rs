@@ -1,10 +1,12 @@
 //! Two replicas, of which one is killed while results come in: nothing is lost, the other goes on,
-//! and the killed one catches up.
+//! and the killed one catches up. Two shards: their hours are those of the values, and retention
+//! deletes on both.
 //!
 //! The servers are Debian's, of 2018: for how a cluster behaves, not for its dialect. What they
-//! cannot do (retention, codecs, indices) the embedded engine is asked.
+//! cannot do (`DELETE FROM`, codecs, indices) the embedded engine is asked.
 
 mod fleet;
+mod two_shards;
 
 use fleet::{Fleet, PASSWORD, ask, wait_for};
 use longhaul_clickhouse::{ClickHouseOptions, ClickHouseSink};
@@ -118,7 +120,7 @@ fn has_everything(options: &ClickHouseOptions) -> bool {
 
 #[test]
 fn a_killed_replica_costs_no_result_and_catches_up() {
-    let mut fleet = Fleet::start();
+    let mut fleet = Fleet::start(1);
     strangers_are_turned_away(&fleet);
     let mut archive = connect(fleet.options(&[0, 1]));
     let (landed, killed) = (Mutex::new(0), AtomicBool::new(false));
