@@ -8,3 +8,5 @@ mod runs;
 mod stage;
 mod stopping;
 mod templates;
+#[path = "../program/twamp_server.rs"]
+mod twamp_server;

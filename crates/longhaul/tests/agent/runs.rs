@@ -1,8 +1,10 @@
 //! Runs land with their values, and a new file costs none.
 
 use crate::stage::*;
-use longhaul_model::report::v1::HostPair;
+use crate::twamp_server::start_control;
+use longhaul_model::report::v1::latency::LatencyProtocol;
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_model::report::v1::{AnyReport, HostPair};
 use longhaul_store::history_store::TimeRange;
 use longhaul_sys::signal::Signal;
 
@@ -159,4 +161,34 @@ fn an_archive_has_one_agent_and_a_port_one_page() {
     assert_eq!(code, Some(5), "{told}");
     assert!(told.contains("choose another `listen`"), "{told}");
     agent.stop();
+}
+
+#[test]
+fn a_server_of_twamp_is_asked_for_a_session_for_each_run() {
+    let reflector = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let reflector_port = reflector.local_addr().expect("its address").port();
+    drop(reflector);
+    let far = FarEnd::start(&[&format!("--stamp={reflector_port}")]);
+    let (control, stopped) = start_control(reflector_port);
+    let folder = Folder::new("twamp");
+    let delay = format!(
+        "[[measure]]\nname = \"delay\"\nkind = \"latency\"\ncount = 5\nevery = \"2 s\"\n\
+         twamp_control = {control}\n"
+    );
+    folder.write("watch.toml", &file(far.port, &delay));
+    let mut agent = Agent::start(&folder);
+    let runs = [agent.wait_for("run"), agent.wait_for("run")];
+    agent.stop();
+    let archive = archive(&folder);
+    for line in runs {
+        assert_eq!(stopped.recv_timeout(DEADLINE).expect("a session")[0], 3);
+        let report = archive.report(line["run"].as_str().expect("an id")).expect("readable");
+        let Some(AnyReport::Latency(report)) = report else { panic!("{report:?}") };
+        let plan = &report.plan;
+        assert_eq!(plan.protocol, LatencyProtocol::Twamp);
+        assert_eq!((plan.control_port, plan.port), (Some(control), reflector_port));
+        assert_eq!(report.analysis.answered_packets, 5);
+    }
+    let losses = archive.series(&pair("near", "far"), PathQuantity::Loss, TimeRange::ALL, 1000);
+    assert!(losses.expect("readable").points.len() >= 2);
 }

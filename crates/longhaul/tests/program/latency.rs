@@ -2,10 +2,9 @@
 
 use crate::far_end::FarEndServer;
 use crate::support::{Folder, free_port, longhaul, reported};
+use crate::twamp_server::start_control;
 use longhaul_model::report::v1::LatencyReport;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpListener;
 
 /// Returns the report of 20 packets to the reflector on this port. The answer to the last packet may
 /// take as long as a busy machine makes it.
@@ -102,36 +101,6 @@ fn a_size_without_room_for_an_extension_is_refused() {
     assert!(said.contains("--size 44") && said.contains("48"), "{said}");
 }
 
-/// Starts a server of TWAMP-Control for one session, which reflects on another port than it is asked
-/// for. Returns its TCP port, and the message that stops the session.
-fn start_control(reflector_port: u16) -> (u16, std::thread::JoinHandle<[u8; 32]>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("its address").port();
-    let serve = move || {
-        let (mut stream, _) = listener.accept().expect("a connection");
-        let mut greeting = [0; 64];
-        greeting[15] = 1;
-        stream.write_all(&greeting).expect("sent");
-        let mut setup = [0; 164];
-        stream.read_exact(&mut setup).expect("Set-Up-Response");
-        assert_eq!(setup[..4], [0, 0, 0, 1]);
-        stream.write_all(&[0; 48]).expect("sent");
-        let mut request = [0; 112];
-        stream.read_exact(&mut request).expect("Request-TW-Session");
-        assert_eq!(request[..2], [5, 4]);
-        let mut accept = [0; 48];
-        accept[2..4].copy_from_slice(&reflector_port.to_be_bytes());
-        stream.write_all(&accept).expect("sent");
-        let mut command = [0; 32];
-        stream.read_exact(&mut command).expect("Start-Sessions");
-        assert_eq!(command[0], 2);
-        stream.write_all(&[0; 32]).expect("sent");
-        stream.read_exact(&mut command).expect("Stop-Sessions");
-        command
-    };
-    (port, std::thread::spawn(serve))
-}
-
 #[test]
 fn a_server_of_twamp_is_asked_for_the_port_of_its_reflector() {
     let (_server, reflector) = start_reflector(&[]);
@@ -141,6 +110,6 @@ fn a_server_of_twamp_is_asked_for_the_port_of_its_reflector() {
     assert_eq!(report.plan.protocol.word(), "twamp");
     assert_eq!((report.plan.control_port, report.plan.port), (Some(control), reflector));
     assert_eq!(report.analysis.answered_packets, 20);
-    let stop = stopped.join().expect("an orderly session");
+    let stop = stopped.recv().expect("an orderly session");
     assert_eq!((stop[0], &stop[4..8]), (3, &[0, 0, 0, 1][..]));
 }

@@ -49,6 +49,7 @@ mod routes;
 mod slow_disk;
 mod support;
 mod tune;
+mod twamp_server;
 mod units;
 mod watch;
 mod watch_agent;
