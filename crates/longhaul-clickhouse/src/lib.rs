@@ -64,7 +64,8 @@ impl ClickHouseSink {
     }
 
     /// Deletes runs, values and plans that are older than `before_us`. Hourly values, events and
-    /// the names of pairs are kept. A replica that is down deletes them later.
+    /// the names of pairs are kept. The servers of a cluster delete in the background, and one that is
+    /// down when it is back.
     pub fn delete_before(&self, before_us: i64) -> Result<(), StoreError> {
         for (table, column) in EXPIRING_TABLES {
             let table = match &self.client.options.cluster {
@@ -78,7 +79,8 @@ impl ClickHouseSink {
             let sql = &self.client.options.adapt_statement(&sql);
             let delete = |at: clickhouse::Client| async move { at.query_raw(sql).execute().await };
             self.client.request_within(RETENTION_STEP_TIMEOUT, "delete old rows", |endpoint| {
-                delete(endpoint.http.clone())
+                // The servers of a cluster are not waited for: one that is down would end the deletion.
+                delete(endpoint.http.clone().with_setting("distributed_ddl_task_timeout", "0"))
             })?;
         }
         Ok(())
