@@ -529,7 +529,8 @@ fn compute_mean_jitter_us(streams: &[ObservedStream]) -> Option<u64> {
 /// one (`tcp_rtt_tsopt_us` of Linux).
 const TIMESTAMP_US: u64 = 1000;
 
-/// Returns the minimum RTT known: that of the idle control connection or the kernel's minimum.
+/// Returns the minimum RTT known: that of the idle control connection or the kernel's minimum. Without the
+/// former, a minimum in whole milliseconds is corrected by at most one, up to the shortest smoothed RTT.
 pub fn find_idle_rtt_us(observation: &ThroughputObservation) -> Option<u64> {
     let idle = observation.idle_rtt_us.filter(|us| *us > 0);
     let is_rounded = |us: &u64| {
@@ -537,7 +538,7 @@ pub fn find_idle_rtt_us(observation: &ThroughputObservation) -> Option<u64> {
         us.is_multiple_of(TIMESTAMP_US) && below.is_some_and(|difference| difference < TIMESTAMP_US)
     };
     let samples = observation.streams.iter().flat_map(|s| &s.sender.samples);
-    let kernel = samples.filter_map(|s| {
+    let kernel = samples.clone().filter_map(|s| {
         let tcp = s.tcp.as_ref()?;
         tcp.rtt_min_us.or(Some(tcp.rtt_us)).filter(|us| *us > 0 && !is_rounded(us))
     });
@@ -548,7 +549,11 @@ pub fn find_idle_rtt_us(observation: &ThroughputObservation) -> Option<u64> {
         let trip_us = tcp.receive_rtt_us?;
         Some(tcp.rtt_min_us.map_or(trip_us, |least| least.min(trip_us))).filter(|us| *us > 0)
     });
-    kernel.chain(idle).chain(watched).min()
+    let least = kernel.chain(idle).chain(watched).min()?;
+    let is_exact = idle.is_some() || !least.is_multiple_of(TIMESTAMP_US);
+    let most = if is_exact { least } else { least.saturating_add(TIMESTAMP_US) };
+    let trips = samples.filter_map(|s| s.tcp.as_ref()).map(|tcp| tcp.rtt_us).filter(|us| *us > 0);
+    Some(trips.min().unwrap_or(least).clamp(least, most))
 }
 
 /// Returns the RTTs of the judged part; `None` if none was read.
@@ -575,6 +580,7 @@ pub fn compute_loaded_rtt(run: &RunView) -> Option<LoadedRtt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_model::report::v1::observation::{BothEnds, StreamSample};
 
     fn ramped(total: usize, ramp: usize) -> Vec<f64> {
         let climb = (0..ramp).map(|i| 1e8 / 2f64.powi((ramp - i) as i32));
@@ -618,6 +624,41 @@ mod tests {
         let rates: Vec<f64> = (0..12).map(|i| 2f64.powi(i) * 1e4).collect();
         assert_eq!(from_of(&rates), None);
         assert!(is_still_climbing(&RunArrivals::from_rates(&rates, 100_000)));
+    }
+
+    /// A sender with this minimum RTT and these smoothed ones, after this RTT of the idle control connection.
+    fn observe_trips(
+        idle_rtt_us: Option<u64>,
+        least_us: u64,
+        trips_us: [u64; 2],
+    ) -> ThroughputObservation {
+        let samples = trips_us.map(|rtt_us| {
+            let tcp = TcpReading { rtt_us, rtt_min_us: Some(least_us), ..TcpReading::default() };
+            StreamSample { tcp: Some(tcp), ..StreamSample::default() }
+        });
+        let sender = StreamEnd { samples: samples.to_vec(), ..StreamEnd::default() };
+        let stream = ObservedStream { index: 0, sender, receiver: StreamEnd::default() };
+        ThroughputObservation {
+            forward: true,
+            elapsed_us: 1_000_000,
+            idle_rtt_us,
+            clock_error_us: None,
+            same_host: false,
+            same_boot: None,
+            streams: vec![stream],
+            ends: BothEnds::default(),
+            reverse: None,
+        }
+    }
+
+    #[test]
+    fn a_minimum_rtt_in_whole_milliseconds_may_be_up_to_one_too_short() {
+        let find = |idle, least, trips| find_idle_rtt_us(&observe_trips(idle, least, trips));
+        assert_eq!(find(None, 5_000, [5_700, 5_640]), Some(5_640));
+        assert_eq!(find(None, 5_000, [7_000, 9_000]), Some(6_000));
+        assert_eq!(find(None, 5_000, [4_990, 5_640]), Some(5_000));
+        assert_eq!(find(None, 5_600, [5_700, 5_640]), Some(5_600));
+        assert_eq!(find(Some(5_610), 5_000, [5_700, 5_640]), Some(5_610));
     }
 
     #[test]
