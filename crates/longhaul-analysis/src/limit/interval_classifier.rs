@@ -254,7 +254,10 @@ fn match_pacing(view: &IntervalContext) -> Option<IntervalState> {
     let unsure_bytes = 2.0 * view.now.tcp.map_or(0, |tcp| tcp.mss_bytes) as f64;
     let own_bytes = view.now.delivered_bytes + unsure_bytes;
     let paced_bytes = asked * view.now.length_us() as f64 / 8e6;
-    (own_bytes >= ClassifierTuning::PACED_RATIO * paced_bytes).then_some(IntervalState::Pacing)
+    let is_paced = own_bytes >= ClassifierTuning::PACED_RATIO * paced_bytes;
+    // A capture does not tell a requested rate from that of BBR, which fills the path.
+    let is_refuted = view.run.is_captured && view.run.queued_ratio >= QUEUED_RATIO;
+    (is_paced && !is_refuted).then_some(IntervalState::Pacing)
 }
 
 fn is_near_level(view: &IntervalContext) -> bool {
