@@ -123,7 +123,8 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
         }
         Limiter::Loss => {
             let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
-            find_queue_rise_us(run, 0.5).is_some()
+            run.may_be_policed
+                || find_queue_rise_us(run, 0.5).is_some()
                 || policer_fit::find_random_chance(run)
                     .is_some_and(|chance| chance < VerdictTuning::MIN_RANDOM_CHANCE)
                 || policer_fit::is_nearly_even(run)

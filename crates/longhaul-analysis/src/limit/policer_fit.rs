@@ -15,12 +15,13 @@
 //! intervals are much longer than the bucket's refill.
 
 use super::run_reading::RunView;
-use super::stream_intervals::SampleInterval;
+use super::stream_intervals::{SampleInterval, is_thread_observed};
 use crate::stats::sample_mean_tail::{WeightedValue, compute_mean_tail};
 use crate::stats::{
     compute_median_slope, mad_scale, mean_and_deviation, median, quantile, sort_finite,
 };
 use longhaul_model::report::v1::capture::CapturedPolicer;
+use std::ops::Range;
 
 /// The parameters of the policer detection.
 struct PolicerFitTuning;
@@ -64,6 +65,12 @@ impl PolicerFitTuning {
     const STOPPING_BLOCK_SCATTER: f64 = 0.1;
     /// With BBR, bursts of losses, whatever the rate, at this loss ratio.
     const BBR_LOSS_RATIO: f64 = 0.05;
+    /// On a full link BBR's probes raise the RTT by a quarter (Cardwell et al., BBR, 2016): the maximum rise
+    /// without one, as a share of the idle RTT, of so many RTTs, and the minimum of segments per RTT that
+    /// show it. Under random losses of 2 to 7 % the RTT of full links rose by 15 segments and more.
+    const PROBE_RISE_SHARE: f64 = 0.125;
+    const PROBE_QUANTILE: f64 = 0.95;
+    const MIN_PROBE_SEGMENTS: f64 = 8.0;
     /// The bytes over the mean rate stay within a bucket's: the maximum range of their sum, in standard
     /// deviations of a slot times the root of the number of slots. Independent slots have 0.86 or more
     /// in 95 % (Lo, Econometrica 1991); on drawn networks random loss had 0.87 to 3, policers 0.3 to 1.
@@ -96,6 +103,8 @@ impl PolicerFitTuning {
     const QUEUE_SHARE: f64 = 0.1;
     const STANDING_SEGMENTS: f64 = 4.0;
     const STANDING_SHARE: f64 = 0.25;
+    /// In a capture, RTTs are exact: half of them exceed the idle one by less than one segment with a policer.
+    const CAPTURED_SEGMENTS: f64 = 2.0;
     /// A slot has a queue only if it holds so many segments: bursts and delayed acknowledgements raise
     /// the RTT by fewer.
     const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
@@ -131,8 +140,10 @@ impl PolicerFitTuning {
     const HEADER_BYTES: f64 = 52.0;
     /// The minimum number of lost segments (Flach: 15 lost and 15 passed).
     const MIN_LOST_SEGMENTS: f64 = 15.0;
-    /// The maximum probability that random losses come at windows as large as those observed.
+    /// The maximum probability that random losses come at windows as large as those observed: in a run, and
+    /// in a watch of another program's transfer, which lasts for seconds and sees few losses.
     const MAX_RANDOM_CHANCE: f64 = 0.001;
+    const MAX_RANDOM_CHANCE_WATCHED: f64 = 0.01;
     /// The minimum ratio of the goodput to the bound of random loss with that: a transfer that others nearly
     /// stop is far below it.
     const MIN_OVER_BOUND_WINDOWS: f64 = 0.5;
@@ -140,6 +151,13 @@ impl PolicerFitTuning {
     /// its episode.
     const MIN_EPISODES: usize = 3;
     const EPISODE_SLOTS: usize = 2;
+    /// An overrun loses at least this share of the window, in an episode.
+    const MIN_OVERRUN_SHARE: f64 = 0.1;
+    /// The minimum ratio of the rate in so many slots before an overrun to the policer's: a full link passes
+    /// no more than its rate.
+    const MIN_OVERRUN_RATE_RATIO: f64 = 1.1;
+    const OVERRUN_SLOTS: usize = 2;
+    const MIN_OVERRUNS: usize = 2;
 }
 
 /// A time slot, all streams together.
@@ -173,8 +191,14 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     } else {
         PolicerFitTuning::MAX_QUEUED_RATIO
     };
-    let needs_large_windows =
-        estimate_random_chance(&slots).is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE);
+    let mut senders = run.observation.streams.iter().map(|stream| &stream.sender);
+    let is_own = senders.all(is_thread_observed);
+    let max_chance = if is_own {
+        PolicerFitTuning::MAX_RANDOM_CHANCE
+    } else {
+        PolicerFitTuning::MAX_RANDOM_CHANCE_WATCHED
+    };
+    let needs_large_windows = estimate_random_chance(&slots).is_some_and(|it| it < max_chance);
     let is_enough = lost >= PolicerFitTuning::MIN_LOST_SEGMENTS
         && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO;
     let plain = (is_enough || needs_large_windows)
@@ -194,10 +218,14 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let after = suspected.get(first + 1..).unwrap_or(&[]);
     // BBR is far above the bound of random losses whatever is lost, so its losses have to come in bursts.
     let is_clustered = measure_clustering(between) >= PolicerFitTuning::MIN_CLUSTERING_BBR;
-    let has_pattern = (is_clustered || !run.bbr) && has_bucket_pattern(run, between, random_bps);
+    let has_pattern = ((is_clustered || !run.bbr) && has_bucket_pattern(run, between, random_bps))
+        || is_probing_without_queue(run, between, random_bps);
     let needs_large_windows = needs_large_windows
         && compute_slot_rate(between) >= PolicerFitTuning::MIN_OVER_BOUND_WINDOWS * random_bps;
-    let (held, patterned) = if has_pattern || needs_large_windows {
+    let mss = run.mss_bytes.unwrap_or(PolicerFitTuning::USUAL_MSS);
+    let has_overruns = compute_slot_rate(between) >= PolicerFitTuning::FAR_OVER_BOUND * random_bps
+        && is_overrun_only(&suspected, mss, compute_slot_rate(between));
+    let (held, patterned) = if has_pattern || needs_large_windows || has_overruns {
         (between, true)
     } else {
         let is_overrun = !slots[first].queued && (is_clustered || !run.bbr);
@@ -210,6 +238,10 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let burst_bytes = measure_burst_bytes(run, &slots[..=first], rate_bps);
     let sparse = (losing.len() as f64) < PolicerFitTuning::DENSE_RATIO * held.len() as f64;
     let is_rare = losing.len() < PolicerFitTuning::MIN_REPLAY_SLOTS;
+    let is_even = measure_loss_blocks(held).is_some_and(LossBlocks::is_even);
+    // A short watch sees too few losses for rare ones to form a pattern, unless the rate is even, large
+    // windows lose, or a burst that passed was too large.
+    let is_certain = is_own || !sparse || is_even || needs_large_windows || has_overruns;
     (rate_bps > 0.0 && found).then(|| PolicerFit {
         from_us: slots[first].from_us,
         rate_bps,
@@ -218,9 +250,9 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         over_bound,
         loss_slots: losing.len(),
         is_lower_bound: !patterned || is_rare || (sparse && burst_bytes.is_none()),
-        is_even: measure_loss_blocks(held).is_some_and(LossBlocks::is_even),
         sparse,
         needs_large_windows,
+        is_certain,
     })
 }
 
@@ -231,21 +263,50 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
 fn estimate_random_chance(slots: &[PolicerSlot]) -> Option<f64> {
     let (mut windows, mut first_losses) = (Vec::new(), Vec::new());
     let mut calm_from = 0;
+    let mut episodes = list_loss_episodes(slots).into_iter().peekable();
     for (number, slot) in slots.iter().enumerate() {
+        let first = episodes.next_if(|episode| episode.start == number);
         let value = slot.window_bytes;
         if number >= calm_from && !slot.queued && value > 0.0 {
             // What was lost had been sent, too.
             let weight = slot.bytes + slot.lost * PolicerFitTuning::USUAL_MSS as f64;
             windows.push(WeightedValue { value, weight });
-            first_losses.extend((slot.lost >= 1.0).then_some(value));
+            first_losses.extend(first.as_ref().map(|_| value));
         }
-        if slot.lost >= 1.0 {
-            calm_from = number + 1 + PolicerFitTuning::EPISODE_SLOTS;
-        }
+        calm_from = first.map_or(calm_from, |episode| episode.end);
     }
     let count = first_losses.len();
     let mean = first_losses.iter().sum::<f64>() / count as f64;
     (count >= PolicerFitTuning::MIN_EPISODES).then(|| compute_mean_tail(&windows, count, mean))
+}
+
+/// Returns the slots of each loss episode, which ends when two slots in a row lose nothing.
+fn list_loss_episodes(slots: &[PolicerSlot]) -> Vec<Range<usize>> {
+    let mut episodes: Vec<Range<usize>> = Vec::new();
+    for number in (0..slots.len()).filter(|number| slots[*number].lost >= 1.0) {
+        let end = slots.len().min(number + 1 + PolicerFitTuning::EPISODE_SLOTS);
+        match episodes.last_mut() {
+            Some(last) if number < last.end => last.end = end,
+            _ => episodes.push(number..end),
+        }
+    }
+    episodes
+}
+
+/// Returns true if all losses are overruns: more than the rate passed, until a good part of a window was lost
+/// at once.
+fn is_overrun_only(slots: &[PolicerSlot], mss: u64, rate_bps: f64) -> bool {
+    let is_overrun = |episode: &Range<usize>| {
+        let lost: f64 = slots[episode.clone()].iter().map(|slot| slot.lost).sum();
+        let window = slots[episode.start].window_bytes / mss as f64;
+        let from = episode.start.saturating_sub(PolicerFitTuning::OVERRUN_SLOTS);
+        let passed_bps = compute_slot_rate(&slots[from..episode.start]);
+        lost >= PolicerFitTuning::MIN_OVERRUN_SEGMENTS
+            && lost >= PolicerFitTuning::MIN_OVERRUN_SHARE * window
+            && passed_bps >= PolicerFitTuning::MIN_OVERRUN_RATE_RATIO * rate_bps
+    };
+    let episodes = list_loss_episodes(slots);
+    episodes.len() >= PolicerFitTuning::MIN_OVERRUNS && episodes.iter().all(is_overrun)
 }
 
 /// Returns the slots without the losses that a queue preceded, which are not a policer's.
@@ -270,9 +331,9 @@ pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> Pol
         over_bound: run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound),
         loss_slots: build_slots(run).iter().filter(|slot| slot.lost >= 1.0).count(),
         is_lower_bound: false,
-        is_even: true,
         sparse: false,
         needs_large_windows: false,
+        is_certain: true,
     }
 }
 
@@ -320,6 +381,26 @@ fn is_dense_loss(run: &RunView, held: &[PolicerSlot], blocks: LossBlocks) -> boo
         && loss_ratio >= PolicerFitTuning::BBR_LOSS_RATIO
         && clustering >= PolicerFitTuning::FAR_CLUSTERING;
     blocks.is_even() || is_heavy || is_even_without_stops || is_bursty_bbr
+}
+
+/// Returns true if BBR loses all the time at a constant rate, and its probes never fill a queue.
+fn is_probing_without_queue(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> bool {
+    let rate_bps = compute_slot_rate(held);
+    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
+    let segment_us = run.segment_us(rate_bps);
+    let max_rise_us = (PolicerFitTuning::PROBE_RISE_SHARE * idle_us)
+        .min(PolicerFitTuning::RISE_SEGMENTS * segment_us);
+    let trips = sort_finite(held.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
+    let is_even = |blocks: LossBlocks| {
+        blocks.is_losing && blocks.scatter_ratio < PolicerFitTuning::HEAVY_BLOCK_SCATTER
+    };
+    run.bbr
+        && run.loss_ratio.is_some_and(|ratio| ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO)
+        && rate_bps >= PolicerFitTuning::MIN_OVER_BOUND * random_bps
+        && idle_us >= PolicerFitTuning::MIN_PROBE_SEGMENTS * segment_us
+        && measure_loss_blocks(held).is_some_and(is_even)
+        && quantile(&trips, PolicerFitTuning::PROBE_QUANTILE)
+            .is_some_and(|high_us| high_us - idle_us <= max_rise_us)
 }
 
 /// Returns true if the rate changes from slot to slot, as after timeouts, but the sum of all bytes is
@@ -476,6 +557,8 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool
     if (!is_losing_all_the_time(slots)
         && exceeds(high, PolicerFitTuning::QUEUE_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
         || exceeds(0.5, PolicerFitTuning::STANDING_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
+        || (run.is_captured
+            && exceeds(0.5, PolicerFitTuning::CAPTURED_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
         || is_queue_of_windows(run, rate_bps)
     {
         return true;
@@ -646,18 +729,20 @@ pub struct PolicerFit {
     /// TCP hardly reached the policer's rate again: few intervals had loss, or a bucket that is too small
     /// to be seen drops the bursts of a lower rate.
     pub is_lower_bound: bool,
-    /// The rate is constant although blocks of intervals lose.
-    pub is_even: bool,
     /// Most intervals had no loss: the rate is that of TCP growing back, and the policer's rate may
     /// be higher.
     pub sparse: bool,
     /// Losses come at large windows only, which is hardly ever the case if they are random.
     pub needs_large_windows: bool,
+    /// The losses are enough to tell a policer from random loss in bursts.
+    pub is_certain: bool,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PolicerSlot, estimate_random_chance, has_queue_emptied, is_bounded_sum};
+    use super::{
+        PolicerSlot, estimate_random_chance, has_queue_emptied, is_bounded_sum, is_overrun_only,
+    };
     use longhaul_model::splitmix::SplitMix64;
 
     const SLOTS: usize = 99;
@@ -737,6 +822,31 @@ mod tests {
         }
         let chance = estimate_random_chance(&slots);
         assert!(chance.is_some_and(|chance| chance > 1e-12), "{chance:?}");
+    }
+
+    #[test]
+    fn a_bucket_passes_more_than_its_rate_until_a_part_of_a_window_is_lost_at_once() {
+        // 100 segments of a window of 600 are lost after a second, and again after three.
+        let slots_passing = |before: f64| {
+            let mut slots = losing_slots(&[2e6; SLOTS], |_| 39_000);
+            for slot in &mut slots {
+                (slot.lost, slot.window_bytes) = (0.0, 868_800.0);
+            }
+            for number in [10, 30] {
+                slots[number].lost = 100.0;
+                (slots[number - 2].bytes, slots[number - 1].bytes) = (before, before);
+            }
+            slots
+        };
+        let policed = slots_passing(4e6);
+        assert!(is_overrun_only(&policed, 1_448, 168e6));
+        // A full link passes no more than its rate.
+        assert!(!is_overrun_only(&slots_passing(2.1e6), 1_448, 168e6));
+        // Not every loss is an overrun, and one alone is a coincidence.
+        let mut mixed = policed.clone();
+        mixed[50].lost = 1.0;
+        assert!(!is_overrun_only(&mixed, 1_448, 168e6));
+        assert!(!is_overrun_only(&policed[..20], 1_448, 168e6));
     }
 
     #[test]

@@ -81,6 +81,7 @@ pub fn read_run<'a>(
         has_short_queue: false,
         busy_ratio: 0.0,
         policer: None,
+        may_be_policed: false,
         levels: Vec::new(),
         outages: Vec::new(),
         full_return_path: None,
@@ -114,20 +115,15 @@ pub fn read_run<'a>(
     run.has_uneven_arrivals = has_uneven_arrivals(&run);
     run.has_queue_of_others = has_queue_of_others(&run);
     run.busy_ratio = host_load::measure_busy_ratio(&run);
-    // A short watch of another program's transfer sees too few losses for rare ones to form a pattern,
-    // unless the rate is even, or large windows lose.
-    let mut senders = observation.streams.iter().map(|s| &s.sender);
-    let is_own = senders.all(stream_intervals::is_thread_observed);
     run.queued_ratio = run.measure_queued_ratio(run.streams.iter().flatten());
     run.outages = path_outage::find_outages(&run);
     run.policer = evidence
         .policer
         .filter(|_| run.queued_ratio < QUEUED_RATIO && run.retransmitted_segments > 0)
         .map(|policer| policer_fit::describe_captured_policer(&run, policer))
-        .or_else(|| {
-            policer_fit::find_policer(&run)
-                .filter(|it| !it.sparse || it.is_even || it.needs_large_windows || is_own)
-        });
+        .or_else(|| policer_fit::find_policer(&run));
+    run.may_be_policed = run.policer.is_some_and(|it| !it.is_certain);
+    run.policer = run.policer.filter(|it| it.is_certain);
     run.has_short_queue = policer_fit::has_short_queue(&run);
     run.levels = find_path_levels(&run);
     settle_bucket(&mut run);
@@ -379,6 +375,8 @@ pub struct RunView<'a> {
     pub has_uneven_arrivals: bool,
     pub bucket: Option<ShaperFit>,
     pub policer: Option<PolicerFit>,
+    /// The losses may be a policer's, but are too few to tell.
+    pub may_be_policed: bool,
     /// True: a transfer of another program over SSH.
     pub is_ssh: bool,
     /// True: a transfer in a capture, where the waits of a sender look like queues.
