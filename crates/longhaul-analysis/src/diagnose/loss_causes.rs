@@ -86,6 +86,10 @@ pub fn diagnose_random_loss(case: &DiagnosisCase) -> Option<ReportFinding> {
     }
     if policer_fit::is_nearly_even(&case.scene) {
         found.contradict("the rate is nearly constant: a policer with a small bucket looks alike");
+    } else if case.scene.has_unseen_bursts() {
+        found.contradict(
+            "a policer with a bucket of a few packets would drop bursts alike, but not paced streams",
+        );
     }
     add_loss_advice(case, &mut found);
     Some(found)

@@ -42,6 +42,9 @@ impl VerdictTuning {
     const QUEUE_SEGMENTS: f64 = 6.0;
     /// The confidence that doubt leaves.
     const DOUBTED_RATIO: f64 = 0.6;
+    /// The confidence in random loss if the sender's bursts may overrun a bucket of a few packets, which
+    /// counters do not show.
+    const BURSTY_LOSS_RATIO: f64 = 0.8;
     /// If random losses come at windows as large as those observed with a smaller probability, the losses
     /// may be those of a bucket or a queue of a few packets.
     const MIN_RANDOM_CHANCE: f64 = 0.05;
@@ -132,7 +135,11 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
         }
         _ => false,
     };
-    if is_doubtful { VerdictTuning::DOUBTED_RATIO } else { 1.0 }
+    match limiter {
+        _ if is_doubtful => VerdictTuning::DOUBTED_RATIO,
+        Limiter::Loss if run.has_unseen_bursts() => VerdictTuning::BURSTY_LOSS_RATIO,
+        _ => 1.0,
+    }
 }
 
 /// Returns the distance of this quantile of the RTTs to the idle RTT, if it is so large a share of it

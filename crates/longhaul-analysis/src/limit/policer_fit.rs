@@ -140,10 +140,8 @@ impl PolicerFitTuning {
     const HEADER_BYTES: f64 = 52.0;
     /// The minimum number of lost segments (Flach: 15 lost and 15 passed).
     const MIN_LOST_SEGMENTS: f64 = 15.0;
-    /// The maximum probability that random losses come at windows as large as those observed: in a run, and
-    /// in a watch of another program's transfer, which lasts for seconds and sees few losses.
+    /// The maximum probability that random losses come at windows as large as those observed.
     const MAX_RANDOM_CHANCE: f64 = 0.001;
-    const MAX_RANDOM_CHANCE_WATCHED: f64 = 0.01;
     /// The minimum ratio of the goodput to the bound of random loss with that: a transfer that others nearly
     /// stop is far below it.
     const MIN_OVER_BOUND_WINDOWS: f64 = 0.5;
@@ -191,14 +189,8 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     } else {
         PolicerFitTuning::MAX_QUEUED_RATIO
     };
-    let mut senders = run.observation.streams.iter().map(|stream| &stream.sender);
-    let is_own = senders.all(is_thread_observed);
-    let max_chance = if is_own {
-        PolicerFitTuning::MAX_RANDOM_CHANCE
-    } else {
-        PolicerFitTuning::MAX_RANDOM_CHANCE_WATCHED
-    };
-    let needs_large_windows = estimate_random_chance(&slots).is_some_and(|it| it < max_chance);
+    let needs_large_windows =
+        estimate_random_chance(&slots).is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE);
     let is_enough = lost >= PolicerFitTuning::MIN_LOST_SEGMENTS
         && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO;
     let plain = (is_enough || needs_large_windows)
@@ -239,9 +231,16 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let sparse = (losing.len() as f64) < PolicerFitTuning::DENSE_RATIO * held.len() as f64;
     let is_rare = losing.len() < PolicerFitTuning::MIN_REPLAY_SLOTS;
     let is_even = measure_loss_blocks(held).is_some_and(LossBlocks::is_even);
+    let mut senders = run.observation.streams.iter().map(|stream| &stream.sender);
+    let is_own = senders.all(is_thread_observed);
     // A short watch sees too few losses for rare ones to form a pattern, unless the rate is even, large
-    // windows lose, or a burst that passed was too large.
-    let is_certain = is_own || !sparse || is_even || needs_large_windows || has_overruns;
+    // windows lose, a burst that passed was too large, or BBR's bursts of losses fill no queue.
+    let is_certain = is_own
+        || !sparse
+        || is_even
+        || needs_large_windows
+        || has_overruns
+        || (has_pattern && has_no_probe_queue(run, held));
     (rate_bps > 0.0 && found).then(|| PolicerFit {
         from_us: slots[first].from_us,
         rate_bps,
@@ -383,22 +382,26 @@ fn is_dense_loss(run: &RunView, held: &[PolicerSlot], blocks: LossBlocks) -> boo
     blocks.is_even() || is_heavy || is_even_without_stops || is_bursty_bbr
 }
 
-/// Returns true if BBR loses all the time at a constant rate, and its probes never fill a queue.
+/// Returns true if BBR loses all the time at a constant rate, and its probes fill no queue.
 fn is_probing_without_queue(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> bool {
-    let rate_bps = compute_slot_rate(held);
-    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
-    let segment_us = run.segment_us(rate_bps);
-    let max_rise_us = (PolicerFitTuning::PROBE_RISE_SHARE * idle_us)
-        .min(PolicerFitTuning::RISE_SEGMENTS * segment_us);
-    let trips = sort_finite(held.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
     let is_even = |blocks: LossBlocks| {
         blocks.is_losing && blocks.scatter_ratio < PolicerFitTuning::HEAVY_BLOCK_SCATTER
     };
-    run.bbr
-        && run.loss_ratio.is_some_and(|ratio| ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO)
-        && rate_bps >= PolicerFitTuning::MIN_OVER_BOUND * random_bps
-        && idle_us >= PolicerFitTuning::MIN_PROBE_SEGMENTS * segment_us
+    run.loss_ratio.is_some_and(|ratio| ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO)
+        && compute_slot_rate(held) >= PolicerFitTuning::MIN_OVER_BOUND * random_bps
         && measure_loss_blocks(held).is_some_and(is_even)
+        && has_no_probe_queue(run, held)
+}
+
+/// Returns true if BBR's probes would show in the RTT of a full link, and do not.
+fn has_no_probe_queue(run: &RunView, held: &[PolicerSlot]) -> bool {
+    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
+    let segment_us = run.segment_us(compute_slot_rate(held));
+    let max_rise_us = (PolicerFitTuning::PROBE_RISE_SHARE * idle_us)
+        .min(PolicerFitTuning::RISE_SEGMENTS * segment_us);
+    let trips = sort_finite(held.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
+    run.bbr
+        && idle_us >= PolicerFitTuning::MIN_PROBE_SEGMENTS * segment_us
         && quantile(&trips, PolicerFitTuning::PROBE_QUANTILE)
             .is_some_and(|high_us| high_us - idle_us <= max_rise_us)
 }

@@ -461,6 +461,11 @@ impl<'a> RunView<'a> {
         let dropped = self.host_drops as f64;
         dropped > 0.0 && dropped >= HOST_DROP_RATIO * lost
     }
+
+    /// Returns true if the sender may send many segments at once, and no packets show it.
+    pub fn has_unseen_bursts(&self) -> bool {
+        !self.bbr && self.plan.pacing_bps.is_none() && !self.is_captured
+    }
 }
 
 /// Matches the names that drivers give to counters of received but dropped packets.
