@@ -11,6 +11,7 @@
 //! not match; they are never wrong.
 
 use super::interval_state::IntervalState;
+use super::loss_response::compute_min_random_scatter;
 use super::run_reading::{QUEUED_RATIO, RunView};
 use super::stream_intervals::{
     BELOW_WINDOW_RATIO, HALF, SampleInterval, StreamTraits, compute_window_room,
@@ -51,10 +52,6 @@ impl ClassifierTuning {
     const SAG_RATIO: f64 = 0.7;
     /// Goodput above this share of the requested pacing rate counts as paced (headers are paced too).
     const PACED_RATIO: f64 = 0.85;
-    /// Random losses leave a scatter of the rate of at least this over the root of the number of streams, or
-    /// of losses per sample if these are more: in simulations of Reno and CUBIC (1 to 16 streams, 2 to
-    /// 100 ms, losses of 10^-5 to 0.03) the smallest was 0.12, and half of them exceeded 0.3.
-    const RANDOM_SCATTER: f64 = 0.1;
     /// Slow start ends within so many intervals, each at least one round trip.
     const SLOW_START_INTERVALS: usize = 20;
     /// A window below this share of the one before was reduced, not only sampled at another moment.
@@ -122,8 +119,11 @@ fn apply_bucket(view: &IntervalContext, state: IntervalState) -> IntervalState {
     let is_under_way = view.now.sender.blocked.is_none();
     let policed = view.run.policer.is_some_and(|p| is_under_way || view.now.to_us > p.from_us);
     let shaped = view.run.bucket.is_some_and(|b| view.now.to_us > b.knee_us);
+    // Segments that a policer dropped were in excess of its rate, however little a capture shows unsent.
+    let is_excess =
+        view.run.is_captured && state == IntervalState::SenderApp && view.now.has_retransmits();
     match (policed, shaped) {
-        (true, _) if state.is_path_like() => IntervalState::Policer,
+        (true, _) if state.is_path_like() || is_excess => IntervalState::Policer,
         (_, true) if state.is_path_like() => IntervalState::Shaper,
         // The window grows, and the rate does not.
         _ if view.run.full_return_path.is_some()
@@ -342,7 +342,7 @@ fn is_evened_out(run: &RunView) -> bool {
     let losses_per_bin = run.retransmitted_segments as f64 / bins.max(1) as f64;
     let parts = losses_per_bin.max(run.streams.len() as f64);
     let scatter = run.scatter_ratio.unwrap_or(f64::MAX);
-    run.retransmitted_segments > 0 && scatter * parts.sqrt() > ClassifierTuning::RANDOM_SCATTER
+    run.retransmitted_segments > 0 && scatter > compute_min_random_scatter(parts)
 }
 
 fn match_loss(view: &IntervalContext) -> Option<IntervalState> {

@@ -112,17 +112,19 @@ fn find_told_limiter(run: &RunView) -> RunVerdict {
 }
 
 /// Returns the part of the confidence that evidence against the limiter leaves. The capacity of a path
-/// that was full before a step may have fallen. A policer has no queue, and a few losses at large windows are
-/// weak evidence for it. Losses are hardly random if the
-/// goodput is far from what they allow or nearly constant, if the RTT varies as with a queue of others,
-/// or if they come at large windows.
+/// that was full before a step may have fallen. A policer has no queue; a few losses at large windows are weak
+/// evidence for it, and so is a rate that random losses may leave as constant. Losses are hardly random if
+/// the goodput is far from what they allow or nearly constant, if the RTT varies as with a queue of others, or
+/// if they come at large windows.
 fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
     let is_doubtful = match limiter {
         Limiter::Shaper => run.levels.len() > 1,
         Limiter::Policer => {
             let queue_us = VerdictTuning::QUEUE_SEGMENTS * run.segment_us(run.level_bps);
             find_queue_rise_us(run, 0.9).is_some_and(|rise_us| rise_us > queue_us)
-                || run.policer.is_some_and(|it| it.sparse && it.needs_large_windows)
+                || run
+                    .policer
+                    .is_some_and(|it| (it.sparse && it.needs_large_windows) || it.may_be_random)
         }
         Limiter::Loss => {
             let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);

@@ -7,6 +7,16 @@
 const MATHIS_FACTOR: f64 = 1.22;
 /// RFC 9438, equation 6, with C = 0.4 and β = 0.7.
 const CUBIC_FACTOR: f64 = 1.054;
+/// Random losses leave a scatter of the rate of at least this over the root of the number of windows or
+/// losses that it sums: in simulations of Reno and CUBIC (1 to 16 streams, 2 to 100 ms, losses of 10^-5 to
+/// 0.03) the smallest was 0.12, and half of them exceeded 0.3.
+const RANDOM_SCATTER: f64 = 0.1;
+
+/// Returns the least scatter, as a share of the rate, that random losses leave in a sum of so many windows or
+/// losses.
+pub fn compute_min_random_scatter(parts: f64) -> f64 {
+    RANDOM_SCATTER / parts.sqrt()
+}
 
 /// Returns the rate of one stream at this loss ratio (lost over sent segments); `None` without
 /// loss.

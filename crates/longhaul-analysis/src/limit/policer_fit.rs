@@ -14,6 +14,7 @@
 //! Wrong when: a link's queue is too short to show in the RTT (it then acts as a bucket), or
 //! intervals are much longer than the bucket's refill.
 
+use super::loss_response::compute_min_random_scatter;
 use super::run_reading::RunView;
 use super::stream_intervals::{SampleInterval, is_thread_observed};
 use crate::stats::sample_mean_tail::{WeightedValue, compute_mean_tail};
@@ -230,7 +231,8 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let burst_bytes = measure_burst_bytes(run, &slots[..=first], rate_bps);
     let sparse = (losing.len() as f64) < PolicerFitTuning::DENSE_RATIO * held.len() as f64;
     let is_rare = losing.len() < PolicerFitTuning::MIN_REPLAY_SLOTS;
-    let is_even = measure_loss_blocks(held).is_some_and(LossBlocks::is_even);
+    let blocks = measure_loss_blocks(held);
+    let is_even = blocks.is_some_and(LossBlocks::is_even);
     let mut senders = run.observation.streams.iter().map(|stream| &stream.sender);
     let is_own = senders.all(is_thread_observed);
     // A short watch sees too few losses for rare ones to form a pattern, unless the rate is even, large
@@ -251,6 +253,8 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         is_lower_bound: !patterned || is_rare || (sparse && burst_bytes.is_none()),
         sparse,
         needs_large_windows,
+        may_be_random: over_bound < PolicerFitTuning::MIN_OVER_BOUND_REPLAY
+            && blocks.is_some_and(LossBlocks::may_be_random),
         is_certain,
     })
 }
@@ -332,6 +336,7 @@ pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> Pol
         is_lower_bound: false,
         sparse: false,
         needs_large_windows: false,
+        may_be_random: false,
         is_certain: true,
     }
 }
@@ -445,12 +450,18 @@ struct LossBlocks {
     is_losing: bool,
     /// The scatter of their rates, as a share of the median.
     scatter_ratio: f64,
+    usual_losses: f64,
 }
 
 impl LossBlocks {
     /// Returns true if the rate is constant although nearly every block loses.
     fn is_even(self) -> bool {
         self.is_losing && self.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER
+    }
+
+    /// Returns true if random losses can leave the rate as constant as it is.
+    fn may_be_random(self) -> bool {
+        self.scatter_ratio > compute_min_random_scatter(self.usual_losses)
     }
 }
 
@@ -466,8 +477,11 @@ fn measure_loss_blocks(held: &[PolicerSlot]) -> Option<LossBlocks> {
     let is_losing = losing >= PolicerFitTuning::LOSING_RATIO * blocks.len() as f64
         && usual_losses >= PolicerFitTuning::MIN_BLOCK_LOSSES;
     let scatter_ratio = mad_scale(&rates)? / level;
-    (blocks.len() >= PolicerFitTuning::MIN_BLOCKS)
-        .then_some(LossBlocks { is_losing, scatter_ratio })
+    (blocks.len() >= PolicerFitTuning::MIN_BLOCKS).then_some(LossBlocks {
+        is_losing,
+        scatter_ratio,
+        usual_losses,
+    })
 }
 
 /// Returns the ratio of variance to mean of the losses per slot without a queue.
@@ -737,6 +751,8 @@ pub struct PolicerFit {
     pub sparse: bool,
     /// Losses come at large windows only, which is hardly ever the case if they are random.
     pub needs_large_windows: bool,
+    /// Neither the goodput nor the scatter of the rate exclude random losses.
+    pub may_be_random: bool,
     /// The losses are enough to tell a policer from random loss in bursts.
     pub is_certain: bool,
 }
