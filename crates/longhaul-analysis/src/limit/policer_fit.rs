@@ -98,7 +98,8 @@ impl PolicerFitTuning {
     const QUEUE_RISE_US: f64 = 500.0;
     const QUEUE_RISE_RATIO: f64 = 0.05;
     /// A queue is visible if the RTTs exceed the idle one by the time of so many segments, and by this
-    /// share: the higher ones for a queue that comes and goes, half of them for one that stays.
+    /// share: the higher ones for a queue that comes and goes, half of them for one that stays, all but the
+    /// lower ones for one that others keep filled, whose segments take less time than those of this run.
     const QUEUE_SEGMENTS: f64 = 12.0;
     const QUEUE_QUANTILE: f64 = 0.9;
     const QUEUE_SHARE: f64 = 0.1;
@@ -179,84 +180,136 @@ impl PolicerSlot {
     }
 }
 
+/// The signs of a bucket in the losses that no queue preceded.
+struct PolicerSigns<'s> {
+    /// The slot of the first loss.
+    first: usize,
+    /// The slots at the policed rate: between the first and the last loss, or all after the first one.
+    held: &'s [PolicerSlot],
+    /// The bound of random loss.
+    random_bps: f64,
+    has_pattern: bool,
+    needs_large_windows: bool,
+    has_overruns: bool,
+    has_single_overrun: bool,
+}
+
+impl PolicerSigns<'_> {
+    fn is_repeated(&self) -> bool {
+        self.has_pattern || self.needs_large_windows || self.has_overruns
+    }
+}
+
+/// Finds a policer in the losses of all streams.
 pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let slots = build_slots(run);
-    let losing: Vec<usize> = (0..slots.len()).filter(|i| slots[*i].lost >= 1.0).collect();
-    let lost: f64 = slots.iter().map(|s| s.lost).sum();
-    let loss_ratio = run.loss_ratio?;
-    let queued = losing.iter().filter(|i| slots[**i].queued).count() as f64;
-    let max_queued = if is_losing_all_the_time(&slots) {
+    let needs_large_windows =
+        estimate_random_chance(&slots).is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE);
+    if !is_suspicious(run, &slots, needs_large_windows) {
+        return None;
+    }
+    let suspected = drop_queued_losses(&slots);
+    let signs = find_signs(run, &slots, &suspected, needs_large_windows)?;
+    let first = signs.first;
+    let rate_bps = measure_policed_rate(signs.held);
+    let is_found = (signs.is_repeated() || signs.has_single_overrun)
+        && (has_queue_emptied(&slots, first, rate_bps) || !is_queue_visible(run, &slots, rate_bps));
+    if !is_found || rate_bps <= 0.0 {
+        return None;
+    }
+    let burst_bytes = measure_burst_bytes(run, &slots[..=first], rate_bps);
+    let loss_slots = slots.iter().filter(|slot| slot.lost >= 1.0).count();
+    let sparse = (loss_slots as f64) < PolicerFitTuning::DENSE_RATIO * signs.held.len() as f64;
+    let is_rare = loss_slots < PolicerFitTuning::MIN_REPLAY_SLOTS;
+    let over_bound = compute_slot_rate(signs.held) / signs.random_bps;
+    let blocks = measure_loss_blocks(signs.held);
+    Some(PolicerFit {
+        from_us: slots[first].from_us,
+        rate_bps,
+        burst_bytes,
+        loss_ratio: run.loss_ratio.unwrap_or(0.0),
+        over_bound,
+        loss_slots,
+        is_lower_bound: is_rare || (sparse && burst_bytes.is_none()),
+        sparse,
+        needs_large_windows: signs.needs_large_windows,
+        may_be_random: over_bound < PolicerFitTuning::MIN_OVER_BOUND_REPLAY
+            && blocks.is_some_and(LossBlocks::may_be_random),
+        is_certain: !sparse || is_certain_if_sparse(run, &signs, blocks),
+    })
+}
+
+/// Returns true if enough was lost, mostly without a queue, and not by the hosts.
+fn is_suspicious(run: &RunView, slots: &[PolicerSlot], needs_large_windows: bool) -> bool {
+    let losing = slots.iter().filter(|slot| slot.lost >= 1.0);
+    let count = losing.clone().count();
+    let lost: f64 = slots.iter().map(|slot| slot.lost).sum();
+    let queued = losing.filter(|slot| slot.queued).count() as f64;
+    let max_queued = if is_losing_all_the_time(slots) {
         PolicerFitTuning::MAX_QUEUED_RATIO_DENSE
     } else {
         PolicerFitTuning::MAX_QUEUED_RATIO
     };
-    let needs_large_windows =
-        estimate_random_chance(&slots).is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE);
     let is_enough = lost >= PolicerFitTuning::MIN_LOST_SEGMENTS
-        && loss_ratio >= PolicerFitTuning::MIN_LOSS_RATIO;
-    let plain = (is_enough || needs_large_windows)
-        && queued <= max_queued * losing.len() as f64
-        && losing.len() >= PolicerFitTuning::MIN_BURST_SLOTS
-        && !run.is_dropped_by_hosts();
-    if !plain {
-        return None;
-    }
-    let (first, last) = (losing[0], losing[losing.len() - 1]);
-    let suspected = drop_queued_losses(&slots);
+        && run.loss_ratio.is_some_and(|ratio| ratio >= PolicerFitTuning::MIN_LOSS_RATIO);
+    (is_enough || needs_large_windows)
+        && queued <= max_queued * count as f64
+        && count >= PolicerFitTuning::MIN_BURST_SLOTS
+        && !run.is_dropped_by_hosts()
+}
+
+/// Looks for all signs in the slots; those of `suspected` are without the losses that a queue preceded. `None`
+/// without a bound of random loss.
+fn find_signs<'s>(
+    run: &RunView,
+    slots: &[PolicerSlot],
+    suspected: &'s [PolicerSlot],
+    needs_large_windows: bool,
+) -> Option<PolicerSigns<'s>> {
+    let first = slots.iter().position(|slot| slot.lost >= 1.0)?;
+    let last = slots.iter().rposition(|slot| slot.lost >= 1.0)?;
+    let lost: f64 = slots.iter().map(|slot| slot.lost).sum();
     let unqueued: f64 = suspected.iter().map(|slot| slot.lost).sum();
     // Random losses would be those without a queue only.
     let random_bps = run.random_loss_bound_bps()? * (lost / unqueued).sqrt();
     // The slot of the first loss still contains the burst; the rest is at the policed rate.
     let between = suspected.get(first + 1..=last).unwrap_or(&[]);
     let after = suspected.get(first + 1..).unwrap_or(&[]);
+    let rate_bps = compute_slot_rate(between);
     // BBR is far above the bound of random losses whatever is lost, so its losses have to come in bursts.
-    let is_clustered = measure_clustering(between) >= PolicerFitTuning::MIN_CLUSTERING_BBR;
-    let has_pattern = ((is_clustered || !run.bbr) && has_bucket_pattern(run, between, random_bps))
-        || is_probing_without_queue(run, between, random_bps);
-    let needs_large_windows = needs_large_windows
-        && compute_slot_rate(between) >= PolicerFitTuning::MIN_OVER_BOUND_WINDOWS * random_bps;
+    let is_telling =
+        !run.bbr || measure_clustering(between) >= PolicerFitTuning::MIN_CLUSTERING_BBR;
     let mss = run.mss_bytes.unwrap_or(PolicerFitTuning::USUAL_MSS);
-    let has_overruns = compute_slot_rate(between) >= PolicerFitTuning::FAR_OVER_BOUND * random_bps
-        && is_overrun_only(&suspected, mss, compute_slot_rate(between));
-    let (held, patterned) = if has_pattern || needs_large_windows || has_overruns {
-        (between, true)
-    } else {
-        let is_overrun = !slots[first].queued && (is_clustered || !run.bbr);
-        (after, is_overrun && is_single_overrun(after, lost, random_bps, loss_ratio))
+    let signs = PolicerSigns {
+        first,
+        held: between,
+        random_bps,
+        has_pattern: (is_telling && has_bucket_pattern(run, between, random_bps))
+            || is_probing_without_queue(run, between, random_bps),
+        needs_large_windows: needs_large_windows
+            && rate_bps >= PolicerFitTuning::MIN_OVER_BOUND_WINDOWS * random_bps,
+        has_overruns: rate_bps >= PolicerFitTuning::FAR_OVER_BOUND * random_bps
+            && is_overrun_only(suspected, mss, rate_bps),
+        has_single_overrun: false,
     };
-    let rate_bps = measure_policed_rate(held);
-    let over_bound = compute_slot_rate(held) / random_bps;
-    let found = patterned
-        && (has_queue_emptied(&slots, first, rate_bps) || !is_queue_visible(run, &slots, rate_bps));
-    let burst_bytes = measure_burst_bytes(run, &slots[..=first], rate_bps);
-    let sparse = (losing.len() as f64) < PolicerFitTuning::DENSE_RATIO * held.len() as f64;
-    let is_rare = losing.len() < PolicerFitTuning::MIN_REPLAY_SLOTS;
-    let blocks = measure_loss_blocks(held);
-    let is_even = blocks.is_some_and(LossBlocks::is_even);
+    if signs.is_repeated() {
+        return Some(signs);
+    }
+    let is_overrun = suspected[first].lost >= 1.0 && is_telling;
+    let has_single_overrun = is_overrun && is_single_overrun(run, after, lost, random_bps);
+    Some(PolicerSigns { held: after, has_single_overrun, ..signs })
+}
+
+/// Returns true if losses in few slots show a policer. A short watch sees too few of them for a pattern,
+/// unless the rate is even, large windows lose, a burst that passed was too large, or BBR's bursts of losses
+/// fill no queue.
+fn is_certain_if_sparse(run: &RunView, signs: &PolicerSigns, blocks: Option<LossBlocks>) -> bool {
     let mut senders = run.observation.streams.iter().map(|stream| &stream.sender);
-    let is_own = senders.all(is_thread_observed);
-    // A short watch sees too few losses for rare ones to form a pattern, unless the rate is even, large
-    // windows lose, a burst that passed was too large, or BBR's bursts of losses fill no queue.
-    let is_certain = is_own
-        || !sparse
-        || is_even
-        || needs_large_windows
-        || has_overruns
-        || (has_pattern && has_no_probe_queue(run, held));
-    (rate_bps > 0.0 && found).then(|| PolicerFit {
-        from_us: slots[first].from_us,
-        rate_bps,
-        burst_bytes,
-        loss_ratio,
-        over_bound,
-        loss_slots: losing.len(),
-        is_lower_bound: !patterned || is_rare || (sparse && burst_bytes.is_none()),
-        sparse,
-        needs_large_windows,
-        may_be_random: over_bound < PolicerFitTuning::MIN_OVER_BOUND_REPLAY
-            && blocks.is_some_and(LossBlocks::may_be_random),
-        is_certain,
-    })
+    senders.all(is_thread_observed)
+        || blocks.is_some_and(LossBlocks::is_even)
+        || signs.needs_large_windows
+        || signs.has_overruns
+        || (signs.has_pattern && has_no_probe_queue(run, signs.held))
 }
 
 /// Returns the probability that random losses come at windows as large as those of the losses on average;
@@ -363,9 +416,9 @@ fn has_bucket_pattern(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> b
 /// Detects a single overrun, which on a long path may be the only sign: a large part of the bytes
 /// in flight was lost without a queue, and random loss cannot explain the rate that followed. The
 /// rate found is what TCP had grown back to, and may be below the policer's.
-fn is_single_overrun(after: &[PolicerSlot], lost: f64, random_bps: f64, loss_ratio: f64) -> bool {
+fn is_single_overrun(run: &RunView, after: &[PolicerSlot], lost: f64, random_bps: f64) -> bool {
     lost >= PolicerFitTuning::MIN_OVERRUN_SEGMENTS
-        && loss_ratio >= PolicerFitTuning::MIN_OVERRUN_RATIO
+        && run.loss_ratio.is_some_and(|ratio| ratio >= PolicerFitTuning::MIN_OVERRUN_RATIO)
         && compute_slot_rate(after) >= PolicerFitTuning::FAR_OVER_BOUND * random_bps
 }
 
@@ -574,6 +627,7 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool
     if (!is_losing_all_the_time(slots)
         && exceeds(high, PolicerFitTuning::QUEUE_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
         || exceeds(0.5, PolicerFitTuning::STANDING_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
+        || exceeds(1.0 - high, PolicerFitTuning::RISE_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
         || (run.is_captured
             && exceeds(0.5, PolicerFitTuning::CAPTURED_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
         || is_queue_of_windows(run, rate_bps)
