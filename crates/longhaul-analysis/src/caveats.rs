@@ -2,7 +2,9 @@
 //!
 //! One check per code; each says what was not observed and how that affects the result.
 
+use crate::limit::loss_response::{CUBIC_BETA, compute_cubic_cycle_s};
 use crate::limit::run_reading::{ClippedBuffer, RunView};
+use crate::limit::stream_intervals::is_thread_observed;
 use crate::limit::{host_load, limiter_verdict};
 use crate::throughput::arrival_timeline::TOGETHER_RATIO;
 use crate::throughput::{self, GoodputEstimate, to_rate};
@@ -20,9 +22,12 @@ const STEAL_RATIO: f64 = 0.05;
 /// A stream thread waited for a core in this share of the intervals.
 const CROWDED_INTERVALS: f64 = 0.2;
 
+/// The minimum number of cycles of CUBIC's windows in a watch.
+const CYCLES: f64 = 3.0;
+
 type CaveatCheck = fn(&RunView, &ThroughputAnalysis) -> Option<ReportCaveat>;
 
-const CHECKS: [CaveatCheck; 12] = [
+const CHECKS: [CaveatCheck; 13] = [
     check_ramp_only,
     check_few_samples,
     check_receive_buffer,
@@ -35,6 +40,7 @@ const CHECKS: [CaveatCheck; 12] = [
     check_stolen_time,
     check_busy_machine,
     check_untold_limiter,
+    check_short_watch,
 ];
 
 pub fn list_run_caveats(scene: &RunView, analysis: &ThroughputAnalysis) -> Vec<ReportCaveat> {
@@ -193,5 +199,27 @@ fn check_untold_limiter(scene: &RunView, analysis: &ThroughputAnalysis) -> Optio
         let share = 100.0 * scene.busy_ratio;
         let text = format!("Cannot tell what limited this run: a host was busy for {share:.0} % of it; repeat it with less load on both hosts");
         ReportCaveat::new("busy_host", text)
+    })
+}
+
+/// Checks whether a watch of another program's sender is long enough for CUBIC's windows to grow back from a
+/// loss, and to lose again: only then losses show what they depend on.
+fn check_short_watch(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {
+    let streams = scene.observation.streams.iter().map(|stream| &stream.sender);
+    if analysis.limited_by != Limiter::Unknown || streams.clone().all(is_thread_observed) {
+        return None;
+    }
+    let cycles = streams.filter(|end| end.congestion_control.as_deref() == Some("cubic"));
+    let longest_s = cycles
+        .filter_map(|end| {
+            let tcp = throughput::last_tcp_info(end)?;
+            let threshold = tcp.ssthresh_bytes.filter(|bytes| tcp.cwnd_bytes >= *bytes)?;
+            Some(compute_cubic_cycle_s(threshold as f64 / tcp.mss_bytes.max(1) as f64 / CUBIC_BETA))
+        })
+        .reduce(f64::max)?;
+    let needed_s = (CYCLES * longest_s).ceil();
+    (needed_s * 1e6 > scene.observation.elapsed_us as f64).then(|| {
+        let text = format!("A loss reduced the congestion window, which takes {longest_s:.0} s to grow back: watch for {needed_s:.0} s or longer to see what it depends on (`--for`)");
+        ReportCaveat::new("short_watch", text)
     })
 }

@@ -5,7 +5,7 @@ mod model;
 use longhaul_analysis::RunConclusion;
 use longhaul_analysis::throughput::{conclude_throughput, format_verdict};
 use longhaul_model::report::v1::analysis::{Limiter, ThroughputAnalysis};
-use longhaul_model::report::v1::observation::ThroughputObservation;
+use longhaul_model::report::v1::observation::{StreamSample, TcpReading, ThroughputObservation};
 use longhaul_model::report::v1::plan::ThroughputPlan;
 use model::{Setting, observe};
 
@@ -270,4 +270,58 @@ fn of_two_limiters_the_first_has_its_remedy_and_the_second_the_rate_that_it_then
     assert!(!first.advice.is_empty() && both.advice.is_empty());
     let next = "without packet loss, the receive window limits at about 26.21 Mbit/s";
     assert!(both.summary.ends_with(next), "{}", both.summary);
+}
+
+/// Watches the sender of a window that grows back from a loss before the watch: 270 segments of 150 ms, and
+/// 0.6 more every 100 ms.
+fn watch_growing_window(seconds: u64) -> ThroughputObservation {
+    const MSS: u64 = 1448;
+    let setting = Setting { rtt_ms: 150.0, seconds: 1.0, ..Setting::default() };
+    let mut observation = observe(&setting);
+    let (mut bytes, mut samples) = (0, Vec::new());
+    for number in 0..seconds * 10 {
+        let window = (270 + number * 6 / 10) * MSS;
+        bytes += window * 2 / 3;
+        let tcp = TcpReading {
+            rtt_us: 150_100,
+            rtt_min_us: Some(150_050),
+            mss_bytes: MSS,
+            cwnd_bytes: window,
+            ssthresh_bytes: Some(270 * MSS),
+            unacked_bytes: window,
+            bytes_acked: Some(bytes),
+            unsent_bytes: Some(50 * MSS),
+            receive_window_limited_us: Some(0),
+            send_buffer_limited_us: Some(0),
+            ..TcpReading::default()
+        };
+        let at_us = number * 100_000;
+        let send_buffer_ratio = Some(0.5);
+        samples.push(StreamSample {
+            at_us,
+            bytes,
+            send_buffer_ratio,
+            tcp: Some(tcp),
+            ..StreamSample::default()
+        });
+    }
+    observation.elapsed_us = seconds * 1_000_000;
+    observation.idle_rtt_us = None;
+    let stream = &mut observation.streams[0];
+    stream.sender.congestion_control = Some("cubic".to_owned());
+    stream.sender.samples = samples;
+    stream.receiver.samples.clear();
+    observation
+}
+
+#[test]
+fn a_watch_that_is_too_short_for_the_cycle_of_a_window_says_how_long_to_watch() {
+    let mut plan = plan(&base(172.0));
+    plan.interval_us = 100_000;
+    let conclusion = conclude_throughput(&plan, &watch_growing_window(8));
+    assert_eq!(conclusion.analysis.limited_by, Limiter::Unknown, "{}", told(&conclusion));
+    let found = conclusion.caveats.iter().find(|caveat| caveat.code == "short_watch");
+    // K of RFC 9438 for 270 / 0.7 segments is 6.6 s.
+    let text = found.map(|caveat| caveat.text.as_str()).unwrap_or_default();
+    assert!(text.contains("takes 7 s to grow back: watch for 20 s"), "{:?}", conclusion.caveats);
 }

@@ -11,7 +11,7 @@
 //! not match; they are never wrong.
 
 use super::interval_state::IntervalState;
-use super::loss_response::compute_min_random_scatter;
+use super::loss_response::{compute_cubic_cycle_s, compute_min_random_scatter};
 use super::run_reading::{QUEUED_RATIO, RunView};
 use super::stream_intervals::{
     BELOW_WINDOW_RATIO, HALF, SampleInterval, StreamTraits, compute_window_room,
@@ -56,9 +56,6 @@ impl ClassifierTuning {
     const SLOW_START_INTERVALS: usize = 20;
     /// A window below this share of the one before was reduced, not only sampled at another moment.
     const REDUCED_RATIO: f64 = 0.9;
-    /// CUBIC, RFC 9438: the constants C and 1 − β of K.
-    const CUBIC_C: f64 = 0.4;
-    const CUBIC_DROP: f64 = 0.3;
 }
 
 /// One interval with its context.
@@ -413,8 +410,7 @@ fn compute_recovery_seconds(view: &IntervalContext, until: usize) -> f64 {
     let greatest = segments.fold(0.0, f64::max);
     let rtt_s = view.run.idle_rtt_us.unwrap_or(0) as f64 / 1e6;
     let reno = if view.traits.is_reno { greatest / 2.0 * rtt_s } else { 0.0 };
-    let cubic = (greatest * ClassifierTuning::CUBIC_DROP / ClassifierTuning::CUBIC_C).cbrt();
-    cubic.max(reno).max(1.0)
+    compute_cubic_cycle_s(greatest).max(reno).max(1.0)
 }
 
 /// Above ssthresh, without loss or queue, and still growing: slow start was left too early. A window that
