@@ -154,14 +154,20 @@ impl Agent {
         Agent { child, lines }
     }
 
-    /// The next line that fits; those before it are gone. `None` when the agent ends first.
+    /// The next line that fits; those before it are gone. `None`, and those lines on stderr, when the agent
+    /// ends first.
     pub fn next(&mut self, fits: impl Fn(&Value) -> bool) -> Option<Value> {
         let until = Instant::now() + DEADLINE;
+        let mut passed = Vec::new();
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).ok()?;
-            if fits(&line) {
-                return Some(line);
+            match self.lines.recv_timeout(left) {
+                Ok(line) if fits(&line) => return Some(line),
+                Ok(line) => passed.push(line),
+                Err(end) => {
+                    eprintln!("{end}, after {passed:?}");
+                    return None;
+                }
             }
         }
     }
