@@ -5,7 +5,8 @@
 //! the bytes that passed; if it is equally empty at all losses, and emptier than at the loss-free
 //! times, a bucket exists. *Bursts*: the losses are clustered, and the goodput is far above what
 //! the same loss would allow if it were random (Mathis 1997). *Windows*: losses come at larger windows than
-//! random ones do.
+//! random ones do. *Overruns*: more than the rate passed before a part of a window was lost at once.
+//! *Probes*: BBR loses all the time, and its probes fill no queue.
 //!
 //! Source: as named; the clusters are our own experiments (docs/methods). All streams share the one
 //! bucket. Units: bit/s, bytes. Error: the rate is the goodput between losses, a few per cent below
