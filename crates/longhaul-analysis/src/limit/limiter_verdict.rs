@@ -40,6 +40,9 @@ impl VerdictTuning {
     /// High RTTs that exceed the idle one by the time of so many segments are a queue beside a policer:
     /// on drawn networks policers had up to 5, with one exception.
     const QUEUE_SEGMENTS: f64 = 6.0;
+    /// The same for the low RTTs: others may keep a queue filled, whose segments take less time than those of
+    /// this run.
+    const STANDING_SEGMENTS: f64 = 2.0;
     /// The confidence that doubt leaves.
     const DOUBTED_RATIO: f64 = 0.6;
     /// The confidence in random loss if the sender's bursts may overrun a bucket of a few packets, which
@@ -120,8 +123,12 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
     let is_doubtful = match limiter {
         Limiter::Shaper => run.levels.len() > 1,
         Limiter::Policer => {
-            let queue_us = VerdictTuning::QUEUE_SEGMENTS * run.segment_us(run.level_bps);
-            find_queue_rise_us(run, 0.9).is_some_and(|rise_us| rise_us > queue_us)
+            let rises = |rank: f64, segments: f64| {
+                let queue_us = segments * run.segment_us(run.level_bps);
+                find_queue_rise_us(run, rank).is_some_and(|rise_us| rise_us > queue_us)
+            };
+            rises(0.9, VerdictTuning::QUEUE_SEGMENTS)
+                || rises(0.1, VerdictTuning::STANDING_SEGMENTS)
                 || run
                     .policer
                     .is_some_and(|it| (it.sparse && it.needs_large_windows) || it.may_be_random)

@@ -99,8 +99,7 @@ impl PolicerFitTuning {
     const QUEUE_RISE_US: f64 = 500.0;
     const QUEUE_RISE_RATIO: f64 = 0.05;
     /// A queue is visible if the RTTs exceed the idle one by the time of so many segments, and by this
-    /// share: the higher ones for a queue that comes and goes, half of them for one that stays, all but the
-    /// lower ones for one that others keep filled, whose segments take less time than those of this run.
+    /// share: the higher ones for a queue that comes and goes, half of them for one that stays.
     const QUEUE_SEGMENTS: f64 = 12.0;
     const QUEUE_QUANTILE: f64 = 0.9;
     const QUEUE_SHARE: f64 = 0.1;
@@ -628,7 +627,6 @@ fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool
     if (!is_losing_all_the_time(slots)
         && exceeds(high, PolicerFitTuning::QUEUE_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
         || exceeds(0.5, PolicerFitTuning::STANDING_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
-        || exceeds(1.0 - high, PolicerFitTuning::RISE_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
         || (run.is_captured
             && exceeds(0.5, PolicerFitTuning::CAPTURED_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
         || is_queue_of_windows(run, rate_bps)

@@ -78,6 +78,7 @@ enum BatchContent {
 
 impl BatchContent {
     /// Prepares items for the receiver.
+    #[cfg_attr(not(feature = "clickhouse"), expect(unused_variables, reason = "of a database"))]
     fn prepare(
         receiver: &ResultReceiver,
         file: &WatchFile,
