@@ -4,7 +4,6 @@
 
 use crate::limit::loss_response::{CUBIC_BETA, compute_cubic_cycle_s};
 use crate::limit::run_reading::{ClippedBuffer, RunView};
-use crate::limit::stream_intervals::is_thread_observed;
 use crate::limit::{host_load, limiter_verdict};
 use crate::throughput::arrival_timeline::TOGETHER_RATIO;
 use crate::throughput::{self, GoodputEstimate, to_rate};
@@ -205,12 +204,12 @@ fn check_untold_limiter(scene: &RunView, analysis: &ThroughputAnalysis) -> Optio
 /// Checks whether a watch of another program's sender is long enough for CUBIC's windows to grow back from a
 /// loss, and to lose again: only then losses show what they depend on.
 fn check_short_watch(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    let streams = scene.observation.streams.iter().map(|stream| &stream.sender);
-    if analysis.limited_by != Limiter::Unknown || streams.clone().all(is_thread_observed) {
+    if analysis.limited_by != Limiter::Unknown || scene.has_own_senders() {
         return None;
     }
-    let cycles = streams.filter(|end| end.congestion_control.as_deref() == Some("cubic"));
-    let longest_s = cycles
+    let senders = scene.observation.streams.iter().map(|stream| &stream.sender);
+    let longest_s = senders
+        .filter(|end| end.congestion_control.as_deref() == Some("cubic"))
         .filter_map(|end| {
             let tcp = throughput::last_tcp_info(end)?;
             let threshold = tcp.ssthresh_bytes.filter(|bytes| tcp.cwnd_bytes >= *bytes)?;

@@ -571,8 +571,8 @@ pub fn check_run(run: &IncomingRun) -> Result<(), StoreError> {
         check_identifier("the id of a planned run", planned)?;
     }
     let named = run.readings.iter().map(|it| &it.pair);
-    let named = named.chain(&run.pairs).chain(run.transfers.iter().map(|it| &it.pair));
-    named.into_iter().try_for_each(check_pair)
+    let transfers = run.transfers.iter().map(|it| &it.pair);
+    named.chain(&run.pairs).chain(transfers).try_for_each(check_pair)
 }
 
 /// Checks planned runs.

@@ -17,7 +17,7 @@
 
 use super::loss_response::compute_min_random_scatter;
 use super::run_reading::RunView;
-use super::stream_intervals::{SampleInterval, is_thread_observed};
+use super::stream_intervals::SampleInterval;
 use crate::stats::sample_mean_tail::{WeightedValue, compute_mean_tail};
 use crate::stats::{
     compute_median_slope, mad_scale, mean_and_deviation, median, quantile, sort_finite,
@@ -304,8 +304,7 @@ fn find_signs<'s>(
 /// unless the rate is even, large windows lose, a burst that passed was too large, or BBR's bursts of losses
 /// fill no queue.
 fn is_certain_if_sparse(run: &RunView, signs: &PolicerSigns, blocks: Option<LossBlocks>) -> bool {
-    let mut senders = run.observation.streams.iter().map(|stream| &stream.sender);
-    senders.all(is_thread_observed)
+    run.has_own_senders()
         || blocks.is_some_and(LossBlocks::is_even)
         || signs.needs_large_windows
         || signs.has_overruns

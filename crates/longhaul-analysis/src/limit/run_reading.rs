@@ -462,6 +462,12 @@ impl<'a> RunView<'a> {
         dropped > 0.0 && dropped >= HOST_DROP_RATIO * lost
     }
 
+    /// Returns true if the threads of all senders were observed, and none is another program's.
+    pub fn has_own_senders(&self) -> bool {
+        let mut senders = self.observation.streams.iter().map(|stream| &stream.sender);
+        senders.all(stream_intervals::is_thread_observed)
+    }
+
     /// Returns true if the sender may send many segments at once, and no packets show it.
     pub fn has_unseen_bursts(&self) -> bool {
         !self.bbr && self.plan.pacing_bps.is_none() && !self.is_captured
