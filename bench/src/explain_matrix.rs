@@ -37,6 +37,8 @@ const VIEWS: [(&str, f64); 4] = [
     ("in the sender's capture", 0.95),
     ("in the receiver's capture", 0.85),
 ];
+/// The longest watch of `longhaul explain` without `--for`, in seconds.
+const MAX_WATCH_S: f64 = 40.0;
 /// The maximum error of the bytes per round trip of requests.
 const REQUEST_ERROR_MAX: f64 = 0.1;
 
@@ -166,8 +168,7 @@ impl GuestCell for ExplainCell {
     fn script(&self, longhaul: &str) -> String {
         let path = &self.network.path;
         let settle_s = 3.0 + 30.0 * path.rtt_ms / 1e3;
-        let watch_s = 6.0 + 40.0 * path.rtt_ms / 1e3;
-        let all_s = (2.0 * settle_s + watch_s).ceil();
+        let all_s = (2.0 * settle_s + MAX_WATCH_S).ceil();
         let mut script = format!("LONGHAUL='{longhaul}'\n{}{NETWORK}", path.variables());
         let _ = writeln!(script, "{}\n{}", self.network.narrow(), self.network.before_commands());
         let _ = writeln!(
@@ -180,7 +181,7 @@ impl GuestCell for ExplainCell {
              sleep 1"
         );
         script.push_str(&self.transfer_commands(all_s));
-        let explain = format!("$LONGHAUL explain :5301 --for {watch_s}s --no-save --json --quiet");
+        let explain = "$LONGHAUL explain :5301 --no-save --json --quiet";
         let _ = writeln!(
             script,
             "sleep {settle_s}\n\

@@ -21,8 +21,10 @@ const STEAL_RATIO: f64 = 0.05;
 /// A stream thread waited for a core in this share of the intervals.
 const CROWDED_INTERVALS: f64 = 0.2;
 
-/// The minimum number of cycles of CUBIC's windows in a watch.
-const CYCLES: f64 = 3.0;
+/// Below this confidence, more cycles of the windows may change a verdict on the network.
+const DOUBTFUL: f64 = 0.7;
+/// The minimum number of cycles of the windows in a watch.
+const CYCLES: f64 = 5.0;
 
 type CaveatCheck = fn(&RunView, &ThroughputAnalysis) -> Option<ReportCaveat>;
 
@@ -201,24 +203,34 @@ fn check_untold_limiter(scene: &RunView, analysis: &ThroughputAnalysis) -> Optio
     })
 }
 
-/// Checks whether a watch of another program's sender is long enough for CUBIC's windows to grow back from a
+/// Checks whether a watch of another program's sender is long enough for its windows to grow back from a
 /// loss, and to lose again: only then losses show what they depend on.
 fn check_short_watch(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    if analysis.limited_by != Limiter::Unknown || scene.has_own_senders() {
+    let is_doubtful = analysis.confidence_ratio < DOUBTFUL
+        && [Limiter::Unknown, Limiter::Loss, Limiter::Policer, Limiter::PathCapacity]
+            .contains(&analysis.limited_by);
+    if !is_doubtful || scene.has_own_senders() {
         return None;
     }
     let senders = scene.observation.streams.iter().map(|stream| &stream.sender);
-    let longest_s = senders
-        .filter(|end| end.congestion_control.as_deref() == Some("cubic"))
-        .filter_map(|end| {
-            let tcp = throughput::last_tcp_info(end)?;
-            let threshold = tcp.ssthresh_bytes.filter(|bytes| tcp.cwnd_bytes >= *bytes)?;
-            Some(compute_cubic_cycle_s(threshold as f64 / tcp.mss_bytes.max(1) as f64 / CUBIC_BETA))
-        })
-        .reduce(f64::max)?;
+    let longest_s = senders.filter_map(find_window_cycle_s).reduce(f64::max)?;
     let needed_s = (CYCLES * longest_s).ceil();
     (needed_s * 1e6 > scene.observation.elapsed_us as f64).then(|| {
         let text = format!("A loss reduced the congestion window, which takes {longest_s:.0} s to grow back: watch for {needed_s:.0} s or longer to see what it depends on (`--for`)");
-        ReportCaveat::new("short_watch", text)
+        ReportCaveat::new(ReportCaveat::SHORT_WATCH, text)
     })
+}
+
+/// Returns the time in which the window of a sender grows back from its last loss; `None` before a loss,
+/// while it recovers, and for a congestion control without such a cycle.
+fn find_window_cycle_s(sender: &StreamEnd) -> Option<f64> {
+    let tcp = throughput::last_tcp_info(sender)?;
+    let threshold = tcp.ssthresh_bytes.filter(|bytes| tcp.cwnd_bytes >= *bytes)?;
+    let segments = threshold as f64 / tcp.mss_bytes.max(1) as f64;
+    match sender.congestion_control.as_deref()? {
+        "cubic" => Some(compute_cubic_cycle_s(segments / CUBIC_BETA)),
+        // One segment per round trip, from half of the window on (RFC 5681, section 3.1).
+        "reno" => Some(segments * tcp.rtt_us as f64 / 1e6),
+        _ => None,
+    }
 }

@@ -323,5 +323,5 @@ fn a_watch_that_is_too_short_for_the_cycle_of_a_window_says_how_long_to_watch() 
     let found = conclusion.caveats.iter().find(|caveat| caveat.code == "short_watch");
     // K of RFC 9438 for 270 / 0.7 segments is 6.6 s.
     let text = found.map(|caveat| caveat.text.as_str()).unwrap_or_default();
-    assert!(text.contains("takes 7 s to grow back: watch for 20 s"), "{:?}", conclusion.caveats);
+    assert!(text.contains("takes 7 s to grow back: watch for 34 s"), "{:?}", conclusion.caveats);
 }

@@ -54,31 +54,16 @@ pub enum FlowSelector {
 
 /// Watches flows for the time of the plan, or until `stop` is set.
 ///
-/// `namespace` is a network namespace other than that of the calling thread.
-///
 /// # Errors
-/// The kernel's error, if it lacks sock_diag or does not let this program enter the namespace.
+/// Those of [`FlowWatch::start`].
 pub fn watch_flows(
     plan: &FlowsPlan,
     selector: &FlowSelector,
-    namespace: Option<OwnedFd>,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Duration, usize),
 ) -> io::Result<FlowsObservation> {
-    let mut watch = FlowWatch::start(plan, selector, open_diagnosis(namespace)?);
-    let duration = Duration::from_micros(plan.duration_us);
-    let interval = Duration::from_micros(plan.interval_us);
-    let mut tick = 0;
-    while watch.started.elapsed() < duration && !stop.load(Ordering::Relaxed) {
-        watch.survey_if_due()?;
-        watch.take_samples()?;
-        progress(watch.started.elapsed(), watch.flows.len());
-        tick += 1;
-        let next = (interval * tick).min(duration);
-        wait_until(watch.started + next, stop);
-    }
-    watch.take_samples()?;
-    Ok(watch.finish())
+    let mut watch = FlowWatch::start(plan, selector, None)?;
+    watch.run_until(Duration::from_micros(plan.duration_us), stop, &mut |_, _| {})?;
+    Ok(watch.observe())
 }
 
 /// Waits for a moment, or until `stop` is set.
@@ -98,12 +83,13 @@ fn open_diagnosis(namespace: Option<OwnedFd>) -> io::Result<DiagnosisSocket> {
     opener.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
 }
 
-/// The state of a watch.
-struct FlowWatch<'a> {
+/// A watch of flows, which may go on after it was looked at.
+pub struct FlowWatch<'a> {
     plan: &'a FlowsPlan,
     selector: &'a FlowSelector,
     diagnosis: DiagnosisSocket,
     started: Instant,
+    next_sample: Duration,
     next_survey: Duration,
     surveys: u32,
     /// The bytes that each matching socket had moved at the last survey.
@@ -115,22 +101,50 @@ struct FlowWatch<'a> {
 }
 
 impl<'a> FlowWatch<'a> {
-    fn start(
+    /// Starts a watch. `namespace` is a network namespace other than that of the calling thread.
+    ///
+    /// # Errors
+    /// The kernel's error, if it lacks sock_diag or does not let this program enter the namespace.
+    pub fn start(
         plan: &'a FlowsPlan,
         selector: &'a FlowSelector,
-        diagnosis: DiagnosisSocket,
-    ) -> FlowWatch<'a> {
-        FlowWatch {
+        namespace: Option<OwnedFd>,
+    ) -> io::Result<FlowWatch<'a>> {
+        Ok(FlowWatch {
             plan,
             selector,
-            diagnosis,
+            diagnosis: open_diagnosis(namespace)?,
             started: Instant::now(),
+            next_sample: Duration::ZERO,
             next_survey: Duration::ZERO,
             surveys: 0,
             moved_bytes: HashMap::new(),
             matching_flows: 0,
             flows: HashMap::new(),
             processes: ProcessTable::default(),
+        })
+    }
+
+    /// Takes samples until this time since the start, or until `stop` is set. `progress` gets the time and
+    /// the number of flows.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn run_until(
+        &mut self,
+        end: Duration,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(Duration, usize),
+    ) -> io::Result<()> {
+        loop {
+            wait_until(self.started + self.next_sample.min(end), stop);
+            self.survey_if_due()?;
+            self.take_samples()?;
+            self.next_sample += Duration::from_micros(self.plan.interval_us);
+            progress(self.started.elapsed(), self.flows.len());
+            if self.started.elapsed() >= end || stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
         }
     }
 
@@ -210,13 +224,14 @@ impl<'a> FlowWatch<'a> {
         Ok(())
     }
 
-    fn finish(self) -> FlowsObservation {
+    /// Returns the flows as watched until now.
+    pub fn observe(&self) -> FlowsObservation {
         let elapsed_us = self.elapsed_us();
         let host = read_host_facts(None);
-        let flows = self.flows.into_values().map(|flow| {
+        let flows = self.flows.values().map(|flow| {
             let process = flow.process.and_then(|pid| self.processes.describe(pid));
             let (process, activity) = process.unzip();
-            FlowSeries { process, activity, ..flow.series }
+            FlowSeries { process, activity, ..flow.series.clone() }
         });
         let flows: Vec<FlowSeries> = flows.collect();
         let small_flow_bytes = find_small_flow_bytes(&flows);

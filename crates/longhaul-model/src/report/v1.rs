@@ -270,6 +270,8 @@ impl ReportCaveat {
     pub const PEER_LOST: &str = "peer_lost";
     /// The code of a measurement that ended at the longest time that the server grants.
     pub const TIME_GRANTED: &str = "time_granted";
+    /// The code of a watch that may end before a congestion window has grown back from a loss.
+    pub const SHORT_WATCH: &str = "short_watch";
 
     /// Returns whether the measurement ended early, so that its result is a partial one.
     pub fn is_early_end(&self) -> bool {

@@ -52,7 +52,7 @@ fn watch_until_seen(selector: &FlowSelector) -> FlowsObservation {
     };
     for _ in 0..100 {
         let stop = StopFlag::default();
-        let seen = watch_flows(&plan, selector, None, &stop, &mut |_, _| {}).expect("sock_diag");
+        let seen = watch_flows(&plan, selector, &stop).expect("sock_diag");
         if seen.transfers.len() >= 2 {
             return seen;
         }
@@ -98,6 +98,6 @@ fn the_flows_of_a_process_are_found_and_those_of_others_are_not() {
     assert!(own.matching_flows >= 2);
     let plan = FlowsPlan { duration_us: 1, interval_us: 1, flows_max: 8, ..FlowsPlan::default() };
     let nobody = FlowSelector::Program("no-such-program".to_owned());
-    let none = watch_flows(&plan, &nobody, None, &StopFlag::default(), &mut |_, _| {});
+    let none = watch_flows(&plan, &nobody, &StopFlag::default());
     assert_eq!(none.expect("sock_diag").matching_flows, 0);
 }

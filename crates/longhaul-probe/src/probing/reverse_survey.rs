@@ -91,7 +91,7 @@ impl ReverseSurveyor {
             namespace: None,
         };
         let selector = FlowSelector::Peer(vec![self.peer]);
-        let watched = watch_flows(&plan, &selector, None, stop, &mut |_, _| {});
+        let watched = watch_flows(&plan, &selector, stop);
         let encoded = watched.and_then(|observed| Ok(serde_json::to_vec(&observed)?));
         match encoded {
             Ok(bytes) if bytes.len() <= MAX_BASE64_BYTES => SessionReply::Flows(Base64Bytes(bytes)),

@@ -14,7 +14,7 @@ use crate::cli::{command_output, import_command, interrupt, option_resolution, r
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
 use jiff::Timestamp;
-use longhaul_analysis::flow_analysis::conclude_flows;
+use longhaul_analysis::flow_analysis::{conclude_flows, conclude_transfers};
 use longhaul_import::ss_snapshots::parse_ss_snapshots;
 use longhaul_model::report::v1::flows::flow_grouping::{
     FlowSeries, find_small_flow_bytes, group_flows,
@@ -24,7 +24,7 @@ use longhaul_model::report::v1::observation::HostFacts;
 use longhaul_model::report::v1::{FlowsReport, Report, ReportCaveat, RunParty};
 use longhaul_model::units::format_duration;
 use longhaul_probe::flow_watch::far_end::{add_far_end, watch_far_end};
-use longhaul_probe::flow_watch::{FlowSelector, watch_flows};
+use longhaul_probe::flow_watch::{FlowSelector, FlowWatch};
 use longhaul_probe::host_endpoint::HostEndpoint;
 use longhaul_probe::supervise::StopFlag;
 use longhaul_probe::throughput::{TargetHost, initiator_party};
@@ -32,6 +32,7 @@ use longhaul_report::document::ReportDocument;
 use longhaul_report::flow_text::{build_flows_document, build_transfer_table};
 use longhaul_report::number_format::count_of;
 use std::fs::File;
+use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,9 @@ pub struct ExplainArgs {
     pub what: String,
     /// Time for which the flows are watched [default: 10s]
     ///
-    /// With --watch, the time of each window [default: 3s].
+    /// Without it, the watch goes on for up to 40 s if the limit of the busiest transfer is in doubt
+    /// because a congestion window still grows back from a loss. With --watch, the time of each window
+    /// [default: 3s].
     #[arg(long = "for", visible_short_alias = 't', value_name = "TIME", value_parser = accept_micros(1_000_000..=3_600_000_000))]
     pub time: Option<u64>,
     /// Show a live table until q, with those that can be made faster first
@@ -95,6 +98,10 @@ pub struct ExplainArgs {
 /// The maximum number of samples of one flow.
 const MAX_SAMPLES: u64 = 600;
 const DEFAULT_TIME_US: u64 = 10_000_000;
+/// Without a requested time, the watch goes on by these steps up to this time.
+const EXTENSION_US: u64 = 5_000_000;
+const MAX_DEFAULT_TIME_US: u64 = 40_000_000;
+const EXTENSION_REASON: &str = "until its congestion windows have grown back";
 /// The time of one window of the live table.
 const WATCH_WINDOW_US: u64 = 3_000_000;
 const DEFAULT_INTERVAL_US: u64 = 100_000;
@@ -166,13 +173,22 @@ fn watch_near_end(
     stop: &StopFlag,
 ) -> Result<FlowsObservation, CommandFailure> {
     let mut line = StatusLine::new(args.output.shows_progress());
-    let all = format_duration(Duration::from_micros(plan.duration_us));
+    let planned = Duration::from_micros(plan.duration_us);
+    let all = format_duration(planned);
     let watched = observe_flows(args, plan, selector, stop, &mut |elapsed, flows| {
         let flows = count_of(flows as u64, "flow");
-        line.update(&format!("watching {flows}: {} of {all}", format_duration(elapsed)));
+        let until = if elapsed <= planned { &format!("of {all}") } else { EXTENSION_REASON };
+        line.update(&format!("watching {flows}: {} {until}", format_duration(elapsed)));
     });
     line.clear();
     watched
+}
+
+/// Returns true if the limit of the busiest transfer is in doubt because its windows still grow back.
+fn is_too_short(observation: &FlowsObservation) -> bool {
+    let busiest = observation.transfers.first().map(std::slice::from_ref);
+    let caveats = conclude_transfers(busiest.unwrap_or_default()).caveats;
+    caveats.iter().any(|caveat| caveat.code == ReportCaveat::SHORT_WATCH)
 }
 
 /// Prints the table of window after window until a signal comes; returns the last whole one, or what was
@@ -205,7 +221,22 @@ fn observe_flows(
     progress: &mut dyn FnMut(Duration, usize),
 ) -> Result<FlowsObservation, CommandFailure> {
     let namespace = args.netns.as_deref().map(open_namespace).transpose()?;
-    watch_flows(plan, selector, namespace, stop, progress).map_err(|error| {
+    let has_fixed_time = args.time.is_some() || args.watch || args.far_end.is_some();
+    let max_us = if has_fixed_time { plan.duration_us } else { MAX_DEFAULT_TIME_US };
+    let watch_and_extend = || {
+        let mut watch = FlowWatch::start(plan, selector, namespace)?;
+        let mut end_us = plan.duration_us;
+        loop {
+            watch.run_until(Duration::from_micros(end_us), stop, progress)?;
+            let observation = watch.observe();
+            end_us += EXTENSION_US;
+            let may_go_on = end_us <= max_us && !stop.load(Ordering::Relaxed);
+            if !may_go_on || !is_too_short(&observation) {
+                return Ok(observation);
+            }
+        }
+    };
+    watch_and_extend().map_err(|error: io::Error| {
         CommandFailure::new(HOST, format!("cannot read the connections of this host: {error}"))
             .hint(Some("the kernel needs sock_diag (CONFIG_INET_DIAG), and --netns needs root"))
     })
