@@ -48,9 +48,6 @@ impl VerdictTuning {
     /// The confidence in random loss if the sender's bursts may overrun a bucket of a few packets, which
     /// counters do not show.
     const BURSTY_LOSS_RATIO: f64 = 0.8;
-    /// If random losses come at windows as large as those observed with a smaller probability, the losses
-    /// may be those of a bucket or a queue of a few packets.
-    const MIN_RANDOM_CHANCE: f64 = 0.05;
     /// UDP: the requested rate was delivered if this share of it arrived.
     const UDP_DELIVERED_RATIO: f64 = 0.97;
     /// UDP: a loss ratio above this limits the rate.
@@ -129,16 +126,13 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
             };
             rises(0.9, VerdictTuning::QUEUE_SEGMENTS)
                 || rises(0.1, VerdictTuning::STANDING_SEGMENTS)
-                || run
-                    .policer
-                    .is_some_and(|it| (it.sparse && it.needs_large_windows) || it.may_be_random)
+                || run.policer.is_some_and(|it| !it.is_certain)
         }
         Limiter::Loss => {
             let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
             run.may_be_policed
                 || find_queue_rise_us(run, 0.5).is_some()
-                || policer_fit::find_random_chance(run)
-                    .is_some_and(|chance| chance < VerdictTuning::MIN_RANDOM_CHANCE)
+                || policer_fit::has_unlikely_windows(run)
                 || policer_fit::is_nearly_even(run)
                 || !VerdictTuning::BOUND_RATIOS.contains(&ratio)
         }

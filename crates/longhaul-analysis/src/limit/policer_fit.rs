@@ -4,8 +4,8 @@
 //! of its public code): fill a bucket at the rate found between first and last loss and drain it by
 //! the bytes that passed; if it is equally empty at all losses, and emptier than at the loss-free
 //! times, a bucket exists. *Bursts*: the losses are clustered, and the goodput is far above what
-//! the same loss would allow if it were random (Mathis 1997). *Windows*: losses come at larger windows than
-//! random ones do. *Overruns*: more than the rate passed before a part of a window was lost at once.
+//! the same loss would allow if it were random (Mathis 1997). *Windows*: losses come at larger and more
+//! equal windows than random ones do. *Overruns*: more than the rate passed before a part of a window was lost at once.
 //! *Probes*: BBR loses all the time, and its probes fill no queue.
 //!
 //! Source: as named; the clusters are our own experiments (docs/methods). All streams share the one
@@ -15,7 +15,7 @@
 //! Wrong when: a link's queue is too short to show in the RTT (it then acts as a bucket), or
 //! intervals are much longer than the bucket's refill.
 
-use super::loss_response::compute_min_random_scatter;
+use super::loss_response::{RANDOM_WINDOW_SCATTER, compute_min_random_scatter};
 use super::run_reading::RunView;
 use super::stream_intervals::SampleInterval;
 use crate::stats::sample_mean_tail::{WeightedValue, compute_mean_tail};
@@ -88,9 +88,12 @@ impl PolicerFitTuning {
     /// The minimum ratio of goodput to the bound of random loss: random loss gave 1.3, a policer 5.9.
     const MIN_OVER_BOUND: f64 = 2.5;
     const MIN_OVER_BOUND_REPLAY: f64 = 1.5;
-    /// Losses this clustered need less distance to the bound.
+    /// The more losses are clustered, the less distance to the bound they need: 2.5 with the least
+    /// clustering, 2.0 with three times as much.
+    const CLUSTERING_WEIGHT: f64 = 0.2;
+    const MIN_CLUSTERED_OVER_BOUND: f64 = 3.3;
+    /// Losses this clustered hit BBR in bursts.
     const FAR_CLUSTERING: f64 = 12.0;
-    const MIN_OVER_BOUND_CLUSTERED: f64 = 2.0;
     /// Above this ratio, few random losses cannot explain the rate, clustered or not.
     const FAR_OVER_BOUND: f64 = 4.0;
     const MIN_FAR_SLOTS: usize = 3;
@@ -144,9 +147,14 @@ impl PolicerFitTuning {
     const MIN_LOST_SEGMENTS: f64 = 15.0;
     /// The maximum probability that random losses come at windows as large as those observed.
     const MAX_RANDOM_CHANCE: f64 = 0.001;
+    /// Below this probability, random loss is doubted, and a policer that has another sign is certain.
+    const MIN_RANDOM_CHANCE: f64 = 0.05;
     /// The minimum ratio of the goodput to the bound of random loss with that: a transfer that others nearly
     /// stop is far below it.
     const MIN_OVER_BOUND_WINDOWS: f64 = 0.5;
+    /// Windows are capped if this share of the bytes was sent at windows of at least this ratio to the largest.
+    const CAPPED_SHARE: f64 = 0.3;
+    const CAP_RATIO: f64 = 0.97;
     /// The minimum number of loss episodes for that probability, and the slots after a loss that belong to
     /// its episode.
     const MIN_EPISODES: usize = 3;
@@ -189,6 +197,7 @@ struct PolicerSigns<'s> {
     /// The bound of random loss.
     random_bps: f64,
     has_pattern: bool,
+    random_chance: Option<f64>,
     needs_large_windows: bool,
     has_overruns: bool,
     has_single_overrun: bool,
@@ -198,18 +207,39 @@ impl PolicerSigns<'_> {
     fn is_repeated(&self) -> bool {
         self.has_pattern || self.needs_large_windows || self.has_overruns
     }
+
+    /// Returns true if losses in few slots show a policer. A short watch of another program sees too few of
+    /// them for a pattern, unless the rate is even, large windows lose, a burst that passed was too large, or
+    /// BBR's bursts of losses fill no queue. The windows alone are weak evidence.
+    fn is_strong(&self, run: &RunView, blocks: Option<LossBlocks>) -> bool {
+        let is_own = run.has_own_senders();
+        if !self.has_pattern {
+            return self.has_overruns || (is_own && !self.needs_large_windows);
+        }
+        is_own
+            || self.has_overruns
+            || self.needs_large_windows
+            || blocks.is_some_and(LossBlocks::is_even)
+            || has_no_probe_queue(run, self.held)
+    }
+
+    /// Returns true if random losses hardly come at the windows of the losses.
+    fn has_unlikely_windows(&self) -> bool {
+        self.random_chance.is_some_and(|chance| chance < PolicerFitTuning::MIN_RANDOM_CHANCE)
+    }
 }
 
 /// Finds a policer in the losses of all streams.
 pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let slots = build_slots(run);
+    let random_chance = estimate_random_chance(&slots, run.streams.len());
     let needs_large_windows =
-        estimate_random_chance(&slots).is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE);
+        random_chance.is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE);
     if !is_suspicious(run, &slots, needs_large_windows) {
         return None;
     }
     let suspected = drop_queued_losses(&slots);
-    let signs = find_signs(run, &slots, &suspected, needs_large_windows)?;
+    let signs = find_signs(run, &slots, &suspected, random_chance)?;
     let first = signs.first;
     let rate_bps = measure_policed_rate(signs.held);
     let is_found = (signs.is_repeated() || signs.has_single_overrun)
@@ -223,6 +253,8 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let is_rare = loss_slots < PolicerFitTuning::MIN_REPLAY_SLOTS;
     let over_bound = compute_slot_rate(signs.held) / signs.random_bps;
     let blocks = measure_loss_blocks(signs.held);
+    let may_be_random = over_bound < PolicerFitTuning::MIN_OVER_BOUND_REPLAY
+        && blocks.is_some_and(LossBlocks::may_be_random);
     Some(PolicerFit {
         from_us: slots[first].from_us,
         rate_bps,
@@ -232,10 +264,8 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         loss_slots,
         is_lower_bound: is_rare || (sparse && burst_bytes.is_none()),
         sparse,
-        needs_large_windows: signs.needs_large_windows,
-        may_be_random: over_bound < PolicerFitTuning::MIN_OVER_BOUND_REPLAY
-            && blocks.is_some_and(LossBlocks::may_be_random),
-        is_certain: !sparse || is_certain_if_sparse(run, &signs, blocks),
+        is_likely: !sparse || signs.is_strong(run, blocks) || signs.has_unlikely_windows(),
+        is_certain: !may_be_random && (!sparse || signs.is_strong(run, blocks)),
     })
 }
 
@@ -264,7 +294,7 @@ fn find_signs<'s>(
     run: &RunView,
     slots: &[PolicerSlot],
     suspected: &'s [PolicerSlot],
-    needs_large_windows: bool,
+    random_chance: Option<f64>,
 ) -> Option<PolicerSigns<'s>> {
     let first = slots.iter().position(|slot| slot.lost >= 1.0)?;
     let last = slots.iter().rposition(|slot| slot.lost >= 1.0)?;
@@ -286,7 +316,9 @@ fn find_signs<'s>(
         random_bps,
         has_pattern: (is_telling && has_bucket_pattern(run, between, random_bps))
             || is_probing_without_queue(run, between, random_bps),
-        needs_large_windows: needs_large_windows
+        random_chance,
+        needs_large_windows: random_chance
+            .is_some_and(|it| it < PolicerFitTuning::MAX_RANDOM_CHANCE)
             && rate_bps >= PolicerFitTuning::MIN_OVER_BOUND_WINDOWS * random_bps,
         has_overruns: rate_bps >= PolicerFitTuning::FAR_OVER_BOUND * random_bps
             && is_overrun_only(suspected, mss, rate_bps),
@@ -300,22 +332,11 @@ fn find_signs<'s>(
     Some(PolicerSigns { held: after, has_single_overrun, ..signs })
 }
 
-/// Returns true if losses in few slots show a policer. A short watch sees too few of them for a pattern,
-/// unless the rate is even, large windows lose, a burst that passed was too large, or BBR's bursts of losses
-/// fill no queue.
-fn is_certain_if_sparse(run: &RunView, signs: &PolicerSigns, blocks: Option<LossBlocks>) -> bool {
-    run.has_own_senders()
-        || blocks.is_some_and(LossBlocks::is_even)
-        || signs.needs_large_windows
-        || signs.has_overruns
-        || (signs.has_pattern && has_no_probe_queue(run, signs.held))
-}
-
-/// Returns the probability that random losses come at windows as large as those of the losses on average;
+/// Returns the probability that random losses come at windows as large and as alike as those of the losses;
 /// `None` with few of them. A random loss hits each segment with the same chance, so the windows at the
 /// first losses of all episodes are drawn from all windows by their segments. Probabilities below 5 % come
 /// up to twice as often as they say, because the windows depend on the losses before.
-fn estimate_random_chance(slots: &[PolicerSlot]) -> Option<f64> {
+fn estimate_random_chance(slots: &[PolicerSlot], streams: usize) -> Option<f64> {
     let (mut windows, mut first_losses) = (Vec::new(), Vec::new());
     let mut calm_from = 0;
     let mut episodes = list_loss_episodes(slots).into_iter().peekable();
@@ -331,8 +352,32 @@ fn estimate_random_chance(slots: &[PolicerSlot]) -> Option<f64> {
         calm_from = first.map_or(calm_from, |episode| episode.end);
     }
     let count = first_losses.len();
-    let mean = first_losses.iter().sum::<f64>() / count as f64;
-    (count >= PolicerFitTuning::MIN_EPISODES).then(|| compute_mean_tail(&windows, count, mean))
+    let (mean, deviation) = mean_and_deviation(&first_losses)?;
+    let large = (count >= PolicerFitTuning::MIN_EPISODES)
+        .then(|| compute_mean_tail(&windows, count, mean))?;
+    // A window is known to a segment of each stream, and those of several streams even each other out.
+    let streams = (streams as f64).sqrt();
+    let scatter = deviation.hypot(streams * PolicerFitTuning::USUAL_MSS as f64) / mean;
+    let is_free = !are_windows_capped(&windows);
+    let alike = if is_free { estimate_alike_chance(count, scatter * streams) } else { 1.0 };
+    // Fisher's method for two independent probabilities.
+    let both = large * alike;
+    Some(both * (1.0 - both.ln()))
+}
+
+/// Returns true if the windows are mostly as large as they become: something else than losses limits them.
+fn are_windows_capped(windows: &[WeightedValue]) -> bool {
+    let max = windows.iter().map(|it| it.value).fold(0.0, f64::max);
+    let capped = windows.iter().filter(|it| it.value >= PolicerFitTuning::CAP_RATIO * max);
+    let weight: f64 = windows.iter().map(|it| it.weight).sum();
+    capped.map(|it| it.weight).sum::<f64>() >= PolicerFitTuning::CAPPED_SHARE * weight
+}
+
+/// Returns the probability that so many random losses come at windows that scatter as little, as a share of
+/// their mean: the bound of Chernoff for the lower tail of a chi-square distribution.
+fn estimate_alike_chance(count: usize, scatter_ratio: f64) -> f64 {
+    let ratio = (scatter_ratio / RANDOM_WINDOW_SCATTER).powi(2).min(1.0);
+    (ratio * (1.0 - ratio).exp()).powf((count - 1) as f64 / 2.0)
 }
 
 /// Returns the slots of each loss episode, which ends when two slots in a row lose nothing.
@@ -387,8 +432,7 @@ pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> Pol
         loss_slots: build_slots(run).iter().filter(|slot| slot.lost >= 1.0).count(),
         is_lower_bound: false,
         sparse: false,
-        needs_large_windows: false,
-        may_be_random: false,
+        is_likely: true,
         is_certain: true,
     }
 }
@@ -489,10 +533,11 @@ pub fn is_nearly_even(run: &RunView) -> bool {
         .is_some_and(|it| it.is_losing && it.scatter_ratio < PolicerFitTuning::NEARLY_EVEN_SCATTER)
 }
 
-/// Returns the probability that random losses come at windows as large as those of this run on average;
-/// `None` with few losses.
-pub fn find_random_chance(run: &RunView) -> Option<f64> {
-    estimate_random_chance(&build_slots(run))
+/// Returns true if random losses hardly come at the windows of this run: they may be those of a bucket or a
+/// queue of a few packets.
+pub fn has_unlikely_windows(run: &RunView) -> bool {
+    estimate_random_chance(&build_slots(run), run.streams.len())
+        .is_some_and(|chance| chance < PolicerFitTuning::MIN_RANDOM_CHANCE)
 }
 
 /// Blocks of slots, long enough for a bucket to even the rate out.
@@ -666,13 +711,15 @@ fn is_queue_of_windows(run: &RunView, rate_bps: f64) -> bool {
     trips.sort_by(|a, b| a.0.total_cmp(&b.0));
     let high_us = quantile(&sort_finite(trips.iter().map(|it| it.1)), 0.9).unwrap_or(0.0);
     let rise_us = high_us - run.idle_rtt_us.unwrap_or(0) as f64;
+    // One alone is a coincidence, but BBR's windows hardly vary.
+    let min_steep = if run.bbr { 1 } else { 2 };
     let is_steep = |ratio: &f64| {
         let small = (trips.len() as f64 * ratio) as usize;
         compute_median_slope(&trips[small..])
             .is_some_and(|slope| slope * rate_bps / 8e6 >= PolicerFitTuning::MIN_QUEUED_SHARE)
     };
-    rise_us >= PolicerFitTuning::RISE_SEGMENTS * run.segment_us(rate_bps)
-        && PolicerFitTuning::SMALL_WINDOWS.iter().any(is_steep)
+    let steep = PolicerFitTuning::SMALL_WINDOWS.iter().filter(|ratio| is_steep(ratio)).count();
+    rise_us >= PolicerFitTuning::RISE_SEGMENTS * run.segment_us(rate_bps) && steep >= min_steep
 }
 
 /// Returns the windows of all streams together, in bytes, and the RTT in microseconds at the same time.
@@ -695,12 +742,8 @@ fn has_rate_limit(held: &[PolicerSlot]) -> bool {
 
 fn has_loss_bursts(held: &[PolicerSlot], over_bound: f64) -> bool {
     let clustering = measure_clustering(held);
-    let min_over_bound = if clustering >= PolicerFitTuning::FAR_CLUSTERING {
-        PolicerFitTuning::MIN_OVER_BOUND_CLUSTERED
-    } else {
-        PolicerFitTuning::MIN_OVER_BOUND
-    };
-    over_bound >= min_over_bound
+    over_bound * clustering.powf(PolicerFitTuning::CLUSTERING_WEIGHT)
+        >= PolicerFitTuning::MIN_CLUSTERED_OVER_BOUND
         && clustering >= PolicerFitTuning::MIN_CLUSTERING
         && has_rate_limit(held)
 }
@@ -801,18 +844,17 @@ pub struct PolicerFit {
     /// Most intervals had no loss: the rate is that of TCP growing back, and the policer's rate may
     /// be higher.
     pub sparse: bool,
-    /// Losses come at large windows only, which is hardly ever the case if they are random.
-    pub needs_large_windows: bool,
-    /// Neither the goodput nor the scatter of the rate exclude random losses.
-    pub may_be_random: bool,
-    /// The losses are enough to tell a policer from random loss in bursts.
+    /// The losses are enough to name a policer, and not only to doubt another limit.
+    pub is_likely: bool,
+    /// They tell it from random loss, in bursts too.
     pub is_certain: bool,
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        PolicerSlot, estimate_random_chance, has_queue_emptied, is_bounded_sum, is_overrun_only,
+        PolicerSlot, estimate_alike_chance, estimate_random_chance, has_queue_emptied,
+        is_bounded_sum, is_overrun_only,
     };
     use longhaul_model::splitmix::SplitMix64;
 
@@ -866,19 +908,28 @@ mod tests {
 
     #[test]
     fn losses_at_the_top_of_a_sawtooth_are_not_random_and_those_that_make_one_are() {
-        let policed = estimate_random_chance(&sawtooth_slots(|segments| segments >= 70));
+        let policed = estimate_random_chance(&sawtooth_slots(|segments| segments >= 70), 1);
         assert!(policed.is_some_and(|chance| chance < 0.001), "{policed:?}");
         let count_chances_below = |limit: f64| {
             let count = (0..1000).filter(|seed| {
                 let mut random = SplitMix64::new(*seed);
                 let slots = sawtooth_slots(|segments| random.unit() < segments as f64 / 700.0);
-                estimate_random_chance(&slots).is_some_and(|chance| chance < limit)
+                estimate_random_chance(&slots, 1).is_some_and(|chance| chance < limit)
             });
             count.count()
         };
         let [rare, usual] = [0.001, 0.05].map(count_chances_below);
         // The windows depend on the losses before, which makes small chances up to twice as frequent.
         assert!(rare <= 8 && (25..=110).contains(&usual), "{rare} and {usual} of 1000");
+    }
+
+    #[test]
+    fn random_losses_hardly_ever_come_at_windows_that_are_all_alike() {
+        // Eight losses at 57 to 72 segments scatter by 0.08; random losses of Reno scatter by 0.36.
+        let policed = estimate_alike_chance(8, 0.08);
+        assert!(policed < 0.01, "{policed}");
+        let [few, random] = [estimate_alike_chance(3, 0.08), estimate_alike_chance(100, 0.36)];
+        assert!(few > 0.1 && random == 1.0, "{few} and {random}");
     }
 
     #[test]
@@ -891,7 +942,7 @@ mod tests {
             slot.lost = f64::from(u8::from(is_lost));
             slot.window_bytes = if is_lost { 5_792.0 } else { 4_344.0 };
         }
-        let chance = estimate_random_chance(&slots);
+        let chance = estimate_random_chance(&slots, 1);
         assert!(chance.is_some_and(|chance| chance > 1e-12), "{chance:?}");
     }
 

@@ -122,8 +122,8 @@ pub fn read_run<'a>(
         .filter(|_| run.queued_ratio < QUEUED_RATIO && run.retransmitted_segments > 0)
         .map(|policer| policer_fit::describe_captured_policer(&run, policer))
         .or_else(|| policer_fit::find_policer(&run));
-    run.may_be_policed = run.policer.is_some_and(|it| !it.is_certain);
-    run.policer = run.policer.filter(|it| it.is_certain);
+    run.may_be_policed = run.policer.is_some_and(|it| !it.is_likely);
+    run.policer = run.policer.filter(|it| it.is_likely);
     run.has_short_queue = policer_fit::has_short_queue(&run);
     run.levels = find_path_levels(&run);
     settle_bucket(&mut run);
