@@ -266,7 +266,7 @@ fn match_full_path(view: &IntervalContext) -> Option<IntervalState> {
     // A window-limited stream has the same rate with and without jitter in its RTTs: only a queue
     // that never empties counts against the window.
     let raised = raised || view.traits.never_empty_queue;
-    let queue = raised && (!is_window_limited(view) || view.traits.standing_queue);
+    let queue = raised && (!is_window_limited(view) || view.traits.window_queue);
     let is_refuted = view.run.is_captured && view.run.has_uneven_arrivals;
     (queue && is_near_level(view) && !is_refuted).then_some(IntervalState::PathFull)
 }
