@@ -929,7 +929,7 @@ mod tests {
         let policed = estimate_alike_chance(8, 0.08);
         assert!(policed < 0.01, "{policed}");
         let [few, random] = [estimate_alike_chance(3, 0.08), estimate_alike_chance(100, 0.36)];
-        assert!(few > 0.1 && random == 1.0, "{few} and {random}");
+        assert!(few > 0.1 && random >= 1.0, "{few} and {random}");
     }
 
     #[test]
