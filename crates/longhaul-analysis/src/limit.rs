@@ -25,4 +25,5 @@ pub mod return_path;
 pub mod run_reading;
 pub mod shaper_fit;
 pub mod stream_intervals;
+pub mod window_cycle;
 pub mod window_range;

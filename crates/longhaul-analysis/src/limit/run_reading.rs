@@ -22,6 +22,7 @@ use super::rate_levels::{self, RateLevel};
 use super::return_path::{self, FullReturnPath};
 use super::shaper_fit;
 use super::stream_intervals::{self, SampleInterval};
+use super::window_cycle;
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
 use crate::throughput::TransferEvidence;
@@ -66,12 +67,21 @@ pub fn read_run<'a>(
     let retransmitted_segments =
         grown.filter_map(|i| i.retransmitted_segments).fold(0, u64::saturating_add);
     let rates = sort_finite(segments.rates_bps());
+    let losses =
+        window_cycle::list_window_losses(&observation.streams, &streams, idle_rtt_us.unwrap_or(0));
+    let steady = throughput::find_steady_span(&arrivals, plan.warm_up_us).or_else(|| {
+        // A rate that goes through cycles climbs in each of them.
+        let from_us = window_cycle::find_first_cycle_us(&losses)?;
+        let span = Some(SteadySpan { from_us, to_us: arrivals.to_us() });
+        let is_known = throughput::measure_goodput(&arrivals, span).is_informative();
+        span.filter(|_| plan.warm_up_us.is_none() && is_known)
+    });
     let mut run = RunView {
         plan,
         observation,
         is_ssh: evidence.is_ssh,
         is_captured: evidence.is_captured,
-        steady: throughput::find_steady_span(&arrivals, plan.warm_up_us),
+        steady,
         level_bps: quantile(&rates, LEVEL_QUANTILE).unwrap_or(0.0),
         scatter_ratio: None,
         flat: false,
@@ -110,6 +120,7 @@ pub fn read_run<'a>(
         arrivals,
         segments,
         streams,
+        losses,
         idle_rtt_us,
     };
     run.has_uneven_arrivals = has_uneven_arrivals(&run);
@@ -336,6 +347,8 @@ pub struct RunView<'a> {
     pub segments: RunArrivals,
     /// One list per stream of the observation, in its order.
     pub streams: Vec<Vec<SampleInterval<'a>>>,
+    /// The times by which the windows of all streams were reduced once more.
+    pub losses: Vec<u64>,
     pub steady: Option<SteadySpan>,
     /// The minimum RTT known.
     pub idle_rtt_us: Option<u64>,
