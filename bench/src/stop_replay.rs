@@ -110,7 +110,7 @@ fn find_end_us(report: &ThroughputReport, rule: ReplayRule) -> Option<u64> {
                     .iter()
                     .map(|it| if whole.forward { &it.sender } else { &it.receiver });
                 let ends: Vec<StreamEnd> = near.map(|end| cut_end(end, *at_us, 1)).collect();
-                progress.add_reading(&ends);
+                progress.add_reading(&ends, whole.idle_rtt_us);
                 progress.find_wait_reason(precision_ratio).is_none()
             })
         }

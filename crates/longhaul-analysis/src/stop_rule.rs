@@ -4,16 +4,20 @@
 //! when its steady part is long enough, the rest can hardly change its goodput, and the limiter allows to
 //! conclude from this part on the rest: several cycles of the congestion window were seen, or the rate is
 //! flat and the window does not grow; the free rate of the path did not change; the bucket of a shaper is
-//! empty.
+//! empty. It may also end when a rest that repeats the last cycle of the window, or that stays at the level
+//! of the second half, would leave its goodput as it is.
 //!
-//! Source: the interval of `stats::mean_interval`; cycles of CUBIC and Reno from the retransmits (RFC 9438,
-//! section 4; RFC 5681, section 3.1). Units: microseconds, round trips, ratios.
+//! Source: the interval of `stats::mean_interval`; cycles from the losses ([`crate::limit::window_cycle`]).
+//! Units: microseconds, round trips, ratios.
 //! Error: that of the interval; in the benchmark 3 % (docs/benchmarks.md).
-//! Wrong when: a limit begins to hold only later, such as a shaper whose bucket outlasts the run.
+//! Wrong when: a limit begins to hold only later, such as a shaper whose bucket outlasts the run; losses at
+//! random, of which the last ones are no measure of the next.
 
 use crate::limit::receiver_side::find_run_limiter;
-use crate::limit::run_reading::{RunView, read_run};
-use crate::throughput::{GoodputEstimate, TransferEvidence, measure_goodput};
+use crate::limit::run_reading::{QUEUED_RATIO, RunView, read_run};
+use crate::limit::stream_intervals::SampleInterval;
+use crate::throughput::arrival_timeline::ArrivalBin;
+use crate::throughput::{GoodputEstimate, MIN_BINS, TransferEvidence, measure_goodput};
 use longhaul_model::report::v1::analysis::{Limiter, SteadySpan};
 use longhaul_model::report::v1::observation::{
     BothEnds, ObservedStream, StreamEnd, ThroughputObservation,
@@ -36,12 +40,12 @@ impl StopTuning {
     const READING_TRIPS: u64 = 3;
     /// The minimum number of losses, each of which begins a cycle of the window.
     const MIN_CYCLES: usize = 4;
-    /// Retransmits within this many round trips belong to one loss.
-    const LOSS_TRIPS: u64 = 4;
     /// The minimum share of the steady part that is left, for its interval: close to the end, the bounds of
     /// the steady part decide more than what is left of it.
     const MIN_LEFT_RATIO: f64 = 0.25;
-    /// A window that exceeds that of the start of the steady part by this ratio still grows.
+    /// The share of the precision by which a rest that is concluded from the run may change its goodput.
+    const CHANGE_RATIO: f64 = 0.5;
+    /// A window, or a rate, that grows by this ratio in the second half of the steady part still grows.
     const GROWTH_RATIO: f64 = 1.05;
 }
 
@@ -95,9 +99,10 @@ impl RunProgress {
         RunProgress { plan: plan.clone(), observation }
     }
 
-    /// Adds a reading of each stream, with one sample.
-    pub fn add_reading(&mut self, ends: &[StreamEnd]) {
+    /// Adds a reading of each stream, with one sample, and the RTT of the control connection before the run.
+    pub fn add_reading(&mut self, ends: &[StreamEnd], idle_rtt_us: Option<u64>) {
         let sends = self.observation.forward;
+        self.observation.idle_rtt_us = idle_rtt_us;
         for (index, end) in ends.iter().enumerate() {
             if self.observation.streams.len() <= index {
                 let stream = ObservedStream {
@@ -107,7 +112,7 @@ impl RunProgress {
                 };
                 self.observation.streams.push(stream);
             }
-            add_sample(&mut self.observation.streams[index], end, sends);
+            add_sample(&mut self.observation.streams[index], end, sends, idle_rtt_us);
         }
     }
 
@@ -119,9 +124,7 @@ impl RunProgress {
         if limiter == Limiter::Ramp || run.levels.len() > 1 {
             return true;
         }
-        let trip_us = run.idle_rtt_us.unwrap_or(0);
-        let cycles = StopTuning::MIN_CYCLES * run.streams.len();
-        let is_moved = (1..cycles).contains(&count_losses(&run, trip_us));
+        let is_moved = (1..StopTuning::MIN_CYCLES).contains(&count_losses(&run));
         is_moved && !run.bbr && !OWN_LIMITERS.contains(&limiter)
     }
 
@@ -133,14 +136,14 @@ impl RunProgress {
     }
 }
 
-fn add_sample(stream: &mut ObservedStream, end: &StreamEnd, sends: bool) {
+fn add_sample(stream: &mut ObservedStream, end: &StreamEnd, sends: bool, idle_rtt_us: Option<u64>) {
     let Some(sample) = end.samples.last() else { return };
     let (near, far) = if sends {
         (&mut stream.sender, &mut stream.receiver)
     } else {
         (&mut stream.receiver, &mut stream.sender)
     };
-    let trip_us = sample.tcp.as_ref().and_then(|tcp| tcp.rtt_min_us).unwrap_or(0);
+    let trip_us = sample.tcp.as_ref().and_then(|tcp| tcp.rtt_min_us).or(idle_rtt_us).unwrap_or(0);
     let apart_us = StopTuning::READING_TRIPS.saturating_mul(trip_us).max(1);
     if near.samples.last().is_some_and(|last| sample.at_us < last.at_us.saturating_add(apart_us)) {
         return;
@@ -177,11 +180,21 @@ fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
     if run.levels.len() > 1 || !run.outages.is_empty() || run.full_return_path.is_some() {
         return Some(WaitReason::PathChange);
     }
-    if find_goodput_error(run, steady).is_none_or(|error| error > precision_ratio) {
+    let is_within = |error: Option<f64>| error.is_some_and(|error| error <= precision_ratio);
+    let is_kept = |change: Option<f64>| is_within(change.map(|it| it / StopTuning::CHANGE_RATIO));
+    let can_last = !is_own && verdict.limiter != Limiter::Loss;
+    let is_full = verdict.limiter == Limiter::PathCapacity;
+    if can_last && is_kept(find_level_change(run, steady))
+        || is_full && is_kept(find_cycle_change(run, steady))
+    {
+        return None;
+    }
+    if !is_within(find_goodput_error(run, steady)) {
         return Some(WaitReason::Precision);
     }
-    let has_cycles = !is_own && !run.bbr;
-    (has_cycles && !has_seen_cycles(run, trip_us)).then_some(WaitReason::WindowCycle)
+    let is_moving = !is_own && !run.bbr && count_losses(run) < StopTuning::MIN_CYCLES;
+    let is_level = || run.flat && !is_window_growing(run, steady);
+    (is_moving && !is_level()).then_some(WaitReason::WindowCycle)
 }
 
 /// Returns the half-width of the 95 % interval of the goodput that the run would have at its longest, as
@@ -192,19 +205,94 @@ fn find_goodput_error(run: &RunView, steady: SteadySpan) -> Option<f64> {
     let read = measure_goodput(&run.arrivals, run.steady);
     let arrived = measure_goodput(&run.segments, run.steady);
     let bps = read.bps? as f64;
+    let left_us = find_left_us(run, bps) as f64;
     let seen_us = steady.to_us.saturating_sub(steady.from_us) as f64;
-    let run_us = run.arrivals.to_us().saturating_sub(run.arrivals.from_us()) as f64;
-    let longest_us = match run.plan.stop {
-        StopCondition::TimeUs(longest_us) => longest_us as f64,
-        StopCondition::Bytes(bytes) => bytes as f64 * 8e6 / bps,
-        StopCondition::Blocks(_) => f64::INFINITY,
-    };
-    let seen_ratio = seen_us / (seen_us + (longest_us - run_us).max(0.0));
-    let left_ratio = (1.0 - seen_ratio).max(StopTuning::MIN_LEFT_RATIO);
+    let left_ratio = (left_us / (seen_us + left_us)).max(StopTuning::MIN_LEFT_RATIO);
     // While a lost segment is repaired nothing is read, and then much at once: the segments that arrive in
     // any order have the same mean and scatter less.
     let errors = [read, arrived].map(|goodput| find_mean_error(goodput, bps));
     Some(left_ratio.sqrt() * errors.into_iter().flatten().min_by(f64::total_cmp)?)
+}
+
+/// Returns the time that is left of the run at its longest.
+fn find_left_us(run: &RunView, bps: f64) -> u64 {
+    let run_us = run.arrivals.to_us().saturating_sub(run.arrivals.from_us());
+    let longest_us = match run.plan.stop {
+        StopCondition::TimeUs(longest_us) => longest_us,
+        StopCondition::Bytes(bytes) => (bytes as f64 * 8e6 / bps) as u64,
+        StopCondition::Blocks(_) => u64::MAX / 2,
+    };
+    longest_us.saturating_sub(run_us)
+}
+
+/// Returns the most by which the goodput would change, as a ratio, if the rest of the run repeated its cycles.
+fn find_cycle_change(run: &RunView, steady: SteadySpan) -> Option<f64> {
+    let left_us = find_left_us(run, run.level_bps);
+    find_change(run, steady, left_us, &repeat_cycles(run, steady, left_us))
+}
+
+/// Returns the most by which the goodput would change, as a ratio, if the rest of the run stayed within
+/// the rates of its level.
+fn find_level_change(run: &RunView, steady: SteadySpan) -> Option<f64> {
+    find_change(run, steady, find_left_us(run, run.level_bps), &find_level(run, steady)?)
+}
+
+/// Returns the most by which one of these rates in the rest of the run would change its goodput, as a ratio.
+fn find_change(run: &RunView, steady: SteadySpan, left_us: u64, rest_bps: &[f64]) -> Option<f64> {
+    let bps = measure_goodput(&run.arrivals, run.steady).bps? as f64;
+    let seen_us = steady.to_us.saturating_sub(steady.from_us) as f64;
+    let seen_bits = run.segments.rate_between_bps(steady.from_us, steady.to_us) * seen_us;
+    let left_us = left_us as f64;
+    let changes = rest_bps
+        .iter()
+        .map(|rest_bps| ((seen_bits + rest_bps * left_us) / (seen_us + left_us) / bps - 1.0).abs());
+    changes.max_by(f64::total_cmp)
+}
+
+/// Returns the rates of the rest of the run if it repeats the last climb to a loss, from the lowest rate
+/// that a loss left after slow start, or the last cycle, or the last few.
+fn repeat_cycles(run: &RunView, steady: SteadySpan, left_us: u64) -> Vec<f64> {
+    let bins = &run.segments.bins;
+    let (Some(first_us), Some(last_us)) = (run.losses.get(1).copied(), run.losses.last().copied())
+    else {
+        return Vec::new();
+    };
+    let index_at = |at_us: u64| bins.partition_point(|bin| bin.to_us <= at_us);
+    let low_bps = find_rate_range(&bins[index_at(first_us)..]).map_or(0.0, |range| range[0]);
+    // The loss itself is within the last two.
+    let before = &bins[..index_at(last_us).saturating_sub(2)];
+    let climb = before.iter().rfind(|bin| bin.rate_bps() <= low_bps).map_or(0, |bin| bin.to_us);
+    let since_us = run.segments.to_us().saturating_sub(last_us);
+    let rest_bps = |from_us: u64| {
+        let cycle_us = last_us - from_us;
+        let count_bits = |until_us: u64| {
+            let rate = |part_us: u64| run.segments.rate_between_bps(from_us, from_us + part_us);
+            let [whole, part_us] = [until_us / cycle_us, until_us % cycle_us];
+            rate(cycle_us) * (whole * cycle_us) as f64 + rate(part_us) * part_us as f64
+        };
+        (count_bits(since_us + left_us) - count_bits(since_us)) / left_us.max(1) as f64
+    };
+    let starts = run.losses[1..].iter().copied().chain([climb.max(steady.from_us)]);
+    let is_cycle = |from_us: &u64| {
+        *from_us >= steady.from_us && run.segments.within(*from_us, last_us).len() >= MIN_BINS
+    };
+    starts.filter(is_cycle).map(rest_bps).collect()
+}
+
+/// Returns the lowest and the highest rate of the second half of the steady part; `None` if windows grow,
+/// which would change it, or if the repair of a loss holds bytes back.
+fn find_level(run: &RunView, steady: SteadySpan) -> Option<[f64; 2]> {
+    let from_us = steady.from_us.midpoint(steady.to_us);
+    let level = [&run.arrivals, &run.segments].map(|it| it.within(from_us, steady.to_us)).concat();
+    let is_known = level.len() >= 2 * MIN_BINS && !is_window_growing(run, steady);
+    let is_level = |[low, high]: &[f64; 2]| *high <= StopTuning::GROWTH_RATIO * low;
+    find_rate_range(&level).filter(|range| is_known && is_level(range))
+}
+
+/// Returns the lowest and the highest rate.
+fn find_rate_range(bins: &[ArrivalBin]) -> Option<[f64; 2]> {
+    let rates = || bins.iter().map(ArrivalBin::rate_bps);
+    Some([rates().min_by(f64::total_cmp)?, rates().max_by(f64::total_cmp)?])
 }
 
 /// Returns the half-width of the interval of an estimate, or its distance from the goodput `bps` if that is
@@ -215,37 +303,29 @@ fn find_mean_error(goodput: GoodputEstimate, bps: f64) -> Option<f64> {
     Some(difference.max(high.saturating_sub(low) as f64 / (2.0 * bps)))
 }
 
-/// Returns true if the window went through several cycles, or if it does not decide the rate.
-fn has_seen_cycles(run: &RunView, trip_us: u64) -> bool {
-    let cycles = StopTuning::MIN_CYCLES * run.streams.len();
-    count_losses(run, trip_us) >= cycles || run.flat && !is_window_growing(run)
-}
-
 /// Returns the number of losses in the steady part.
-fn count_losses(run: &RunView, trip_us: u64) -> usize {
-    let mut losses = 0;
-    let mut last_us = None;
-    for interval in run.judged_intervals().filter(|it| it.has_retransmits()) {
-        let apart_us = StopTuning::LOSS_TRIPS.saturating_mul(trip_us);
-        let is_new =
-            last_us.is_none_or(|last: u64| interval.from_us >= last.saturating_add(apart_us));
-        losses += usize::from(is_new);
-        last_us = Some(interval.to_us);
-    }
-    losses
+fn count_losses(run: &RunView) -> usize {
+    let from_us = run.steady.map_or(0, |span| span.from_us);
+    run.losses.iter().filter(|at| **at > from_us).count()
 }
 
-/// Returns true if the windows of all streams together grow and no queue absorbs the growth.
-fn is_window_growing(run: &RunView) -> bool {
-    let (mut first, mut last) = (0_u64, 0_u64);
+/// Returns true if the windows of all streams together grew in the second half of the steady part, and
+/// neither a queue nor a loss kept the rate from growing with them.
+fn is_window_growing(run: &RunView, steady: SteadySpan) -> bool {
+    let from_us = steady.from_us.midpoint(steady.to_us);
+    let (mut first, mut last) = (0.0, 0.0);
     for stream in &run.streams {
-        let mut windows =
-            stream.iter().filter(|it| run.is_judged(it)).filter_map(|it| Some(it.tcp?.cwnd_bytes));
-        let Some(start) = windows.next() else { continue };
-        first = first.saturating_add(start);
-        last = last.saturating_add(windows.next_back().unwrap_or(start));
+        let windows = stream.iter().filter_map(|it| Some((it.to_us, it.tcp?)));
+        let mut windows = windows.filter(|(at_us, _)| *at_us > from_us);
+        let Some((_, start)) = windows.next() else { continue };
+        let end = windows.next_back().map_or(start, |(_, tcp)| tcp);
+        first += start.cwnd_bytes as f64;
+        last += end.cwnd_bytes as f64;
     }
-    last as f64 > StopTuning::GROWTH_RATIO * first as f64 && run.queued_ratio < 0.5
+    let after = || run.streams.iter().flatten().filter(|it| it.to_us > from_us);
+    let is_held = run.measure_queued_ratio(after()) >= QUEUED_RATIO
+        || after().any(SampleInterval::has_retransmits);
+    last > StopTuning::GROWTH_RATIO * first && !is_held
 }
 
 #[cfg(test)]
@@ -293,7 +373,7 @@ mod tests {
             let (more, cwnd_bytes, is_lossy) = step(number);
             bytes += more;
             lost += u64::from(is_lossy);
-            progress.add_reading(&[sender(number * STEP_US, bytes, cwnd_bytes, lost)]);
+            progress.add_reading(&[sender(number * STEP_US, bytes, cwnd_bytes, lost)], None);
             let is_known = progress.find_wait_reason(0.03).is_none();
             is_known.then_some((number * STEP_US) as f64 / 1e6)
         })
@@ -312,13 +392,51 @@ mod tests {
         assert!(end.is_none_or(|end| end > 50.0 * 0.2), "{end:?} s");
     }
 
+    /// Returns a window that falls to 70 % every four seconds, and whether it fell.
+    fn saw_window(number: u64) -> (u64, bool) {
+        (280_000 + 6_000 * (number % 20), number.is_multiple_of(20))
+    }
+
     #[test]
-    fn a_sawtooth_is_known_after_several_of_its_cycles_only() {
-        // The window falls to 70 % every four seconds.
-        let phase = |number: u64| number % 20;
-        let window = |number: u64| 280_000 + 6_000 * phase(number);
-        let end = find_end(|number| (10 * window(number), window(number), phase(number) == 0));
-        assert!(end.is_none_or(|end| end > 3.0 * 4.0), "{end:?} s");
+    fn the_rest_of_a_sawtooth_is_known_after_one_cycle_that_follows_the_first_loss() {
+        let plan = ThroughputPlan::default();
+        let mut progress = RunProgress::new(&plan, true);
+        let (mut bytes, mut lost) = (0, 0);
+        let changes: Vec<Option<f64>> = (1..50)
+            .map(|number| {
+                let (window, is_lossy) = saw_window(number);
+                bytes += 10 * window;
+                lost += u64::from(is_lossy);
+                progress.add_reading(&[sender(number * STEP_US, bytes, window, lost)], None);
+                let run = read_run(&plan, &progress.observation, TransferEvidence::default());
+                find_cycle_change(&run, run.steady?)
+            })
+            .collect();
+        // Losses are at readings 20 and 40.
+        let known = changes.iter().position(Option::is_some);
+        assert!(known.is_some_and(|index| (39..42).contains(&index)), "{known:?}");
+        assert!(changes[42..].iter().flatten().all(|change| *change < 0.03), "{changes:?}");
+    }
+
+    #[test]
+    fn a_receiver_counts_segments_out_of_order_as_losses() {
+        let find_end = |has_losses: bool| {
+            let mut progress = RunProgress::new(&ThroughputPlan::default(), false);
+            let (mut bytes, mut late) = (0, 0_u64);
+            (1..50_u64).find(|number| {
+                bytes += 2_400_000 + 300_000 * (number % 3);
+                late += u64::from(has_losses && number % 3 == 0);
+                let tcp = TcpReading { out_of_order_segments: Some(late), ..TcpReading::default() };
+                let at_us = number * STEP_US;
+                let tcp = Some(tcp);
+                let sample = StreamSample { at_us, bytes, tcp, ..StreamSample::default() };
+                let end = StreamEnd { bytes, samples: vec![sample], ..StreamEnd::default() };
+                progress.add_reading(&[end], Some(RTT_US));
+                progress.find_wait_reason(0.03).is_none()
+            })
+        };
+        assert!(find_end(true).is_some_and(|number| number < 30), "{:?}", find_end(true));
+        assert_eq!(find_end(false), None);
     }
 
     #[test]
@@ -347,7 +465,7 @@ mod tests {
             end.mss_bytes = Some(1250);
             let tcp = end.samples[0].tcp.as_mut().expect("a reading");
             tcp.delivered_segments = Some(number * 2_000);
-            progress.add_reading(&[end]);
+            progress.add_reading(&[end], None);
             progress.find_wait_reason(0.03).is_none()
         });
         assert!(end.is_some_and(|number| number * STEP_US < 6_000_000), "{end:?}");

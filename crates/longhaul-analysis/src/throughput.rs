@@ -315,7 +315,7 @@ pub fn format_whole_percent(ratio: f64) -> String {
 /// Dips shorter than half of this many intervals are not changes of regime.
 const DIP_WIDTH: usize = 5;
 /// The minimum number of intervals to see steadiness.
-const MIN_BINS: usize = 6;
+pub const MIN_BINS: usize = 6;
 /// The latest cut, as a share of the run (Law's rule for MSER).
 const LATEST_CUT_RATIO: f64 = 0.6;
 /// The minimum rate at which the steady part begins, as a share of its own median.

@@ -526,6 +526,8 @@ pub struct EngineProgress {
     pub retransmits: Option<u64>,
     /// Mean over the streams, at the last sample.
     pub rtt: Option<Duration>,
+    /// That of the control connection before the run.
+    pub idle_rtt: Option<Duration>,
     /// Addresses and bytes of each stream, and a sample with the last reading of TCP_INFO.
     pub own_ends: Vec<StreamEnd>,
 }

@@ -174,6 +174,8 @@ pub struct PayloadProgress {
     /// Retransmits, if this end sends.
     pub retransmits: Option<u64>,
     pub rtt: Option<Duration>,
+    /// That of the control connection before the run.
+    pub idle_rtt: Option<Duration>,
     /// This end of each stream, with one sample.
     pub own_ends: Vec<StreamEnd>,
 }
@@ -205,6 +207,7 @@ impl PayloadProgress {
         PayloadProgress {
             retransmits: progress.retransmits,
             rtt: progress.rtt,
+            idle_rtt: progress.idle_rtt,
             own_ends: progress.own_ends,
             ..PayloadProgress::default()
         }

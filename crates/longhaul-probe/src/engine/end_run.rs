@@ -279,6 +279,7 @@ impl EndRun {
             stream_datagrams: streams.iter().map(|stream| stream.counters.udp()).collect(),
             retransmits,
             rtt: mean.map(Duration::from_micros),
+            idle_rtt: self.shared.spec.idle_rtt,
             own_ends,
         }
     }

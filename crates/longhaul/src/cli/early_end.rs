@@ -63,7 +63,8 @@ impl EarlyEnd {
         let precision_ratio = self.precision_ratio;
         let is_done = |progress: &mut RunProgress, flow: &Option<PayloadProgress>| {
             let Some(flow) = flow else { return true };
-            progress.add_reading(&flow.own_ends);
+            let idle_rtt_us = flow.idle_rtt.map(|rtt| rtt.as_micros() as u64);
+            progress.add_reading(&flow.own_ends, idle_rtt_us);
             let is_known = progress.find_wait_reason(precision_ratio).is_none();
             is_known || is_late && !progress.is_settling()
         };
