@@ -133,7 +133,7 @@ export class Agent {
       case "measurements": return this.mood === "crowd" ? [] : answers.measurements;
       case "jobs": return answers.jobs.filter(mine);
       case "runs":
-        if (second !== undefined) return answers.reports.get(second);
+        if (second !== undefined) return query.get("format") === "text" ? answers.latencyText : answers.reports.get(second);
         return this.#runs(query);
       case "events": {
         if (third === "case") return query.get("format") === "json" ? answers.caseParts : query.get("format") === "html" ? `<!doctype html><title>${answers.caseParts[0]?.text}</title>` : answers.caseText;

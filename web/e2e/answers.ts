@@ -47,9 +47,12 @@ const routeFile: {
   change: RouteRow["change"];
 } = JSON.parse(here("routes.json"));
 
+/** As a terminal shows the run of latency. */
+export const latencyText = readFileSync(new URL("../../crates/longhaul/tests/golden/latency-asymmetric.txt", import.meta.url), "utf8");
+
 export const reports = new Map<string, AnyReport>();
 for (const text of [
-  ...["la-geneva-9-streams", "path-sanjose-lulea", "path-slac-cesnet-change", "scan-grid", "scan-guided", "host-judged", "host-daresbury-proof", "slac-daresbury-window", "udp-reverse"].map((it) => report(`${it}.json`)),
+  ...["la-geneva-9-streams", "path-sanjose-lulea", "path-slac-cesnet-change", "scan-grid", "scan-guided", "host-judged", "host-daresbury-proof", "slac-daresbury-window", "udp-reverse", "latency-asymmetric"].map((it) => report(`${it}.json`)),
   here("run-available.json"),
   here("run-imported.json"),
   here("run-imported-route.json"),

@@ -34,6 +34,7 @@ const PAGES: Record<string, string> = {
   "run-imported": "#/runs/20040222T000000Z-d7b05f",
   "run-imported-route": "#/runs/20040222T000000Z-5fda35",
   "run-host": "#/runs/20261122T023434Z-e0dc17",
+  "run-latency": "#/runs/20261128T053655Z-6d0026",
   "run-flows": "#/runs/20261127T123914Z-b9ab14",
   transfers: "#/transfers",
   transfer: link("path", ["slac/rclone", "10.77.0.2"]),

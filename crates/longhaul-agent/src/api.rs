@@ -21,6 +21,7 @@ pub mod api_tls;
 mod archive_pool;
 mod batch_intake;
 mod connection_table;
+mod document_format;
 mod embedded_page;
 mod event_handlers;
 mod host_handlers;

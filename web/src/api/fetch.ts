@@ -111,6 +111,8 @@ export const api = {
     json<RunRow[]>("Cannot load the runs", address("runs", { ...query.pair, ...(query.range && spanOf(query.range)), kind: query.kind, host: query.host, id: query.id, environment: query.environment, after: query.after, limit: query.limit }), signal),
   run: (run: string, signal?: AbortSignal) =>
     json<AnyReport>("Cannot load the report", address(`runs/${id(run)}`), signal),
+  runFile: async (run: string, format: "text" | "html", signal?: AbortSignal) =>
+    (await answer("Cannot load the report", address(`runs/${id(run)}`, { format }), signal)).text(),
   planned: ({ range, pair, state, limit }: PlannedQuery, signal?: AbortSignal) =>
     json<Planned>("Cannot load the planned runs", address("planned", { ...pair, ...spanOf(range), state, limit }), signal),
   jobs: (pair?: Pair, signal?: AbortSignal) => json<Job[]>("Cannot load the measurements", address("jobs", { ...pair }), signal),

@@ -287,7 +287,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The report of a run, in the format of report v1 (docs/report-v1.md). */
+        /** The report of a run, in the format of report v1 (docs/report-v1.md), or as people read it. */
         get: operations["run"];
         put?: never;
         post?: never;
@@ -2422,7 +2422,10 @@ export interface operations {
     };
     run: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `json` (the default), `text` (as a terminal shows it) or `html` (a file to send) */
+                format?: string;
+            };
             header?: never;
             path: {
                 /** @description Run id */
@@ -2439,6 +2442,8 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Report"];
+                    "text/html": string;
+                    "text/plain": string;
                 };
             };
             /** @description A parameter is invalid */

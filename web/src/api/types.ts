@@ -284,7 +284,7 @@ export interface LoadAnalysis {
 }
 export interface LoadPhase { from_us: number; until_us: number; step?: number; error?: string }
 export interface LoadProbe { at_us: number; rtt_ns?: number }
-export type Load = Envelope<"load", { forward: boolean; steps: LoadStep[] }, { probes: LoadProbe[]; phases: LoadPhase[] }, LoadAnalysis>;
+export type Load = Envelope<"load", { forward: boolean; steps: LoadStep[]; responsiveness?: unknown }, { probes: LoadProbe[]; phases: LoadPhase[] }, LoadAnalysis>;
 
 // Transfers of other programs.
 export interface ObservedTransfer {

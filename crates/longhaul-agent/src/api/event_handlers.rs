@@ -3,6 +3,7 @@
 use super::ApiState;
 use super::access_control::RequestUser;
 use super::api_error::ApiError;
+use super::document_format::DocumentFormat;
 use super::query_params::{self, QueryParams, QueryRange};
 use super::shape::{CasePart, EventRow, NewEventNote};
 use crate::agent::build_case;
@@ -10,7 +11,6 @@ use crate::agent::export::read_wall_us;
 use crate::agent::shared_state::LiveUpdate;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -75,14 +75,6 @@ pub async fn event(
     event.await?.map(Json).ok_or_else(reject_unknown_event)
 }
 
-/// The format of a case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CaseFormat {
-    Text,
-    Html,
-    Json,
-}
-
 /// The case of an event for the network operator: what changed, both routes, the likely cause, what
 /// was checked, and what is requested.
 #[utoipa::path(get, path = "/api/v1/events/{id}/case", tag = "events",
@@ -97,9 +89,7 @@ pub async fn case(
     Path(id): Path<String>,
     mut params: QueryParams,
 ) -> Result<Response, ApiError> {
-    let formats =
-        [("text", CaseFormat::Text), ("html", CaseFormat::Html), ("json", CaseFormat::Json)];
-    let format = params.one_of("format", &formats)?.unwrap_or(CaseFormat::Text);
+    let format = DocumentFormat::take(&mut params)?.unwrap_or(DocumentFormat::Text);
     params.reject_rest()?;
     let id = query_params::validate_id("event id", id)?;
     let file = shared.state.file();
@@ -109,14 +99,11 @@ pub async fn case(
     });
     let case = case.await?.ok_or_else(reject_unknown_event)?;
     Ok(match format {
-        CaseFormat::Text => {
-            ([(CONTENT_TYPE, "text/plain; charset=utf-8")], case.to_text()).into_response()
+        DocumentFormat::Text => format.answer(case.to_text()),
+        DocumentFormat::Html => {
+            format.answer(build_case_document(&case, env!("CARGO_PKG_VERSION")).html())
         }
-        CaseFormat::Html => {
-            let document = build_case_document(&case, env!("CARGO_PKG_VERSION"));
-            ([(CONTENT_TYPE, "text/html; charset=utf-8")], document.html()).into_response()
-        }
-        CaseFormat::Json => {
+        DocumentFormat::Json => {
             let parts: Vec<CasePart> = case.parts.into_iter().map(CasePart::from).collect();
             Json(parts).into_response()
         }

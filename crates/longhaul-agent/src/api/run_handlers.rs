@@ -6,6 +6,7 @@
 use super::ApiState;
 use super::access_control::RequestUser;
 use super::api_error::ApiError;
+use super::document_format::DocumentFormat;
 use super::query_params::{self, QueryParams, QueryRange};
 use super::shape::{RequestableRun, RunOrder, RunTaken, StoredReport};
 use crate::agent::shared_state::JobRequest;
@@ -14,12 +15,12 @@ use crate::watch::run_schedule::{RequestedRun as Answer, RunRequestError};
 use crate::watch::watch_file::WatchFile;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
+use axum::response::Response;
 use axum::{Extension, Json};
 use longhaul_model::report::v1::{ReportKind, RunEnvironment};
 use longhaul_model::units::Rate;
+use longhaul_report::build_document;
 use longhaul_store::history_store::{MAX_NAME_BYTES, RunFilter};
 use longhaul_store::{RunEntry, StoreError};
 use std::sync::Arc;
@@ -195,22 +196,31 @@ fn select_environment(word: Option<String>) -> Option<String> {
     Some(word.unwrap_or_else(|| RunEnvironment::Network.to_string())).filter(|it| it != "all")
 }
 
-/// The report of a run, in the format of report v1 (docs/report-v1.md).
+/// The report of a run, in the format of report v1 (docs/report-v1.md), or as people read it.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs",
-    params(("id" = String, Path, description = "Run id", min_length = 1, max_length = 128)),
-    responses((status = 200, description = "The report", body = StoredReport)))]
+    params(
+        ("id" = String, Path, description = "Run id", min_length = 1, max_length = 128),
+        ("format" = Option<String>, Query, description = "`json` (the default), `text` (as a terminal shows it) or `html` (a file to send)"),
+    ),
+    responses((status = 200, description = "The report", content(
+        (StoredReport = "application/json"), (String = "text/plain"), (String = "text/html")))))]
 pub async fn run(
     State(shared): State<Arc<ApiState>>,
     Path(id): Path<String>,
-    params: QueryParams,
-) -> Result<impl IntoResponse, ApiError> {
+    mut params: QueryParams,
+) -> Result<Response, ApiError> {
+    let format = DocumentFormat::take(&mut params)?.unwrap_or(DocumentFormat::Json);
     params.reject_rest()?;
     let id = query_params::validate_id("run id", id)?;
     let text = shared
         .archive
         .query(move |archive| {
             let report = archive.report(&id)?;
-            let text = report.map(|report| serde_json::to_string(&report));
+            let text = report.map(|report| match format {
+                DocumentFormat::Json => serde_json::to_string(&report),
+                DocumentFormat::Text => Ok(build_document(&report).text()),
+                DocumentFormat::Html => Ok(build_document(&report).html()),
+            });
             text.transpose().map_err(|source| StoreError::Report { id, source })
         })
         .await?;
@@ -219,5 +229,5 @@ pub async fn run(
             "list the runs with /api/v1/runs; this one may have expired, or be of another agent",
         )
     })?;
-    Ok(([(CONTENT_TYPE, "application/json")], text))
+    Ok(format.answer(text))
 }

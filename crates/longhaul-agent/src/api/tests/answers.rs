@@ -216,6 +216,11 @@ fn runs_are_listed_and_their_reports_are_those_that_were_stored() {
     let report = scene.json("/api/v1/runs/run-042");
     assert_eq!(report["schema"], "longhaul.report/1");
     assert_eq!(report["run"]["id"], "run-042");
+    for (format, kind) in [("text", "text/plain"), ("html", "text/html")] {
+        let answer = scene.get(&format!("/api/v1/runs/run-042?format={format}"));
+        assert!(answer.head.contains(&format!("content-type: {kind}")), "{}", answer.head);
+        assert!(answer.body.contains("Mbit/s"), "{}", answer.body);
+    }
     assert_eq!(scene.get("/api/v1/runs/nosuch").code(), "not_found");
 }
 
