@@ -119,7 +119,7 @@ impl PolicerFitTuning {
     /// windows that are left out. Policers of the matrix had at most 0.19; full links with few streams and
     /// without BBR had 0.3 to 1, most of those with a short or managed queue too.
     const MIN_QUEUED_SHARE: f64 = 0.25;
-    const SMALL_WINDOWS: [f64; 3] = [0.25, 0.5, 0.66];
+    const SMALL_WINDOWS: [f64; 4] = [0.0, 0.25, 0.5, 0.66];
     /// The maximum ratio of the high to the low windows of a full link, where each loss at most halves
     /// them. With a queue they had up to 2.3; windows that random losses spread and that filled the path at
     /// times had 3 to 15.
@@ -711,15 +711,14 @@ fn is_queue_of_windows(run: &RunView, rate_bps: f64) -> bool {
     trips.sort_by(|a, b| a.0.total_cmp(&b.0));
     let high_us = quantile(&sort_finite(trips.iter().map(|it| it.1)), 0.9).unwrap_or(0.0);
     let rise_us = high_us - run.idle_rtt_us.unwrap_or(0) as f64;
-    // One alone is a coincidence, but BBR's windows hardly vary.
-    let min_steep = if run.bbr { 1 } else { 2 };
-    let is_steep = |ratio: &f64| {
+    let slopes = PolicerFitTuning::SMALL_WINDOWS.map(|ratio| {
         let small = (trips.len() as f64 * ratio) as usize;
-        compute_median_slope(&trips[small..])
-            .is_some_and(|slope| slope * rate_bps / 8e6 >= PolicerFitTuning::MIN_QUEUED_SHARE)
-    };
-    let steep = PolicerFitTuning::SMALL_WINDOWS.iter().filter(|ratio| is_steep(ratio)).count();
-    rise_us >= PolicerFitTuning::RISE_SEGMENTS * run.segment_us(rate_bps) && steep >= min_steep
+        compute_median_slope(&trips[small..]).unwrap_or(0.0) * rate_bps / 8e6
+    });
+    let steep = slopes.iter().filter(|share| **share >= PolicerFitTuning::MIN_QUEUED_SHARE).count();
+    // One alone is a coincidence, unless the slope grows with the windows. BBR's windows hardly vary.
+    rise_us >= PolicerFitTuning::RISE_SEGMENTS * run.segment_us(rate_bps)
+        && (steep > 1 || (steep == 1 && (run.bbr || slopes.is_sorted())))
 }
 
 /// Returns the windows of all streams together, in bytes, and the RTT in microseconds at the same time.
