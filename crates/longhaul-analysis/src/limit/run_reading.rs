@@ -72,9 +72,10 @@ pub fn read_run<'a>(
     let steady = throughput::find_steady_span(&arrivals, plan.warm_up_us).or_else(|| {
         // A rate that goes through cycles climbs in each of them.
         let from_us = window_cycle::find_first_cycle_us(&losses)?;
-        let span = Some(SteadySpan { from_us, to_us: arrivals.to_us() });
-        let is_known = throughput::measure_goodput(&arrivals, span).is_informative();
-        span.filter(|_| plan.warm_up_us.is_none() && is_known)
+        let span = SteadySpan { from_us, to_us: arrivals.to_us() };
+        let can_have_cycles = plan.warm_up_us.is_none() && span.from_us < span.to_us;
+        let goodput = throughput::measure_goodput(&arrivals, Some(span));
+        (can_have_cycles && goodput.is_informative()).then_some(span)
     });
     let mut run = RunView {
         plan,
