@@ -8,8 +8,8 @@
 //! Wrong when: the run is nearly all `unknown`; then the verdict is unknown.
 
 use super::interval_state::{IntervalState, StateShares, attribute_bytes};
-use super::policer_fit;
 use super::run_reading::RunView;
+use super::{loss_windows, policer_fit};
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
 use crate::throughput::arrival_timeline::ArrivalBin;
@@ -132,7 +132,7 @@ fn rate_explanation(run: &RunView, limiter: Limiter) -> f64 {
             let ratio = run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound);
             run.may_be_policed
                 || find_queue_rise_us(run, 0.5).is_some()
-                || policer_fit::has_unlikely_windows(run)
+                || loss_windows::has_unlikely_windows(run)
                 || policer_fit::is_nearly_even(run)
                 || !VerdictTuning::BOUND_RATIOS.contains(&ratio)
         }

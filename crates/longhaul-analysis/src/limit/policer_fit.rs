@@ -15,13 +15,15 @@
 //! Wrong when: a link's queue is too short to show in the RTT (it then acts as a bucket), or
 //! intervals are much longer than the bucket's refill.
 
-use super::loss_response::{RANDOM_WINDOW_SCATTER, compute_min_random_scatter};
-use super::run_reading::RunView;
-use super::stream_intervals::SampleInterval;
-use crate::stats::sample_mean_tail::{WeightedValue, compute_mean_tail};
-use crate::stats::{
-    compute_median_slope, mad_scale, mean_and_deviation, median, quantile, sort_finite,
+use super::loss_response::compute_min_random_scatter;
+use super::loss_slots::{
+    LossSlot, LossSlotTuning, build_slots, compute_slot_rate, is_losing_all_the_time,
+    list_loss_episodes,
 };
+use super::loss_windows::{LossWindowTuning, estimate_random_chance};
+use super::run_reading::RunView;
+use super::visible_queue::{VisibleQueueTuning, has_queue_emptied, is_queue_visible};
+use crate::stats::{mad_scale, mean_and_deviation, median, quantile, sort_finite};
 use longhaul_model::report::v1::capture::CapturedPolicer;
 use std::ops::Range;
 
@@ -52,8 +54,6 @@ impl PolicerFitTuning {
     const MIN_BLOCKS: usize = 8;
     /// The minimum losses of half of the blocks: with fewer, random losses spread evenly by chance.
     const MIN_BLOCK_LOSSES: f64 = 4.0;
-    /// Blocks, or slots, lose nearly all the time if this share of them loses.
-    const LOSING_RATIO: f64 = 0.9;
     const BLOCK_SCATTER: f64 = 0.05;
     const NEARLY_EVEN_SCATTER: f64 = 0.12;
     /// BBR does not slow down for losses, and loses in bursts when the bucket is empty: then this loss
@@ -80,9 +80,6 @@ impl PolicerFitTuning {
     /// For slots that vary at least so much: others are blocks that scatter little.
     const MIN_SLOT_VARIATION: f64 = 0.3;
     const MIN_RANGE_SLOTS: usize = 50;
-    /// The minimum ratio of the rate before the first loss to the policer's, where a queue before the
-    /// policer empties when it begins to drop.
-    const FAST_START_RATIO: f64 = 1.5;
     /// Losses in a good part of the slots: the rate found is the policer's.
     const DENSE_RATIO: f64 = 0.6;
     /// The minimum ratio of goodput to the bound of random loss: random loss gave 1.3, a policer 5.9.
@@ -97,37 +94,6 @@ impl PolicerFitTuning {
     /// Above this ratio, few random losses cannot explain the rate, clustered or not.
     const FAR_OVER_BOUND: f64 = 4.0;
     const MIN_FAR_SLOTS: usize = 3;
-    /// If RTTs at losses exceed those elsewhere by this much (and this share of the idle RTT), a short
-    /// queue filled before each loss: a link, not a policer.
-    const QUEUE_RISE_US: f64 = 500.0;
-    const QUEUE_RISE_RATIO: f64 = 0.05;
-    /// A queue is visible if the RTTs exceed the idle one by the time of so many segments, and by this
-    /// share: the higher ones for a queue that comes and goes, half of them for one that stays.
-    const QUEUE_SEGMENTS: f64 = 12.0;
-    const QUEUE_QUANTILE: f64 = 0.9;
-    const QUEUE_SHARE: f64 = 0.1;
-    const STANDING_SEGMENTS: f64 = 4.0;
-    const STANDING_SHARE: f64 = 0.25;
-    /// In a capture, RTTs are exact: half of them exceed the idle one by less than one segment with a policer.
-    const CAPTURED_SEGMENTS: f64 = 2.0;
-    /// A slot has a queue only if it holds so many segments: bursts and delayed acknowledgements raise
-    /// the RTT by fewer.
-    const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
-    /// The minimum rise of the RTT, in segments.
-    const RISE_SEGMENTS: f64 = 2.0;
-    /// The minimum share of an increase of the windows that waits in a queue, and the shares of smaller
-    /// windows that are left out. Policers of the matrix had at most 0.19; full links with few streams and
-    /// without BBR had 0.3 to 1, most of those with a short or managed queue too.
-    const MIN_QUEUED_SHARE: f64 = 0.25;
-    const SMALL_WINDOWS: [f64; 4] = [0.0, 0.25, 0.5, 0.66];
-    /// The maximum ratio of the high to the low windows of a full link, where each loss at most halves
-    /// them. With a queue they had up to 2.3; windows that random losses spread and that filled the path at
-    /// times had 3 to 15.
-    const MAX_WINDOW_SPREAD: f64 = 2.5;
-    /// The maximum number of points for that slope, whose time is quadratic.
-    const MAX_SLOPE_POINTS: usize = 300;
-    /// The minimum number of slots without loss for the comparison.
-    const MIN_CALM_SLOTS: usize = 3;
     /// A single overrun: the minimum number of lost segments, and their share of all sent segments.
     const MIN_OVERRUN_SEGMENTS: f64 = 50.0;
     const MIN_OVERRUN_RATIO: f64 = 0.005;
@@ -140,25 +106,15 @@ impl PolicerFitTuning {
     const MAX_TOP_RATIO: f64 = 1.6;
     /// The minimum size of a bucket whose bytes are known, in round trips at the rate.
     const MIN_BURST_TRIPS: f64 = 8.0;
-    /// The payload of a segment, and its headers, unless they are known.
-    const USUAL_MSS: u64 = 1448;
+    /// The headers of a segment.
     const HEADER_BYTES: f64 = 52.0;
     /// The minimum number of lost segments (Flach: 15 lost and 15 passed).
     const MIN_LOST_SEGMENTS: f64 = 15.0;
     /// The maximum probability that random losses come at windows as large as those observed.
     const MAX_RANDOM_CHANCE: f64 = 0.001;
-    /// Below this probability, random loss is doubted, and a policer that has another sign is certain.
-    const MIN_RANDOM_CHANCE: f64 = 0.05;
     /// The minimum ratio of the goodput to the bound of random loss with that: a transfer that others nearly
     /// stop is far below it.
     const MIN_OVER_BOUND_WINDOWS: f64 = 0.5;
-    /// Windows are capped if this share of the bytes was sent at windows of at least this ratio to the largest.
-    const CAPPED_SHARE: f64 = 0.3;
-    const CAP_RATIO: f64 = 0.97;
-    /// The minimum number of loss episodes for that probability, and the slots after a loss that belong to
-    /// its episode.
-    const MIN_EPISODES: usize = 3;
-    const EPISODE_SLOTS: usize = 2;
     /// An overrun loses at least this share of the window, in an episode.
     const MIN_OVERRUN_SHARE: f64 = 0.1;
     /// The minimum ratio of the rate in so many slots before an overrun to the policer's: a full link passes
@@ -168,32 +124,12 @@ impl PolicerFitTuning {
     const MIN_OVERRUNS: usize = 2;
 }
 
-/// A time slot, all streams together.
-#[derive(Debug, Clone, Copy)]
-struct PolicerSlot {
-    from_us: u64,
-    to_us: u64,
-    bytes: f64,
-    lost: f64,
-    /// The congestion windows of all streams at its beginning.
-    window_bytes: f64,
-    queued: bool,
-    /// The higher of this slot's reading and the previous one.
-    rtt_us: Option<u64>,
-}
-
-impl PolicerSlot {
-    fn seconds(&self) -> f64 {
-        (self.to_us - self.from_us) as f64 / 1e6
-    }
-}
-
 /// The signs of a bucket in the losses that no queue preceded.
 struct PolicerSigns<'s> {
     /// The slot of the first loss.
     first: usize,
     /// The slots at the policed rate: between the first and the last loss, or all after the first one.
-    held: &'s [PolicerSlot],
+    held: &'s [LossSlot],
     /// The bound of random loss.
     random_bps: f64,
     has_pattern: bool,
@@ -225,7 +161,7 @@ impl PolicerSigns<'_> {
 
     /// Returns true if random losses hardly come at the windows of the losses.
     fn has_unlikely_windows(&self) -> bool {
-        self.random_chance.is_some_and(|chance| chance < PolicerFitTuning::MIN_RANDOM_CHANCE)
+        self.random_chance.is_some_and(|chance| chance < LossWindowTuning::MIN_RANDOM_CHANCE)
     }
 }
 
@@ -270,7 +206,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
 }
 
 /// Returns true if enough was lost, mostly without a queue, and not by the hosts.
-fn is_suspicious(run: &RunView, slots: &[PolicerSlot], needs_large_windows: bool) -> bool {
+fn is_suspicious(run: &RunView, slots: &[LossSlot], needs_large_windows: bool) -> bool {
     let losing = slots.iter().filter(|slot| slot.lost >= 1.0);
     let count = losing.clone().count();
     let lost: f64 = slots.iter().map(|slot| slot.lost).sum();
@@ -292,8 +228,8 @@ fn is_suspicious(run: &RunView, slots: &[PolicerSlot], needs_large_windows: bool
 /// without a bound of random loss.
 fn find_signs<'s>(
     run: &RunView,
-    slots: &[PolicerSlot],
-    suspected: &'s [PolicerSlot],
+    slots: &[LossSlot],
+    suspected: &'s [LossSlot],
     random_chance: Option<f64>,
 ) -> Option<PolicerSigns<'s>> {
     let first = slots.iter().position(|slot| slot.lost >= 1.0)?;
@@ -309,7 +245,7 @@ fn find_signs<'s>(
     // BBR is far above the bound of random losses whatever is lost, so its losses have to come in bursts.
     let is_telling =
         !run.bbr || measure_clustering(between) >= PolicerFitTuning::MIN_CLUSTERING_BBR;
-    let mss = run.mss_bytes.unwrap_or(PolicerFitTuning::USUAL_MSS);
+    let mss = run.mss_bytes.unwrap_or(LossSlotTuning::USUAL_MSS);
     let signs = PolicerSigns {
         first,
         held: between,
@@ -332,70 +268,9 @@ fn find_signs<'s>(
     Some(PolicerSigns { held: after, has_single_overrun, ..signs })
 }
 
-/// Returns the probability that random losses come at windows as large and as alike as those of the losses;
-/// `None` with few of them. A random loss hits each segment with the same chance, so the windows at the
-/// first losses of all episodes are drawn from all windows by their segments. Probabilities below 5 % come
-/// up to twice as often as they say, because the windows depend on the losses before.
-fn estimate_random_chance(slots: &[PolicerSlot], streams: usize) -> Option<f64> {
-    let (mut windows, mut first_losses) = (Vec::new(), Vec::new());
-    let mut calm_from = 0;
-    let mut episodes = list_loss_episodes(slots).into_iter().peekable();
-    for (number, slot) in slots.iter().enumerate() {
-        let first = episodes.next_if(|episode| episode.start == number);
-        let value = slot.window_bytes;
-        if number >= calm_from && !slot.queued && value > 0.0 {
-            // What was lost had been sent, too.
-            let weight = slot.bytes + slot.lost * PolicerFitTuning::USUAL_MSS as f64;
-            windows.push(WeightedValue { value, weight });
-            first_losses.extend(first.as_ref().map(|_| value));
-        }
-        calm_from = first.map_or(calm_from, |episode| episode.end);
-    }
-    let count = first_losses.len();
-    let (mean, deviation) = mean_and_deviation(&first_losses)?;
-    let large = (count >= PolicerFitTuning::MIN_EPISODES)
-        .then(|| compute_mean_tail(&windows, count, mean))?;
-    // A window is known to a segment of each stream, and those of several streams even each other out.
-    let streams = (streams as f64).sqrt();
-    let scatter = deviation.hypot(streams * PolicerFitTuning::USUAL_MSS as f64) / mean;
-    let is_free = !are_windows_capped(&windows);
-    let alike = if is_free { estimate_alike_chance(count, scatter * streams) } else { 1.0 };
-    // Fisher's method for two independent probabilities.
-    let both = large * alike;
-    Some(both * (1.0 - both.ln()))
-}
-
-/// Returns true if the windows are mostly as large as they become: something else than losses limits them.
-fn are_windows_capped(windows: &[WeightedValue]) -> bool {
-    let max = windows.iter().map(|it| it.value).fold(0.0, f64::max);
-    let capped = windows.iter().filter(|it| it.value >= PolicerFitTuning::CAP_RATIO * max);
-    let weight: f64 = windows.iter().map(|it| it.weight).sum();
-    capped.map(|it| it.weight).sum::<f64>() >= PolicerFitTuning::CAPPED_SHARE * weight
-}
-
-/// Returns the probability that so many random losses come at windows that scatter as little, as a share of
-/// their mean: the bound of Chernoff for the lower tail of a chi-square distribution.
-fn estimate_alike_chance(count: usize, scatter_ratio: f64) -> f64 {
-    let ratio = (scatter_ratio / RANDOM_WINDOW_SCATTER).powi(2).min(1.0);
-    (ratio * (1.0 - ratio).exp()).powf((count - 1) as f64 / 2.0)
-}
-
-/// Returns the slots of each loss episode, which ends when two slots in a row lose nothing.
-fn list_loss_episodes(slots: &[PolicerSlot]) -> Vec<Range<usize>> {
-    let mut episodes: Vec<Range<usize>> = Vec::new();
-    for number in (0..slots.len()).filter(|number| slots[*number].lost >= 1.0) {
-        let end = slots.len().min(number + 1 + PolicerFitTuning::EPISODE_SLOTS);
-        match episodes.last_mut() {
-            Some(last) if number < last.end => last.end = end,
-            _ => episodes.push(number..end),
-        }
-    }
-    episodes
-}
-
 /// Returns true if all losses are overruns: more than the rate passed, until a good part of a window was lost
 /// at once.
-fn is_overrun_only(slots: &[PolicerSlot], mss: u64, rate_bps: f64) -> bool {
+fn is_overrun_only(slots: &[LossSlot], mss: u64, rate_bps: f64) -> bool {
     let is_overrun = |episode: &Range<usize>| {
         let lost: f64 = slots[episode.clone()].iter().map(|slot| slot.lost).sum();
         let window = slots[episode.start].window_bytes / mss as f64;
@@ -410,17 +285,15 @@ fn is_overrun_only(slots: &[PolicerSlot], mss: u64, rate_bps: f64) -> bool {
 }
 
 /// Returns the slots without the losses that a queue preceded, which are not a policer's.
-fn drop_queued_losses(slots: &[PolicerSlot]) -> Vec<PolicerSlot> {
-    let drop = |slot: &PolicerSlot| PolicerSlot {
-        lost: if slot.queued { 0.0 } else { slot.lost },
-        ..*slot
-    };
+fn drop_queued_losses(slots: &[LossSlot]) -> Vec<LossSlot> {
+    let drop =
+        |slot: &LossSlot| LossSlot { lost: if slot.queued { 0.0 } else { slot.lost }, ..*slot };
     slots.iter().map(drop).collect()
 }
 
 /// Describes a policer that the packets of a capture showed, in bytes of payload.
 pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> PolicerFit {
-    let mss = run.mss_bytes.unwrap_or(PolicerFitTuning::USUAL_MSS) as f64;
+    let mss = run.mss_bytes.unwrap_or(LossSlotTuning::USUAL_MSS) as f64;
     let payload_ratio = mss / (mss + PolicerFitTuning::HEADER_BYTES);
     let rate_bps = policer.rate_bps as f64 * payload_ratio;
     PolicerFit {
@@ -437,13 +310,8 @@ pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> Pol
     }
 }
 
-fn compute_slot_rate(held: &[PolicerSlot]) -> f64 {
-    let seconds: f64 = held.iter().map(PolicerSlot::seconds).sum();
-    if seconds > 0.0 { held.iter().map(|s| s.bytes).sum::<f64>() * 8.0 / seconds } else { 0.0 }
-}
-
 /// Returns true if one of the methods finds a bucket in the slots between first and last loss.
-fn has_bucket_pattern(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> bool {
+fn has_bucket_pattern(run: &RunView, held: &[LossSlot], random_bps: f64) -> bool {
     if held.is_empty() {
         return false;
     }
@@ -459,7 +327,7 @@ fn has_bucket_pattern(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> b
 /// Detects a single overrun, which on a long path may be the only sign: a large part of the bytes
 /// in flight was lost without a queue, and random loss cannot explain the rate that followed. The
 /// rate found is what TCP had grown back to, and may be below the policer's.
-fn is_single_overrun(run: &RunView, after: &[PolicerSlot], lost: f64, random_bps: f64) -> bool {
+fn is_single_overrun(run: &RunView, after: &[LossSlot], lost: f64, random_bps: f64) -> bool {
     lost >= PolicerFitTuning::MIN_OVERRUN_SEGMENTS
         && run.loss_ratio.is_some_and(|ratio| ratio >= PolicerFitTuning::MIN_OVERRUN_RATIO)
         && compute_slot_rate(after) >= PolicerFitTuning::FAR_OVER_BOUND * random_bps
@@ -467,7 +335,7 @@ fn is_single_overrun(run: &RunView, after: &[PolicerSlot], lost: f64, random_bps
 
 /// Returns true if nearly every block of slots has loss and yet the rate is constant, or more constant than
 /// so much loss allows, or the loss is heavy and in bursts.
-fn is_dense_loss(run: &RunView, held: &[PolicerSlot], blocks: LossBlocks) -> bool {
+fn is_dense_loss(run: &RunView, held: &[LossSlot], blocks: LossBlocks) -> bool {
     let clustering = measure_clustering(held);
     let loss_ratio = run.loss_ratio.unwrap_or(0.0);
     let is_heavy = loss_ratio >= PolicerFitTuning::HEAVY_LOSS_RATIO
@@ -484,7 +352,7 @@ fn is_dense_loss(run: &RunView, held: &[PolicerSlot], blocks: LossBlocks) -> boo
 }
 
 /// Returns true if BBR loses all the time at a constant rate, and its probes fill no queue.
-fn is_probing_without_queue(run: &RunView, held: &[PolicerSlot], random_bps: f64) -> bool {
+fn is_probing_without_queue(run: &RunView, held: &[LossSlot], random_bps: f64) -> bool {
     let is_even = |blocks: LossBlocks| {
         blocks.is_losing && blocks.scatter_ratio < PolicerFitTuning::HEAVY_BLOCK_SCATTER
     };
@@ -495,11 +363,11 @@ fn is_probing_without_queue(run: &RunView, held: &[PolicerSlot], random_bps: f64
 }
 
 /// Returns true if BBR's probes would show in the RTT of a full link, and do not.
-fn has_no_probe_queue(run: &RunView, held: &[PolicerSlot]) -> bool {
+fn has_no_probe_queue(run: &RunView, held: &[LossSlot]) -> bool {
     let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
     let segment_us = run.segment_us(compute_slot_rate(held));
     let max_rise_us = (PolicerFitTuning::PROBE_RISE_SHARE * idle_us)
-        .min(PolicerFitTuning::RISE_SEGMENTS * segment_us);
+        .min(VisibleQueueTuning::RISE_SEGMENTS * segment_us);
     let trips = sort_finite(held.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
     run.bbr
         && idle_us >= PolicerFitTuning::MIN_PROBE_SEGMENTS * segment_us
@@ -509,7 +377,7 @@ fn has_no_probe_queue(run: &RunView, held: &[PolicerSlot]) -> bool {
 
 /// Returns true if the rate changes from slot to slot, as after timeouts, but the sum of all bytes is
 /// never far from the mean rate: a bucket holds so many bytes.
-fn is_bounded_sum(held: &[PolicerSlot]) -> bool {
+fn is_bounded_sum(held: &[LossSlot]) -> bool {
     let mean_bytes_s = compute_slot_rate(held) / 8.0;
     let (mut sum, mut low, mut high, mut squares) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
     for slot in held {
@@ -531,13 +399,6 @@ pub fn is_nearly_even(run: &RunView) -> bool {
     let blocks = measure_loss_blocks(&build_slots(run));
     blocks
         .is_some_and(|it| it.is_losing && it.scatter_ratio < PolicerFitTuning::NEARLY_EVEN_SCATTER)
-}
-
-/// Returns true if random losses hardly come at the windows of this run: they may be those of a bucket or a
-/// queue of a few packets.
-pub fn has_unlikely_windows(run: &RunView) -> bool {
-    estimate_random_chance(&build_slots(run), run.streams.len())
-        .is_some_and(|chance| chance < PolicerFitTuning::MIN_RANDOM_CHANCE)
 }
 
 /// Blocks of slots, long enough for a bucket to even the rate out.
@@ -562,16 +423,16 @@ impl LossBlocks {
     }
 }
 
-fn measure_loss_blocks(held: &[PolicerSlot]) -> Option<LossBlocks> {
+fn measure_loss_blocks(held: &[LossSlot]) -> Option<LossBlocks> {
     let slots = (held.len() / PolicerFitTuning::BLOCKS).max(PolicerFitTuning::MIN_BLOCK_SLOTS);
-    let blocks: Vec<&[PolicerSlot]> = held.chunks_exact(slots).collect();
+    let blocks: Vec<&[LossSlot]> = held.chunks_exact(slots).collect();
     let losses: Vec<f64> =
         blocks.iter().map(|block| block.iter().map(|slot| slot.lost).sum()).collect();
     let losing = losses.iter().filter(|lost| **lost >= 1.0).count() as f64;
     let usual_losses = median(losses.iter().copied())?;
     let rates: Vec<f64> = blocks.iter().map(|block| compute_slot_rate(block)).collect();
     let level = median(rates.iter().copied()).filter(|level| *level > 0.0)?;
-    let is_losing = losing >= PolicerFitTuning::LOSING_RATIO * blocks.len() as f64
+    let is_losing = losing >= LossSlotTuning::LOSING_RATIO * blocks.len() as f64
         && usual_losses >= PolicerFitTuning::MIN_BLOCK_LOSSES;
     let scatter_ratio = mad_scale(&rates)? / level;
     (blocks.len() >= PolicerFitTuning::MIN_BLOCKS).then_some(LossBlocks {
@@ -582,14 +443,14 @@ fn measure_loss_blocks(held: &[PolicerSlot]) -> Option<LossBlocks> {
 }
 
 /// Returns the ratio of variance to mean of the losses per slot without a queue.
-fn measure_clustering(held: &[PolicerSlot]) -> f64 {
+fn measure_clustering(held: &[LossSlot]) -> f64 {
     let unqueued = held.iter().filter(|slot| !slot.queued);
     let losses: Vec<f64> = unqueued.map(|slot| slot.lost).collect();
     let moments = mean_and_deviation(&losses).filter(|(mean, _)| *mean > 0.0);
     moments.map_or(0.0, |(mean, deviation)| deviation * deviation / mean)
 }
 
-fn matches_replay(run: &RunView, held: &[PolicerSlot], rate_bps: f64, over_bound: f64) -> bool {
+fn matches_replay(run: &RunView, held: &[LossSlot], rate_bps: f64, over_bound: f64) -> bool {
     let (on_loss, on_pass) = replay_bucket_fills(held, rate_bps);
     if on_loss.len() < PolicerFitTuning::MIN_REPLAY_SLOTS
         || on_pass.len() < PolicerFitTuning::MIN_REPLAY_SLOTS
@@ -613,7 +474,7 @@ fn matches_replay(run: &RunView, held: &[PolicerSlot], rate_bps: f64, over_bound
 }
 
 /// Few losses, far too few for the rate, always after the bucket was drained, and a limited rate.
-fn is_far_above_random(held: &[PolicerSlot], rate_bps: f64, over_bound: f64) -> bool {
+fn is_far_above_random(held: &[LossSlot], rate_bps: f64, over_bound: f64) -> bool {
     let (on_loss, on_pass) = replay_bucket_fills(held, rate_bps);
     let mean = |fills: &[f64]| fills.iter().sum::<f64>() / fills.len() as f64;
     on_loss.len() >= PolicerFitTuning::MIN_FAR_SLOTS
@@ -624,7 +485,7 @@ fn is_far_above_random(held: &[PolicerSlot], rate_bps: f64, over_bound: f64) -> 
 }
 
 /// Returns the bucket's fill at the end of each slot without a queue, for slots with and without loss.
-fn replay_bucket_fills(held: &[PolicerSlot], rate_bps: f64) -> (Vec<f64>, Vec<f64>) {
+fn replay_bucket_fills(held: &[LossSlot], rate_bps: f64) -> (Vec<f64>, Vec<f64>) {
     let (mut fill, mut on_loss, mut on_pass) = (0.0, Vec::new(), Vec::new());
     for slot in held {
         fill += rate_bps / 8.0 * slot.seconds() - slot.bytes;
@@ -637,109 +498,14 @@ fn replay_bucket_fills(held: &[PolicerSlot], rate_bps: f64) -> (Vec<f64>, Vec<f6
     (on_loss, on_pass)
 }
 
-fn is_losing_all_the_time(slots: &[PolicerSlot]) -> bool {
-    let losing = slots.iter().filter(|slot| slot.lost >= 1.0).count();
-    losing as f64 >= PolicerFitTuning::LOSING_RATIO * slots.len() as f64
-}
-
-/// Returns true if a fast start ran through a queue that was shorter at the losses: a link before the
-/// policer had it. At the end of a shaper's bucket, or of a capacity, the queue grows.
-fn has_queue_emptied(slots: &[PolicerSlot], first_loss: usize, rate_bps: f64) -> bool {
-    let (before, after) = slots.split_at(first_loss);
-    let losing = after.iter().filter(|slot| slot.lost >= 1.0);
-    compute_slot_rate(before) >= PolicerFitTuning::FAST_START_RATIO * rate_bps
-        && median_rtt_us(losing)
-            .zip(median_rtt_us(before.iter()))
-            .is_some_and(|(late, early)| late < early)
-}
-
-fn median_rtt_us<'s>(slots: impl Iterator<Item = &'s PolicerSlot>) -> Option<f64> {
-    median(slots.filter_map(|slot| slot.rtt_us).map(|us| us as f64))
-}
-
-/// Returns true if the RTT rises at the losses or with the windows: a queue too short for the common rule.
-fn is_queue_visible(run: &RunView, slots: &[PolicerSlot], rate_bps: f64) -> bool {
-    let all = sort_finite(slots.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
-    let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
-    let segment_us = run.segment_us(rate_bps);
-    let exceeds = |share_of_trips: f64, segments: f64, share: f64| {
-        let visible_us = (segments * segment_us).max(share * idle_us);
-        quantile(&all, share_of_trips).is_some_and(|high| high - idle_us > visible_us)
-    };
-    let high = PolicerFitTuning::QUEUE_QUANTILE;
-    // A full link that loses all the time has a queue all the time.
-    if (!is_losing_all_the_time(slots)
-        && exceeds(high, PolicerFitTuning::QUEUE_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
-        || exceeds(0.5, PolicerFitTuning::STANDING_SEGMENTS, PolicerFitTuning::STANDING_SHARE)
-        || (run.is_captured
-            && exceeds(0.5, PolicerFitTuning::CAPTURED_SEGMENTS, PolicerFitTuning::QUEUE_SHARE))
-        || is_queue_of_windows(run, rate_bps)
-    {
-        return true;
-    }
-    let trips = |losing: bool| {
-        let of_kind = slots.iter().filter(|s| (s.lost >= 1.0) == losing);
-        sort_finite(of_kind.filter_map(|s| s.rtt_us).map(|us| us as f64))
-    };
-    let (losing, calm) = (trips(true), trips(false));
-    let rise = quantile(&losing, 0.5).zip(quantile(&calm, 0.5)).map(|(l, c)| l - c);
-    let telling = PolicerFitTuning::QUEUE_RISE_US
-        .max(PolicerFitTuning::QUEUE_RISE_RATIO * idle_us)
-        .max(PolicerFitTuning::RISE_SEGMENTS * segment_us);
-    losing.len() >= PolicerFitTuning::MIN_REPLAY_SLOTS
-        && calm.len() >= PolicerFitTuning::MIN_CALM_SLOTS.max(losing.len() / 10)
-        && rise.is_some_and(|rise| rise >= telling)
-}
-
-/// Returns true if the RTT follows the windows, which losses only halve: a link with a queue so short that
-/// the RTT hardly shows it. Random losses spread the windows, and one of them may fill the path, too.
-pub fn has_short_queue(run: &RunView) -> bool {
-    if run.bbr || run.retransmitted_segments == 0 {
-        return false;
-    }
-    let windows = sort_finite(list_window_trips(run).into_iter().map(|it| it.0));
-    let [low, high] = [0.1, 0.9].map(|rank| quantile(&windows, rank).unwrap_or(0.0));
-    high <= PolicerFitTuning::MAX_WINDOW_SPREAD * low && is_queue_of_windows(run, run.level_bps)
-}
-
-/// Returns true if a part of an increase of the windows waits in a queue: the slope of the RTT over the
-/// windows of all streams, multiplied by the rate, is 1 behind a queue of this run alone. A policer delays
-/// nothing, however large the windows are. The smaller windows do not fill the path, and a queue delays by
-/// several segments.
-fn is_queue_of_windows(run: &RunView, rate_bps: f64) -> bool {
-    let mut trips = list_window_trips(run);
-    trips.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let high_us = quantile(&sort_finite(trips.iter().map(|it| it.1)), 0.9).unwrap_or(0.0);
-    let rise_us = high_us - run.idle_rtt_us.unwrap_or(0) as f64;
-    let slopes = PolicerFitTuning::SMALL_WINDOWS.map(|ratio| {
-        let small = (trips.len() as f64 * ratio) as usize;
-        compute_median_slope(&trips[small..]).unwrap_or(0.0) * rate_bps / 8e6
-    });
-    let steep = slopes.iter().filter(|share| **share >= PolicerFitTuning::MIN_QUEUED_SHARE).count();
-    // One alone is a coincidence, unless the slope grows with the windows. BBR's windows hardly vary.
-    rise_us >= PolicerFitTuning::RISE_SEGMENTS * run.segment_us(rate_bps)
-        && (steep > 1 || (steep == 1 && (run.bbr || slopes.is_sorted())))
-}
-
-/// Returns the windows of all streams together, in bytes, and the RTT in microseconds at the same time.
-fn list_window_trips(run: &RunView) -> Vec<(f64, f64)> {
-    let grid = run.streams.iter().max_by_key(|it| it.len()).map_or(&[][..], |it| it);
-    let step = grid.len() / PolicerFitTuning::MAX_SLOPE_POINTS + 1;
-    let points = grid.iter().step_by(step).filter_map(|it| {
-        let windows = run.streams.iter().map(|stream| find_window_bytes(stream, it.to_us));
-        Some((windows.sum(), it.rtt_us? as f64))
-    });
-    points.collect()
-}
-
 /// Returns true if the fast slots stay near the mean.
-fn has_rate_limit(held: &[PolicerSlot]) -> bool {
+fn has_rate_limit(held: &[LossSlot]) -> bool {
     let rates = sort_finite(held.iter().map(|s| s.bytes / s.seconds()));
     let level = rates.iter().sum::<f64>() / rates.len() as f64;
     quantile(&rates, 0.95).is_some_and(|top| top <= PolicerFitTuning::MAX_TOP_RATIO * level)
 }
 
-fn has_loss_bursts(held: &[PolicerSlot], over_bound: f64) -> bool {
+fn has_loss_bursts(held: &[LossSlot], over_bound: f64) -> bool {
     let clustering = measure_clustering(held);
     over_bound * clustering.powf(PolicerFitTuning::CLUSTERING_WEIGHT)
         >= PolicerFitTuning::MIN_CLUSTERED_OVER_BOUND
@@ -749,7 +515,7 @@ fn has_loss_bursts(held: &[PolicerSlot], over_bound: f64) -> bool {
 
 /// Returns the policer's rate: while it drops in one slot after the other, the bucket is empty, and
 /// what passes is the rate. Without such slots, the mean between the losses, which may be lower.
-fn measure_policed_rate(held: &[PolicerSlot]) -> f64 {
+fn measure_policed_rate(held: &[LossSlot]) -> f64 {
     let empty = held.windows(2).filter(|pair| pair.iter().all(|slot| slot.lost >= 1.0));
     let rates: Vec<f64> = empty.map(|pair| compute_slot_rate(&pair[1..])).collect();
     let mean = compute_slot_rate(held);
@@ -759,71 +525,11 @@ fn measure_policed_rate(held: &[PolicerSlot]) -> f64 {
 
 /// Returns the bytes above the rate before the first loss: the bucket, which was full at the start. `None`
 /// for a bucket of few round trips: slow start empties it with a burst that a slot does not show.
-fn measure_burst_bytes(run: &RunView, until_loss: &[PolicerSlot], rate_bps: f64) -> Option<f64> {
-    let excess = |slot: &PolicerSlot| slot.bytes - rate_bps / 8.0 * slot.seconds();
+fn measure_burst_bytes(run: &RunView, until_loss: &[LossSlot], rate_bps: f64) -> Option<f64> {
+    let excess = |slot: &LossSlot| slot.bytes - rate_bps / 8.0 * slot.seconds();
     let used = until_loss.iter().fold(0.0, |used: f64, slot| (used + excess(slot)).max(0.0));
     let trip_bytes = rate_bps / 8.0 * run.idle_rtt_us.unwrap_or(0) as f64 / 1e6;
     Some(used).filter(|used| *used > 0.0 && *used >= PolicerFitTuning::MIN_BURST_TRIPS * trip_bytes)
-}
-
-/// Returns the intervals of the stream with the most of them, with the losses of all streams.
-fn build_slots(run: &RunView) -> Vec<PolicerSlot> {
-    let Some(grid) = run.streams.iter().max_by_key(|s| s.len()) else {
-        return Vec::new();
-    };
-    let losses: Vec<Vec<(u64, f64)>> = run.streams.iter().map(|s| accumulate_losses(s)).collect();
-    let lost_by = |at: u64| losses.iter().map(|points| read_cumulative(points, at)).sum::<f64>();
-    let queue_us = PolicerFitTuning::SLOT_QUEUE_SEGMENTS * run.segment_us(run.level_bps);
-    let mut before_us = None;
-    let mut slots = Vec::with_capacity(grid.len());
-    for interval in grid {
-        let (from_us, to_us) = (interval.from_us, interval.to_us);
-        let seconds = interval.length_us() as f64 / 1e6;
-        let rtt_us = interval.rtt_us.max(before_us);
-        slots.push(PolicerSlot {
-            from_us,
-            to_us,
-            bytes: run.segments.rate_between_bps(from_us, to_us) * seconds / 8.0,
-            lost: lost_by(to_us) - lost_by(from_us),
-            window_bytes: run.streams.iter().map(|s| find_window_bytes(s, from_us)).sum(),
-            queued: rtt_us.is_some_and(|rtt| {
-                let rise_us = rtt.saturating_sub(run.idle_rtt_us.unwrap_or(0)) as f64;
-                run.is_rtt_inflated(rtt as f64) && rise_us >= queue_us
-            }),
-            rtt_us,
-        });
-        before_us = interval.rtt_us;
-    }
-    slots
-}
-
-fn accumulate_losses(stream: &[SampleInterval]) -> Vec<(u64, f64)> {
-    let mut sum = 0.0;
-    let grown = stream.iter().map(|i| {
-        sum += i.retransmitted_segments.unwrap_or(0) as f64;
-        (i.to_us, sum)
-    });
-    grown.collect()
-}
-
-/// Returns the congestion window of a stream as last read before this time; 0 if it was not.
-fn find_window_bytes(stream: &[SampleInterval], at_us: u64) -> f64 {
-    let before = stream.partition_point(|interval| interval.to_us <= at_us);
-    let tcp = before.checked_sub(1).and_then(|last| stream[last].tcp);
-    tcp.map_or(0.0, |tcp| tcp.cwnd_bytes as f64)
-}
-
-fn read_cumulative(points: &[(u64, f64)], at: u64) -> f64 {
-    points.partition_point(|p| p.0 <= at).checked_sub(1).map_or(0.0, |i| points[i].1)
-}
-
-/// A token bucket as seen from the receiver.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ShaperFit {
-    pub knee_us: u64,
-    pub peak_bps: f64,
-    pub sustained_bps: f64,
-    pub burst_bytes: f64,
 }
 
 /// A policer: the excess over its rate is dropped.
@@ -851,27 +557,11 @@ pub struct PolicerFit {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        PolicerSlot, estimate_alike_chance, estimate_random_chance, has_queue_emptied,
-        is_bounded_sum, is_overrun_only,
-    };
+    use super::{is_bounded_sum, is_overrun_only};
+    use crate::limit::loss_slots::build_losing_slots;
     use longhaul_model::splitmix::SplitMix64;
 
     const SLOTS: usize = 99;
-
-    /// Slots of 100 ms that lose, with these bytes and RTTs.
-    fn losing_slots(bytes: &[f64], rtt_us: impl Fn(usize) -> u64) -> Vec<PolicerSlot> {
-        let slots = bytes.iter().enumerate().map(|(number, bytes)| PolicerSlot {
-            from_us: number as u64 * 100_000,
-            to_us: (number as u64 + 1) * 100_000,
-            bytes: *bytes,
-            lost: 1.0,
-            window_bytes: 0.0,
-            queued: false,
-            rtt_us: Some(rtt_us(number)),
-        });
-        slots.collect()
-    }
 
     /// A bucket of 174 kB that empties in 100 ms and fills during a timeout of 200 ms.
     fn stop_and_go_bytes() -> Vec<f64> {
@@ -880,76 +570,22 @@ mod tests {
 
     #[test]
     fn stop_and_go_within_a_bucket_is_a_bounded_sum_and_in_random_order_is_not() {
-        assert!(is_bounded_sum(&losing_slots(&stop_and_go_bytes(), |_| 4_000)));
+        assert!(is_bounded_sum(&build_losing_slots(&stop_and_go_bytes(), |_| 4_000)));
         for seed in 0..100 {
             let mut random = SplitMix64::new(seed);
             let mut bytes = stop_and_go_bytes();
             for number in (1..SLOTS).rev() {
                 bytes.swap(number, random.below(number + 1));
             }
-            assert!(!is_bounded_sum(&losing_slots(&bytes, |_| 4_000)), "seed {seed}");
+            assert!(!is_bounded_sum(&build_losing_slots(&bytes, |_| 4_000)), "seed {seed}");
         }
-    }
-
-    /// Slots of a window that grows by three segments until it loses, which `loses` decides, and is halved.
-    fn sawtooth_slots(mut loses: impl FnMut(u64) -> bool) -> Vec<PolicerSlot> {
-        let mut segments = 40;
-        let mut slots = losing_slots(&[0.0; SLOTS], |_| 4_000);
-        for slot in &mut slots {
-            let is_lost = loses(segments);
-            slot.bytes = segments as f64 * 14_480.0;
-            slot.lost = f64::from(u8::from(is_lost));
-            slot.window_bytes = segments as f64 * 1_448.0;
-            segments = if is_lost { segments / 2 } else { segments + 3 };
-        }
-        slots
-    }
-
-    #[test]
-    fn losses_at_the_top_of_a_sawtooth_are_not_random_and_those_that_make_one_are() {
-        let policed = estimate_random_chance(&sawtooth_slots(|segments| segments >= 70), 1);
-        assert!(policed.is_some_and(|chance| chance < 0.001), "{policed:?}");
-        let count_chances_below = |limit: f64| {
-            let count = (0..1000).filter(|seed| {
-                let mut random = SplitMix64::new(*seed);
-                let slots = sawtooth_slots(|segments| random.unit() < segments as f64 / 700.0);
-                estimate_random_chance(&slots, 1).is_some_and(|chance| chance < limit)
-            });
-            count.count()
-        };
-        let [rare, usual] = [0.001, 0.05].map(count_chances_below);
-        // The windows depend on the losses before, which makes small chances up to twice as frequent.
-        assert!(rare <= 8 && (25..=110).contains(&usual), "{rare} and {usual} of 1000");
-    }
-
-    #[test]
-    fn random_losses_hardly_ever_come_at_windows_that_are_all_alike() {
-        // Eight losses at 57 to 72 segments scatter by 0.08; random losses of Reno scatter by 0.36.
-        let policed = estimate_alike_chance(8, 0.08);
-        assert!(policed < 0.01, "{policed}");
-        let [few, random] = [estimate_alike_chance(3, 0.08), estimate_alike_chance(100, 0.36)];
-        assert!(few > 0.1 && random >= 1.0, "{few} and {random}");
-    }
-
-    #[test]
-    fn losses_of_slots_that_deliver_nothing_are_losses_of_segments_that_were_sent() {
-        let mut slots = sawtooth_slots(|_| false);
-        for (number, slot) in slots.iter_mut().enumerate() {
-            // A few segments are sent, and lost, at a window that is a little larger.
-            let is_lost = number % 10 == 0;
-            slot.bytes = if is_lost { 0.0 } else { 1_448.0 };
-            slot.lost = f64::from(u8::from(is_lost));
-            slot.window_bytes = if is_lost { 5_792.0 } else { 4_344.0 };
-        }
-        let chance = estimate_random_chance(&slots, 1);
-        assert!(chance.is_some_and(|chance| chance > 1e-12), "{chance:?}");
     }
 
     #[test]
     fn a_bucket_passes_more_than_its_rate_until_a_part_of_a_window_is_lost_at_once() {
         // 100 segments of a window of 600 are lost after a second, and again after three.
         let slots_passing = |before: f64| {
-            let mut slots = losing_slots(&[2e6; SLOTS], |_| 39_000);
+            let mut slots = build_losing_slots(&[2e6; SLOTS], |_| 39_000);
             for slot in &mut slots {
                 (slot.lost, slot.window_bytes) = (0.0, 868_800.0);
             }
@@ -972,23 +608,6 @@ mod tests {
 
     #[test]
     fn a_constant_rate_is_left_to_the_scatter_of_its_blocks() {
-        assert!(!is_bounded_sum(&losing_slots(&[54e3; SLOTS], |_| 4_000)));
-    }
-
-    #[test]
-    fn a_queue_before_the_policer_empties_after_a_fast_start() {
-        let bytes: Vec<f64> =
-            (0..SLOTS).map(|number| if number < 4 { 3e6 } else { 0.7e6 }).collect();
-        let slots_with_rtts = |early_us: u64, late_us: u64| {
-            let mut slots =
-                losing_slots(&bytes, |number| if number < 4 { early_us } else { late_us });
-            slots[..4].iter_mut().for_each(|slot| slot.lost = 0.0);
-            slots
-        };
-        assert!(has_queue_emptied(&slots_with_rtts(4_500, 1_500), 4, 56e6));
-        // A shaper's queue grows.
-        assert!(!has_queue_emptied(&slots_with_rtts(1_500, 4_500), 4, 56e6));
-        // Nothing was faster before.
-        assert!(!has_queue_emptied(&slots_with_rtts(4_500, 1_500)[2..], 2, 200e6));
+        assert!(!is_bounded_sum(&build_losing_slots(&[54e3; SLOTS], |_| 4_000)));
     }
 }

@@ -17,12 +17,12 @@
 use super::host_load;
 use super::loss_response::loss_bound_bps;
 use super::path_outage::{self, PathOutage};
-use super::policer_fit::{self, PolicerFit, ShaperFit};
+use super::policer_fit::{self, PolicerFit};
 use super::rate_levels::{self, RateLevel};
 use super::return_path::{self, FullReturnPath};
-use super::shaper_fit;
+use super::shaper_fit::{self, ShaperFit};
 use super::stream_intervals::{self, SampleInterval};
-use super::window_cycle;
+use super::{visible_queue, window_cycle};
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput;
 use crate::throughput::TransferEvidence;
@@ -136,7 +136,7 @@ pub fn read_run<'a>(
         .or_else(|| policer_fit::find_policer(&run));
     run.may_be_policed = run.policer.is_some_and(|it| !it.is_likely);
     run.policer = run.policer.filter(|it| it.is_likely);
-    run.has_short_queue = policer_fit::has_short_queue(&run);
+    run.has_short_queue = visible_queue::has_short_queue(&run);
     run.levels = find_path_levels(&run);
     settle_bucket(&mut run);
     run.full_return_path = return_path::find_full_return_path(&run);

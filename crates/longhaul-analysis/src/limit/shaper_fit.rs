@@ -9,7 +9,6 @@
 //! Units: bit/s, bytes. Error: the knee is found to one bin.
 //! Wrong when: competing traffic arrives once and stays; or the bucket empties inside the ramp.
 
-use super::policer_fit::ShaperFit;
 use crate::stats::{mad_scale, median, quantile, sort_finite};
 use crate::throughput::arrival_timeline::RunArrivals;
 
@@ -38,6 +37,15 @@ impl ShaperFitTuning {
     const RAMP_WIDTH: usize = 5;
     /// The ramp ends when the rate first reaches this share of its maximum running median.
     const RAMP_RATIO: f64 = 0.9;
+}
+
+/// A token bucket as seen from the receiver.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShaperFit {
+    pub knee_us: u64,
+    pub peak_bps: f64,
+    pub sustained_bps: f64,
+    pub burst_bytes: f64,
 }
 
 pub fn find_shaper(arrivals: &RunArrivals) -> Option<ShaperFit> {
