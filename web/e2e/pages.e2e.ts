@@ -274,12 +274,12 @@ describe("hands", () => {
     const page = await context.newPage();
     await page.goto(`${base}/#/runs`);
     const first = () => page.locator("main tbody a").first().textContent();
-    await expect.poll(first).toBe("2026-11-27 12:39:14");
+    await expect.poll(first).toBe("2026-11-28 05:36:55");
     await page.getByRole("button", { name: "local" }).click();
-    await expect.poll(first).toBe("2026-11-27 18:09:14");
+    await expect.poll(first).toBe("2026-11-28 11:06:55");
     expect(await page.locator("footer").textContent()).toContain("UTC+5:30");
     await page.reload();
-    await expect.poll(first).toBe("2026-11-27 18:09:14");
+    await expect.poll(first).toBe("2026-11-28 11:06:55");
     await context.close();
   });
 
