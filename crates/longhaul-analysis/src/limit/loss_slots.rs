@@ -15,9 +15,9 @@ impl LossSlotTuning {
     pub(super) const LOSING_RATIO: f64 = 0.9;
     /// A slot has a queue only if it holds so many segments: bursts and delayed acknowledgements raise
     /// the RTT by fewer.
-    pub(super) const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
+    const SLOT_QUEUE_SEGMENTS: f64 = 6.0;
     /// The slots after a loss that belong to its episode.
-    pub(super) const EPISODE_SLOTS: usize = 2;
+    const EPISODE_SLOTS: usize = 2;
     /// The payload of a segment, unless it is known.
     pub(super) const USUAL_MSS: u64 = 1448;
 }
@@ -73,7 +73,7 @@ pub(super) fn build_slots(run: &RunView) -> Vec<LossSlot> {
     slots
 }
 
-pub(super) fn accumulate_losses(stream: &[SampleInterval]) -> Vec<(u64, f64)> {
+fn accumulate_losses(stream: &[SampleInterval]) -> Vec<(u64, f64)> {
     let mut sum = 0.0;
     let grown = stream.iter().map(|i| {
         sum += i.retransmitted_segments.unwrap_or(0) as f64;
@@ -89,7 +89,7 @@ pub(super) fn find_window_bytes(stream: &[SampleInterval], at_us: u64) -> f64 {
     tcp.map_or(0.0, |tcp| tcp.cwnd_bytes as f64)
 }
 
-pub(super) fn read_cumulative(points: &[(u64, f64)], at: u64) -> f64 {
+fn read_cumulative(points: &[(u64, f64)], at: u64) -> f64 {
     points.partition_point(|p| p.0 <= at).checked_sub(1).map_or(0.0, |i| points[i].1)
 }
 

@@ -33,8 +33,7 @@ pub fn has_unlikely_windows(run: &RunView) -> bool {
 
 /// Returns the probability that random losses come at windows as large and as alike as those of the losses;
 /// `None` with few of them. A random loss hits each segment with the same chance, so the windows at the
-/// first losses of all episodes are drawn from all windows by their segments. Probabilities below 5 % come
-/// up to twice as often as they say, because the windows depend on the losses before.
+/// first losses of all episodes are drawn from all windows by their segments.
 pub(super) fn estimate_random_chance(slots: &[LossSlot], streams: usize) -> Option<f64> {
     let (mut windows, mut first_losses) = (Vec::new(), Vec::new());
     let mut calm_from = 0;
@@ -65,7 +64,7 @@ pub(super) fn estimate_random_chance(slots: &[LossSlot], streams: usize) -> Opti
 }
 
 /// Returns true if the windows are mostly as large as they become: something else than losses limits them.
-pub(super) fn are_windows_capped(windows: &[WeightedValue]) -> bool {
+fn are_windows_capped(windows: &[WeightedValue]) -> bool {
     let max = windows.iter().map(|it| it.value).fold(0.0, f64::max);
     let capped = windows.iter().filter(|it| it.value >= LossWindowTuning::CAP_RATIO * max);
     let weight: f64 = windows.iter().map(|it| it.weight).sum();
@@ -74,7 +73,7 @@ pub(super) fn are_windows_capped(windows: &[WeightedValue]) -> bool {
 
 /// Returns the probability that so many random losses come at windows that scatter as little, as a share of
 /// their mean: the bound of Chernoff for the lower tail of a chi-square distribution.
-pub(super) fn estimate_alike_chance(count: usize, scatter_ratio: f64) -> f64 {
+fn estimate_alike_chance(count: usize, scatter_ratio: f64) -> f64 {
     let ratio = (scatter_ratio / RANDOM_WINDOW_SCATTER).powi(2).min(1.0);
     (ratio * (1.0 - ratio).exp()).powf((count - 1) as f64 / 2.0)
 }

@@ -191,6 +191,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
     let blocks = measure_loss_blocks(signs.held);
     let may_be_random = over_bound < PolicerFitTuning::MIN_OVER_BOUND_REPLAY
         && blocks.is_some_and(LossBlocks::may_be_random);
+    let is_strong = !sparse || signs.is_strong(run, blocks);
     Some(PolicerFit {
         from_us: slots[first].from_us,
         rate_bps,
@@ -200,8 +201,8 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         loss_slots,
         is_lower_bound: is_rare || (sparse && burst_bytes.is_none()),
         sparse,
-        is_likely: !sparse || signs.is_strong(run, blocks) || signs.has_unlikely_windows(),
-        is_certain: !may_be_random && (!sparse || signs.is_strong(run, blocks)),
+        is_likely: is_strong || signs.has_unlikely_windows(),
+        is_certain: is_strong && !may_be_random,
     })
 }
 

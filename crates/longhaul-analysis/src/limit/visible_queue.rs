@@ -108,7 +108,7 @@ pub(super) fn is_queue_visible(run: &RunView, slots: &[LossSlot], rate_bps: f64)
 /// windows of all streams, multiplied by the rate, is 1 behind a queue of this run alone. A policer delays
 /// nothing, however large the windows are. The smaller windows do not fill the path, and a queue delays by
 /// several segments.
-pub(super) fn is_queue_of_windows(run: &RunView, rate_bps: f64) -> bool {
+fn is_queue_of_windows(run: &RunView, rate_bps: f64) -> bool {
     let mut trips = list_window_trips(run);
     trips.sort_by(|a, b| a.0.total_cmp(&b.0));
     let high_us = quantile(&sort_finite(trips.iter().map(|it| it.1)), 0.9).unwrap_or(0.0);
@@ -125,7 +125,7 @@ pub(super) fn is_queue_of_windows(run: &RunView, rate_bps: f64) -> bool {
 }
 
 /// Returns the windows of all streams together, in bytes, and the RTT in microseconds at the same time.
-pub(super) fn list_window_trips(run: &RunView) -> Vec<(f64, f64)> {
+fn list_window_trips(run: &RunView) -> Vec<(f64, f64)> {
     let grid = run.streams.iter().max_by_key(|it| it.len()).map_or(&[][..], |it| it);
     let step = grid.len() / VisibleQueueTuning::MAX_SLOPE_POINTS + 1;
     let points = grid.iter().step_by(step).filter_map(|it| {
@@ -135,7 +135,7 @@ pub(super) fn list_window_trips(run: &RunView) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-pub(super) fn median_rtt_us<'s>(slots: impl Iterator<Item = &'s LossSlot>) -> Option<f64> {
+fn median_rtt_us<'s>(slots: impl Iterator<Item = &'s LossSlot>) -> Option<f64> {
     median(slots.filter_map(|slot| slot.rtt_us).map(|us| us as f64))
 }
 
