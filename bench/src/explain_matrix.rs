@@ -17,8 +17,8 @@ use crate::verdict_matrix::cell_kinds;
 use crate::verdict_matrix::matrix_cell::{CellTruth, DrawnPath, MatrixCell, NETWORK};
 use crate::{BenchArguments, BenchOutcome};
 use foreign_programs::{
-    ARIA2, CURL, ForeignProgram, LFTP, PROGRAM_FUNCTIONS, RCLONE_HTTP, RCLONE_SFTP, RSYNC, SCP,
-    SFTP, XRDCP,
+    ARIA2, CURL, ForeignProgram, LFTP, PROGRAM_FUNCTIONS, RCLONE_HTTP, RCLONE_SFTP, RSYNC,
+    RateLimit, SCP, SFTP, XRDCP,
 };
 use longhaul_analysis::flow_analysis::conclude_flows;
 use longhaul_analysis::throughput::conclude_throughput;
@@ -58,9 +58,14 @@ enum TransferProgram {
     /// With these options.
     Iperf3(String),
     /// The program of [`REQUESTS`].
-    Requests { bytes: u64, outstanding: u64 },
-    /// The server sends at a rate in bit/s unless it is 0.
-    Foreign { program: ForeignProgram, server_rate_bps: u64 },
+    Requests {
+        bytes: u64,
+        outstanding: u64,
+    },
+    Foreign {
+        program: ForeignProgram,
+        rate_limit: RateLimit,
+    },
 }
 
 impl fmt::Display for TransferProgram {
@@ -70,15 +75,18 @@ impl fmt::Display for TransferProgram {
             TransferProgram::Requests { bytes, outstanding } => {
                 write!(f, "{outstanding} requests of {bytes} bytes")
             }
-            TransferProgram::Foreign { server_rate_bps: 0, .. } => Ok(()),
-            TransferProgram::Foreign { server_rate_bps, .. } => {
-                write!(f, "server sends at {:.1} Mbit/s", *server_rate_bps as f64 / 1e6)
+            TransferProgram::Foreign { rate_limit: RateLimit::None, .. } => Ok(()),
+            TransferProgram::Foreign { rate_limit: RateLimit::Server(bps), .. } => {
+                write!(f, "server sends at {:.1} Mbit/s", *bps as f64 / 1e6)
+            }
+            TransferProgram::Foreign { rate_limit: RateLimit::Client(bps), .. } => {
+                write!(f, "client reads at {:.1} Mbit/s", *bps as f64 / 1e6)
             }
         }
     }
 }
 
-const KINDS: [CellKind<ExplainCell>; 21] = [
+const KINDS: [CellKind<ExplainCell>; 22] = [
     ("full path", 4, |random| of_network(cell_kinds::draw_full_path(random), PATH)),
     ("parallel streams", 3, |random| of_network(cell_kinds::draw_parallel_streams(random), PATH)),
     ("queue management", 4, |random| of_network(cell_kinds::draw_managed_queue(random), PATH)),
@@ -91,6 +99,7 @@ const KINDS: [CellKind<ExplainCell>; 21] = [
     ("pacing", 4, draw_pacing),
     ("requests in lockstep", 5, |random| draw_requests(random, 1)),
     ("pipelined requests", 5, |random| draw_requests(random, 2)),
+    ("slow reader", 6, foreign_programs::draw_slow_reader),
     ("scp", 6, |random| SCP.draw_cell(random)),
     ("sftp", 6, |random| SFTP.draw_cell(random)),
     ("rsync over ssh", 6, |random| RSYNC.draw_cell(random)),
@@ -286,15 +295,16 @@ impl ExplainCell {
                  ip netns exec far python3 /run/requests.py ask $FAR {bytes} {outstanding} \
                  >/dev/null 2>&1 &\n",
             ),
-            TransferProgram::Foreign { program, server_rate_bps } => format!(
+            TransferProgram::Foreign { program, rate_limit } => format!(
                 "{PROGRAM_FUNCTIONS}\n\
+                 {}\n\
                  ip netns exec near sysctl -qw net.ipv4.tcp_congestion_control={}\n\
-                 serve_{} {}\n\
+                 serve_{}\n\
                  sleep 1\n\
                  fetch_{} &\n",
+                rate_limit.shell_variable(),
                 path.congestion,
                 program.server,
-                server_rate_bps / 8,
                 program.client
             ),
         }

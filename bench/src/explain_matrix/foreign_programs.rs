@@ -52,18 +52,55 @@ const fn over_http(client: &'static str, flows: u64) -> ForeignProgram {
     ForeignProgram { client, server: "http", flows, request_bytes: None }
 }
 
+/// The rate in bit/s that one end was told to keep.
+#[derive(Debug, Clone, Copy)]
+pub enum RateLimit {
+    None,
+    /// Of each flow.
+    Server(u64),
+    /// Of all flows together.
+    Client(u64),
+}
+
+impl RateLimit {
+    /// Returns the assignment that the functions of servers and clients read, in byte/s.
+    pub fn shell_variable(self) -> String {
+        match self {
+            RateLimit::None => String::new(),
+            RateLimit::Server(bps) => format!("SERVER_RATE={}", bps / 8),
+            RateLimit::Client(bps) => format!("CLIENT_RATE={}", bps / 8),
+        }
+    }
+}
+
+/// Draws a program that was told to read less than its path carries.
+pub fn draw_slow_reader(random: &mut SplitMix64) -> ExplainCell {
+    let program = [CURL, ARIA2, LFTP, RCLONE_HTTP][random.below(4)];
+    let path = program.draw_path(random);
+    let rate = (path.rate_bps as f64 * random.between(0.2, 0.6)) as u64;
+    // The path is the limit until the buffer of the reader is full.
+    let memory = (4 * path.bdp_bytes() as u64).clamp(256 << 10, 6 << 20);
+    let command = format!("ip netns exec far sysctl -qw net.ipv4.tcp_rmem='4096 131072 {memory}'");
+    let truth = CellTruth::limited_by(&["application"]);
+    let network = MatrixCell::on_plain_link(path, truth).before(command);
+    ExplainCell {
+        program: TransferProgram::Foreign { program, rate_limit: RateLimit::Client(rate) },
+        ..of_network(network, &["application"])
+    }
+}
+
 impl ForeignProgram {
     /// Draws a path at one of three RTTs and a limit.
     pub fn draw_cell(self, random: &mut SplitMix64) -> ExplainCell {
-        let (network, receiver_limiters, server_rate_bps) = match random.below(FAULTS) {
-            0 => (self.draw_full_path(random), PATH, 0),
-            1 => (self.draw_loss(random), LOSS, 0),
-            2 => (self.draw_policer(random), POLICER, 0),
-            3 => (self.draw_receive_window(random), &["receive_window"][..], 0),
-            4 => (self.draw_send_buffer(random), SENDER_SIDE, 0),
+        let (network, receiver_limiters) = match random.below(FAULTS) {
+            0 => (self.draw_full_path(random), PATH),
+            1 => (self.draw_loss(random), LOSS),
+            2 => (self.draw_policer(random), POLICER),
+            3 => (self.draw_receive_window(random), &["receive_window"][..]),
+            4 => (self.draw_send_buffer(random), SENDER_SIDE),
             _ => return self.draw_own_limit(random),
         };
-        let program = TransferProgram::Foreign { program: self, server_rate_bps };
+        let program = TransferProgram::Foreign { program: self, rate_limit: RateLimit::None };
         ExplainCell { program, ..of_network(network, receiver_limiters) }
     }
 
@@ -150,15 +187,15 @@ impl ForeignProgram {
             path.rate_bps = (bytes as f64 * 8e3 / path.rtt_ms / share) as u64;
             path.first_bps = path.first_bps.max(4 * path.rate_bps);
         }
-        let server_rate_bps = match self.request_bytes {
-            Some(_) => 0,
-            None => (path.rate_bps as f64 * share) as u64 / self.flows,
+        let rate_limit = match self.request_bytes {
+            Some(_) => RateLimit::None,
+            None => RateLimit::Server((path.rate_bps as f64 * share) as u64 / self.flows),
         };
         let receiver_limiters =
             if self.request_bytes.is_some() { &["application"][..] } else { SENDER_SIDE };
         let network = MatrixCell::on_plain_link(path, CellTruth::limited_by(&["application"]));
         ExplainCell {
-            program: TransferProgram::Foreign { program: self, server_rate_bps },
+            program: TransferProgram::Foreign { program: self, rate_limit },
             request_bytes: self.request_bytes,
             ..of_network(network, receiver_limiters)
         }

@@ -1,6 +1,7 @@
 # Programs that move files from near to far, all on port 5301. `serve_NAME` starts the server at near;
 # `fetch_NAME` runs at far until it is stopped. Files are zeros that nothing stores; what must be
-# written is written to memory. HOST is the address of near.
+# written is written to memory. HOST is the address of near. SERVER_RATE and CLIENT_RATE, in byte/s, limit
+# what a server of HTTP sends on each connection and what its client reads.
 FILES=/run/files
 KEY=/run/key
 HOST=$ADDRESS
@@ -30,7 +31,7 @@ http {
     uwsgi_temp_path /run/uwsgi;
     scgi_temp_path /run/scgi;
     sendfile on;
-    server { listen 5301; listen [::]:5301; root $FILES; autoindex on; limit_rate ${1:-0}; }
+    server { listen 5301; listen [::]:5301; root $FILES; autoindex on; limit_rate ${SERVER_RATE:-0}; }
 }
 CONFIGURATION
     at_near nginx -p /run -c /run/nginx.conf
@@ -63,13 +64,19 @@ fetch_rclone_sftp() {
     at_far $RCLONE --sftp-host $HOST --sftp-port 5301 --sftp-user root --sftp-key-file $KEY \
         --transfers 1 :sftp:$FILES /run/fetched
 }
-fetch_rclone_http() { at_far $RCLONE --http-url http://$HOST:5301 :http: /run/fetched; }
-fetch_curl() { at_far curl -s -o /dev/null "http://$HOST:5301/[1-8]"; }
+fetch_rclone_http() {
+    at_far $RCLONE --http-url http://$HOST:5301 ${CLIENT_RATE:+--bwlimit ${CLIENT_RATE}B} :http: /run/fetched
+}
+fetch_curl() {
+    at_far curl -s --limit-rate ${CLIENT_RATE:-0} -o /dev/null "http://$HOST:5301/[1-8]"
+}
 fetch_aria2c() {
-    at_far aria2c -q -x 4 -s 4 --file-allocation=none -d /run/fetched http://$HOST:5301/1
+    at_far aria2c -q -x 4 -s 4 --max-download-limit=${CLIENT_RATE:-0} --file-allocation=none \
+        -d /run/fetched http://$HOST:5301/1
 }
 fetch_lftp() {
-    at_far lftp -c "set cmd:fail-exit true; get http://$HOST:5301/1 -o /run/fetched/1"
+    at_far lftp -c "set cmd:fail-exit true; set net:limit-rate ${CLIENT_RATE:-0}; \
+        get http://$HOST:5301/1 -o /run/fetched/1"
 }
 fetch_xrdcp() {
     export XRD_CPCHUNKSIZE=262144 XRD_CPPARALLELCHUNKS=4

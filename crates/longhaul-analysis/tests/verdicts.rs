@@ -311,6 +311,9 @@ fn watch_growing_window(seconds: u64) -> ThroughputObservation {
     stream.sender.congestion_control = Some("cubic".to_owned());
     stream.sender.samples = samples;
     stream.receiver.samples.clear();
+    for end in [&mut stream.sender, &mut stream.receiver] {
+        (end.bytes, end.duration_us) = (bytes, seconds * 1_000_000);
+    }
     observation
 }
 
@@ -324,4 +327,22 @@ fn a_watch_that_is_too_short_for_the_cycle_of_a_window_says_how_long_to_watch() 
     // K of RFC 9438 for 270 / 0.7 segments is 6.6 s.
     let text = found.map(|caveat| caveat.text.as_str()).unwrap_or_default();
     assert!(text.contains("takes 7 s to grow back: watch for 34 s"), "{:?}", conclusion.caveats);
+}
+
+#[test]
+fn a_pausing_reader_is_the_limit_although_the_bursts_of_its_sender_fill_the_path() {
+    let mut plan = plan(&base(172.0));
+    plan.interval_us = 100_000;
+    let conclude = |paused_window_bytes: u64| {
+        let mut observation = watch_growing_window(10);
+        let samples = observation.streams[0].sender.samples.iter_mut();
+        for (number, tcp) in samples.filter_map(|sample| sample.tcp.as_mut()).enumerate() {
+            let is_paused = number % 5 == 4;
+            tcp.peer_window_bytes = Some(if is_paused { paused_window_bytes } else { 1 << 20 });
+            tcp.rtt_us = 240_000;
+        }
+        conclude_throughput(&plan, &observation).analysis.limited_by
+    };
+    assert_eq!(conclude(1 << 20), Limiter::PathCapacity);
+    assert_eq!(conclude(1 << 17), Limiter::Application);
 }

@@ -50,6 +50,8 @@ impl ClassifierTuning {
     const NEAR_LEVEL_RATIO: f64 = 0.85;
     /// After a loss in a full queue, the path counts as the limit down to this share of the level.
     const SAG_RATIO: f64 = 0.7;
+    /// The intervals in which a pause of the reader determines what follows.
+    const PAUSE_MEMORY: usize = 10;
     /// Goodput above this share of the requested pacing rate counts as paced (headers are paced too).
     const PACED_RATIO: f64 = 0.85;
     /// Slow start ends within so many intervals, each at least one round trip.
@@ -68,7 +70,7 @@ struct IntervalContext<'v, 'a> {
 }
 
 /// In order of precedence; see the header.
-const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 17] = [
+const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 18] = [
     match_stalled,
     match_requested_rate,
     match_sender_app,
@@ -77,6 +79,7 @@ const RULES: [fn(&IntervalContext) -> Option<IntervalState>; 17] = [
     match_pacing,
     match_unobserved_writer,
     match_small_send_buffer,
+    match_pausing_reader,
     match_full_path,
     match_window_clip,
     match_send_buffer_clip,
@@ -257,6 +260,13 @@ fn match_pacing(view: &IntervalContext) -> Option<IntervalState> {
     (is_paced && !is_refuted).then_some(IntervalState::Pacing)
 }
 
+/// Between two pauses of its reader a stream sends bursts, which fill a path and overrun queues.
+fn match_pausing_reader(view: &IntervalContext) -> Option<IntervalState> {
+    let from = view.before.len().saturating_sub(ClassifierTuning::PAUSE_MEMORY);
+    let pauses = view.before[from..].iter().chain([view.now]).any(|i| i.is_window_shrunk);
+    (view.traits.has_pausing_reader && pauses).then_some(IntervalState::ReceiverApp)
+}
+
 fn is_near_level(view: &IntervalContext) -> bool {
     view.rate_bps >= ClassifierTuning::NEAR_LEVEL_RATIO * view.run.level_at_bps(view.now.to_us)
 }
@@ -282,9 +292,7 @@ fn match_window_clip(view: &IntervalContext) -> Option<IntervalState> {
         }),
     };
     // Of a reader that was not observed, the window that it lets shrink tells that it is behind.
-    let is_shrunk = |bytes: u64| (bytes as f64) < HALF * view.traits.peer_window_bytes as f64;
-    let is_reader_behind =
-        view.now.sender.blocked.is_none() && tcp.peer_window_bytes.is_some_and(is_shrunk);
+    let is_reader_behind = view.now.sender.blocked.is_none() && view.now.is_window_shrunk;
     held.then(|| {
         if is_reader_behind {
             IntervalState::ReceiverApp

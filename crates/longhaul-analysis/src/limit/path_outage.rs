@@ -37,7 +37,7 @@ impl PathOutage {
 
 /// Returns the outages of the run, in order.
 pub fn find_outages(run: &RunView) -> Vec<PathOutage> {
-    if count_timeouts(run) == 0 {
+    if run.has_pausing_reader || count_timeouts(run) == 0 {
         return Vec::new();
     }
     let trips = run.idle_rtt_us.unwrap_or(0).saturating_mul(OutageTuning::MIN_SILENCE_TRIPS);

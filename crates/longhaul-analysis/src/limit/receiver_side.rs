@@ -32,6 +32,12 @@ impl ReceiverTuning {
     const STARVED_RATIO: f64 = 0.85;
     /// Arrivals per round trip of this share of the window: the window is the limit.
     const FULL_WINDOW_RATIO: f64 = 0.8;
+    /// The same if its reader is late by up to a round trip.
+    const LATE_WINDOW_RATIO: f64 = 0.4;
+    /// The minimum share of intervals in which a late reader has not read what arrived...
+    const LATE_RATIO: f64 = 0.1;
+    /// ... and the minimum share in which the window of a slow reader is less than half of its maximum.
+    const PAUSES_RATIO: f64 = 0.1;
     /// A window that grew by this factor over the intervals before is still growing.
     const GROWTH_RATIO: f64 = 1.15;
     const GROWTH_INTERVALS: usize = 5;
@@ -72,12 +78,17 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
     for stream in &run.observation.streams {
         let intervals = split_receiver(&stream.receiver, run.idle_rtt_us.unwrap_or(0));
         let requests = find_requests(stream).filter(|_| can_wait_for_answers(run, stream));
-        let is_queued = is_mostly_queued(run, &intervals);
+        let reading = ArrivalContext {
+            run,
+            requests,
+            is_queued: is_mostly_queued(run, &intervals),
+            has_late_reader: has_late_reader(&intervals),
+        };
         for (index, now) in intervals.iter().enumerate() {
             if run.steady.is_some_and(|span| now.to_us <= span.from_us) {
                 continue;
             }
-            let state = classify_arrivals(run, &intervals[..index], now, requests, is_queued);
+            let state = classify_arrivals(&reading, &intervals[..index], now);
             let is_full = state.limiter() == Limiter::PathCapacity;
             let is_refuted = run.has_uneven_arrivals && is_full;
             let state = if is_refuted { IntervalState::Unknown } else { state };
@@ -106,6 +117,14 @@ fn can_wait_for_answers(run: &RunView, stream: &ObservedStream) -> bool {
     let length = Duration::from_micros(stream.receiver.duration_us);
     let rate = Rate::over(stream.receiver.bytes, length);
     !run.is_ssh || rate.is_none_or(|rate| fits_ssh_requests(rate.bytes_in(trip)))
+}
+
+/// A stream whose arrivals are classified.
+struct ArrivalContext<'v, 'a> {
+    run: &'v RunView<'a>,
+    requests: Option<StreamRequests>,
+    is_queued: bool,
+    has_late_reader: bool,
 }
 
 /// The arrivals of one interval.
@@ -169,36 +188,40 @@ fn measure_arrivals<'a>(
     })
 }
 
+impl ArrivalInterval<'_> {
+    fn is_reader_behind(&self) -> bool {
+        is_reader_behind(self.unread_bytes, self.window_bytes, self.tcp.mss_bytes)
+    }
+}
+
 fn classify_arrivals(
-    run: &RunView,
+    stream: &ArrivalContext,
     before: &[ArrivalInterval],
     now: &ArrivalInterval,
-    requests: Option<StreamRequests>,
-    is_queued: bool,
 ) -> IntervalState {
-    if is_reader_behind(now.unread_bytes, now.window_bytes, now.tcp.mss_bytes) {
+    if !stream.has_late_reader && now.is_reader_behind() {
         let is_starved = now.demand.is_some_and(|it| it >= ReceiverTuning::STARVED_RATIO);
         return if is_starved { IntervalState::ReceiverCpu } else { IntervalState::ReceiverApp };
     }
-    if is_window_full(run, now) {
+    if is_window_full(stream, now) {
         let earlier = before.len().saturating_sub(ReceiverTuning::GROWTH_INTERVALS);
         let past = before[earlier..].iter().map(|it| it.window_bytes).min().unwrap_or(u64::MAX);
         let is_growing = now.window_bytes as f64 > ReceiverTuning::GROWTH_RATIO * past as f64;
         return if is_growing { IntervalState::WindowGrowing } else { IntervalState::WindowClip };
     }
-    if is_queue_ahead(run, now) {
+    if is_queue_ahead(stream.run, now) {
         return IntervalState::PathFull;
     }
     let since = now.to_us.saturating_sub(ReceiverTuning::RECOVERY_US);
     let is_lossy = before.iter().rev().take_while(|it| it.to_us >= since).chain([now]);
     if is_lossy.into_iter().any(|it| it.out_of_order > 0) {
-        return match (is_queued, now.out_of_order > 0) {
+        return match (stream.is_queued, now.out_of_order > 0) {
             (true, _) => IntervalState::Sawtooth,
             (false, true) => IntervalState::Loss,
             (false, false) => IntervalState::Recovering,
         };
     }
-    match requests {
+    match stream.requests {
         Some(requests) if requests.waits_for_network => IntervalState::SenderApp,
         _ => IntervalState::Unknown,
     }
@@ -230,10 +253,27 @@ fn is_mostly_queued(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
 }
 
 /// Returns true if about a whole window arrives per round trip.
-fn is_window_full(run: &RunView, now: &ArrivalInterval) -> bool {
-    let Some(idle_us) = run.idle_rtt_us.filter(|us| *us > 0) else { return false };
+fn is_window_full(stream: &ArrivalContext, now: &ArrivalInterval) -> bool {
+    let Some(idle_us) = stream.run.idle_rtt_us.filter(|us| *us > 0) else { return false };
     let per_trip = now.bytes as f64 * idle_us as f64 / now.length_us as f64;
-    per_trip >= ReceiverTuning::FULL_WINDOW_RATIO * now.window_bytes as f64
+    let fills = |ratio: f64| per_trip >= ratio * now.window_bytes as f64;
+    match stream.has_late_reader {
+        true => now.is_reader_behind() || fills(ReceiverTuning::LATE_WINDOW_RATIO),
+        false => fills(ReceiverTuning::FULL_WINDOW_RATIO),
+    }
+}
+
+/// Returns true if unread bytes fill a window that does not shrink: the reader empties it each time, up to a round
+/// trip late, and a larger window would carry more. The window of a slow reader shrinks.
+fn has_late_reader(intervals: &[ArrivalInterval]) -> bool {
+    let windows = intervals.iter().filter_map(|it| it.tcp.own_window_bytes);
+    let max_bytes = windows.clone().max().unwrap_or(0);
+    let shrunk = windows.clone().filter(|bytes| *bytes < max_bytes / 2).count();
+    let behind = intervals.iter().filter(|it| it.is_reader_behind()).count();
+    let of_all = |ratio: f64| ratio * intervals.len() as f64;
+    windows.count() == intervals.len()
+        && behind as f64 >= of_all(ReceiverTuning::LATE_RATIO)
+        && (shrunk as f64) < of_all(ReceiverTuning::PAUSES_RATIO)
 }
 
 #[cfg(test)]
@@ -252,5 +292,41 @@ mod tests {
     fn two_segments_that_just_arrived_do_not_make_a_reader_slow() {
         assert!(!is_reader_behind(2_896, 6_000, 1_448));
         assert!(is_reader_behind(5_792, 6_000, 1_448));
+    }
+
+    /// Tests a reader of which every other interval ends with so many unread bytes in such a window.
+    fn is_late(unread_bytes: u64, window_bytes: u64) -> bool {
+        let small = TcpReading { own_window_bytes: Some(window_bytes), ..reading() };
+        let whole = reading();
+        let intervals: Vec<_> = (0..40)
+            .map(|number| {
+                let is_odd = number % 2 == 1;
+                let tcp = if is_odd { &small } else { &whole };
+                ArrivalInterval {
+                    to_us: 100_000 * (number + 1),
+                    length_us: 100_000,
+                    bytes: 57_920,
+                    unread_bytes: if is_odd { unread_bytes } else { 0 },
+                    window_bytes: tcp.own_window_bytes.unwrap_or(0),
+                    rtt_us: Some(10_000),
+                    out_of_order: 0,
+                    demand: None,
+                    tcp,
+                }
+            })
+            .collect();
+        has_late_reader(&intervals)
+    }
+
+    fn reading() -> TcpReading {
+        TcpReading { mss_bytes: 1_448, own_window_bytes: Some(12_288), ..TcpReading::default() }
+    }
+
+    #[test]
+    fn a_reader_is_late_if_its_window_keeps_its_size_and_slow_if_it_shrinks() {
+        // Read from lftp with a window of 12 kB at 10 ms.
+        assert!(is_late(11_584, 12_288));
+        assert!(!is_late(11_584, 2_048));
+        assert!(!is_late(0, 12_288), "it reads in time");
     }
 }

@@ -58,7 +58,7 @@ pub struct FullReturnPath {
 
 /// Returns the full way back, if the run shows one.
 pub fn find_full_return_path(run: &RunView) -> Option<FullReturnPath> {
-    if run.queued_ratio < QUEUED_RATIO {
+    if run.has_pausing_reader || run.queued_ratio < QUEUED_RATIO {
         return None;
     }
     let late_us = measure_late_acks(run);

@@ -66,6 +66,7 @@ pub fn read_run<'a>(
     let grown = streams.iter().flatten();
     let retransmitted_segments =
         grown.filter_map(|i| i.retransmitted_segments).fold(0, u64::saturating_add);
+    let has_pausing_reader = streams.iter().any(|it| stream_intervals::has_pausing_reader(it));
     let rates = sort_finite(segments.rates_bps());
     let losses =
         window_cycle::list_window_losses(&observation.streams, &streams, idle_rtt_us.unwrap_or(0));
@@ -87,7 +88,8 @@ pub fn read_run<'a>(
         scatter_ratio: None,
         flat: false,
         has_uneven_arrivals: false,
-        bucket: shaper_fit::find_shaper(&segments),
+        bucket: shaper_fit::find_shaper(&segments).filter(|_| !has_pausing_reader),
+        has_pausing_reader,
         has_queue_of_others: false,
         has_short_queue: false,
         busy_ratio: 0.0,
@@ -223,7 +225,7 @@ fn count_refused_retransmits(observation: &ThroughputObservation, retransmitted:
 fn find_path_levels(run: &RunView) -> Vec<RateLevel> {
     let rtt_us = run.idle_rtt_us.unwrap_or(0);
     let slot_us = rate_levels::choose_slot_us(run.segment_us(run.level_bps), rtt_us);
-    if !run.outages.is_empty() || run.policer.is_some() {
+    if run.has_pausing_reader || !run.outages.is_empty() || run.policer.is_some() {
         return Vec::new();
     }
     let mut levels: Vec<RateLevel> = Vec::new();
@@ -387,6 +389,8 @@ pub struct RunView<'a> {
     pub flat: bool,
     /// The segments of all streams arrive too unevenly for a full path without traffic of others.
     pub has_uneven_arrivals: bool,
+    /// The rate and the acknowledgements of a stream follow the pauses of its reader.
+    pub has_pausing_reader: bool,
     pub bucket: Option<ShaperFit>,
     pub policer: Option<PolicerFit>,
     /// The losses may be a policer's, but are too few to tell.

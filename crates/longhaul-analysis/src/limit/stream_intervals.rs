@@ -88,6 +88,8 @@ pub struct SampleInterval<'a> {
     pub unread_bytes: Option<u64>,
     /// The window that the receiver advertises.
     pub own_window_bytes: Option<u64>,
+    /// The sender was told a window of less than half of its maximum so far: unread bytes fill it.
+    pub is_window_shrunk: bool,
 }
 
 impl SampleInterval<'_> {
@@ -115,6 +117,7 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
     let is_thread_observed = is_thread_observed(&stream.sender);
     let is_spurious = has_spurious_retransmits(&stream.sender);
     let mut before = &start;
+    let mut max_window_bytes = 0;
     let mut intervals = Vec::new();
     for (i, sample) in samples.iter().enumerate() {
         let length = sample.at_us.saturating_sub(before.at_us);
@@ -124,6 +127,10 @@ pub fn split_stream(stream: &ObservedStream, least_us: u64) -> Vec<SampleInterva
         }
         let middle_us = before.at_us + length / 2;
         let mut interval = measure_interval(before, sample, &far);
+        let window_bytes = sample.tcp.as_ref().and_then(|tcp| tcp.peer_window_bytes);
+        max_window_bytes = max_window_bytes.max(window_bytes.unwrap_or(0));
+        interval.is_window_shrunk =
+            window_bytes.is_some_and(|bytes| (bytes as f64) < HALF * max_window_bytes as f64);
         interval.sender.blocked = interval.sender.blocked.filter(|_| is_thread_observed);
         if is_spurious {
             interval.retransmitted_segments = Some(0);
@@ -200,6 +207,7 @@ fn measure_interval<'a>(
         in_timeout: share(grown(|t| t.timeout_us)),
         unread_bytes: far.unread(from_us, to_us),
         own_window_bytes: far.window(to_us),
+        is_window_shrunk: false,
     }
 }
 
@@ -313,6 +321,8 @@ impl StreamTraitsTuning {
     /// autotuning keeps it at about half, and at 0.62 in one experiment.
     const FULL_BUFFER_RATIO: f64 = 0.6;
     const SURELY_FULL_RATIO: f64 = 0.7;
+    /// The minimum share of intervals with a shrunk window of a reader that pauses.
+    const PAUSES_RATIO: f64 = 0.1;
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -333,8 +343,8 @@ pub struct StreamTraits {
     pub small_buffer: bool,
     /// The application keeps the rate that was requested.
     pub requested_rate_state: Option<IntervalState>,
-    /// The largest window that the peer advertised.
-    pub peer_window_bytes: u64,
+    /// A reader that was not observed lets its window shrink again and again.
+    pub has_pausing_reader: bool,
 }
 
 impl StreamTraits {
@@ -361,11 +371,7 @@ impl StreamTraits {
                         StreamTraitsTuning::EVER_STANDING_QUANTILE,
                     )),
             requested_rate_state: find_requested_rate_state(run, standing_queue),
-            peer_window_bytes: intervals
-                .iter()
-                .filter_map(|i| i.tcp?.peer_window_bytes)
-                .max()
-                .unwrap_or(0),
+            has_pausing_reader: has_pausing_reader(intervals),
         }
     }
 }
@@ -387,6 +393,14 @@ fn find_requested_rate_state(run: &RunView, standing_queue: bool) -> Option<Inte
         return Some(IntervalState::SenderApp);
     }
     kept(run.plan.read_rate_bps).then_some(IntervalState::ReceiverApp)
+}
+
+/// Returns true if the window of a reader that was not observed is shrunk in many intervals. It shrank in
+/// at least 20 % of them with readers at a fifth to three fifths of the rate of a path, and in at most 2 % with any
+/// other limit. Such a receiver also delays its acknowledgements, which looks like a queue.
+pub fn has_pausing_reader(intervals: &[SampleInterval]) -> bool {
+    let shrunk = intervals.iter().filter(|i| i.is_window_shrunk && i.sender.blocked.is_none());
+    shrunk.count() as f64 >= StreamTraitsTuning::PAUSES_RATIO * intervals.len().max(1) as f64
 }
 
 fn has_standing_queue(run: &RunView, intervals: &[SampleInterval], share: f64) -> bool {
