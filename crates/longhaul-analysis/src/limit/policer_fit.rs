@@ -54,6 +54,7 @@ impl PolicerFitTuning {
     const MIN_BLOCKS: usize = 8;
     /// The minimum losses of half of the blocks: with fewer, random losses spread evenly by chance.
     const MIN_BLOCK_LOSSES: f64 = 4.0;
+    const FEW_BLOCK_LOSSES: f64 = 10.0;
     const BLOCK_SCATTER: f64 = 0.05;
     const NEARLY_EVEN_SCATTER: f64 = 0.12;
     /// BBR does not slow down for losses, and loses in bursts when the bucket is empty: then this loss
@@ -409,6 +410,8 @@ struct LossBlocks {
     is_losing: bool,
     /// The scatter of their rates, as a share of the median.
     scatter_ratio: f64,
+    /// Their standard deviation, as a share of the mean.
+    deviation_ratio: f64,
     usual_losses: f64,
 }
 
@@ -418,9 +421,12 @@ impl LossBlocks {
         self.is_losing && self.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER
     }
 
-    /// Returns true if random losses can leave the rate as constant as it is.
+    /// Returns true if random losses can leave the rate as constant as it is. If they are few, half of the blocks
+    /// may be alike by chance.
     fn may_be_random(self) -> bool {
-        self.scatter_ratio > compute_min_random_scatter(self.usual_losses)
+        let are_few = self.usual_losses < PolicerFitTuning::FEW_BLOCK_LOSSES;
+        let scatter_ratio = if are_few { self.deviation_ratio } else { self.scatter_ratio };
+        scatter_ratio > compute_min_random_scatter(self.usual_losses)
     }
 }
 
@@ -436,9 +442,11 @@ fn measure_loss_blocks(held: &[LossSlot]) -> Option<LossBlocks> {
     let is_losing = losing >= LossSlotTuning::LOSING_RATIO * blocks.len() as f64
         && usual_losses >= PolicerFitTuning::MIN_BLOCK_LOSSES;
     let scatter_ratio = mad_scale(&rates)? / level;
+    let (mean, deviation) = mean_and_deviation(&rates)?;
     (blocks.len() >= PolicerFitTuning::MIN_BLOCKS).then_some(LossBlocks {
         is_losing,
         scatter_ratio,
+        deviation_ratio: deviation / mean,
         usual_losses,
     })
 }

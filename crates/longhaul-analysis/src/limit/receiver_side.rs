@@ -45,6 +45,8 @@ impl ReceiverTuning {
     const QUEUE_SEGMENTS: f64 = 3.0;
     /// The time after a loss in which the sender's window grows back.
     const RECOVERY_US: u64 = 2_000_000;
+    /// The minimum part of a request that is answered per round trip of a transfer that waits for answers.
+    const MIN_REQUEST_RATIO: f64 = 0.6;
     /// The certainty of verdicts that only one end supports.
     const CERTAINTY_RATIO: f64 = 0.9;
     const REQUEST_CERTAINTY_RATIO: f64 = 0.8;
@@ -77,7 +79,7 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
     let mut weights: BTreeMap<IntervalState, f64> = BTreeMap::new();
     for stream in &run.observation.streams {
         let intervals = split_receiver(&stream.receiver, run.idle_rtt_us.unwrap_or(0));
-        let requests = find_requests(stream).filter(|_| can_wait_for_answers(run, stream));
+        let requests = find_requests(stream).filter(|it| can_wait_for_answers(run, stream, *it));
         let reading = ArrivalContext {
             run,
             requests,
@@ -111,12 +113,16 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
     RunVerdict { limiter, confidence_ratio, shares, second }
 }
 
-/// Returns false if the rate is not one to which requests can limit a transfer over SSH.
-fn can_wait_for_answers(run: &RunView, stream: &ObservedStream) -> bool {
+/// Returns false if the rate is not one to which requests can limit a transfer over SSH, or if the answers take
+/// most of the time, and not the round trips between them.
+fn can_wait_for_answers(run: &RunView, stream: &ObservedStream, requests: StreamRequests) -> bool {
     let trip = Duration::from_micros(run.idle_rtt_us.unwrap_or(0));
     let length = Duration::from_micros(stream.receiver.duration_us);
     let rate = Rate::over(stream.receiver.bytes, length);
-    !run.is_ssh || rate.is_none_or(|rate| fits_ssh_requests(rate.bytes_in(trip)))
+    rate.map(|rate| rate.bytes_in(trip)).is_none_or(|trip_bytes| {
+        let least_bytes = ReceiverTuning::MIN_REQUEST_RATIO * requests.request_bytes as f64;
+        trip_bytes as f64 >= least_bytes && (!run.is_ssh || fits_ssh_requests(trip_bytes))
+    })
 }
 
 /// A stream whose arrivals are classified.
