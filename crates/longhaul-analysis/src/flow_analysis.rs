@@ -32,8 +32,10 @@ use std::time::Duration;
 struct CauseTuning;
 
 impl CauseTuning {
-    /// Threads that wait for a disk in this share of the samples.
+    /// A thread that waits for a disk for this share of the time, or threads in this share of the samples.
     const DISK_RATIO: f64 = 0.3;
+    /// A control group some task of which waits for memory for this share of the time is short of it.
+    const MEMORY_RATIO: f64 = 0.2;
     /// A process that was throttled for this share of the time is limited by its quota.
     const THROTTLED_RATIO: f64 = 0.15;
     /// A thread that uses this share of a core is short of CPU.
@@ -108,8 +110,8 @@ pub fn find_local_address(transfer: &ObservedTransfer) -> Option<String> {
 type DiagnoseApplication = fn(&ObservedTransfer, &TransferAnalysis) -> Option<ReportFinding>;
 
 /// The first that holds is given, in place of the finding that an application limits.
-const APPLICATION_CAUSES: [DiagnoseApplication; 4] =
-    [diagnose_quota, diagnose_disk, diagnose_busy_thread, diagnose_requests];
+const APPLICATION_CAUSES: [DiagnoseApplication; 5] =
+    [diagnose_quota, diagnose_memory, diagnose_disk, diagnose_busy_thread, diagnose_requests];
 
 fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnalysis> {
     let evidence = TransferEvidence {
@@ -137,7 +139,9 @@ fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnaly
     let of_program = |limiter| {
         matches!(limiter, Limiter::Application | Limiter::CpuSender | Limiter::CpuReceiver)
     };
-    if of_program(analysis.run.limited_by) {
+    // The processes of a sender do not explain a reader at the far end.
+    let is_far = transfer.sends && findings.iter().any(|it| it.cause == "receiver_application");
+    if of_program(analysis.run.limited_by) && !is_far {
         let cause = APPLICATION_CAUSES.iter().find_map(|cause| cause(transfer, &analysis));
         if let Some(cause) = cause {
             findings.retain(|found| !REFINED_CAUSES.contains(&found.cause.as_str()));
@@ -283,13 +287,37 @@ fn diagnose_quota(
     Some(found)
 }
 
+fn diagnose_memory(
+    transfer: &ObservedTransfer,
+    analysis: &TransferAnalysis,
+) -> Option<ReportFinding> {
+    let activity = transfer.activity?;
+    let ratio = share_of(activity.memory_stall_us?, &activity);
+    if ratio < CauseTuning::MEMORY_RATIO {
+        return None;
+    }
+    let name = name_process(transfer);
+    let summary = format!("Limited by memory: the control group of {name} is short of it");
+    let mut found = build_cause(analysis, "memory_pressure", summary);
+    found.support(format!(
+        "some task of its control group waited for memory to be freed for {} of the time",
+        format_whole_percent(ratio)
+    ));
+    found.advise(
+        place_of(transfer),
+        "Raise the memory limit of the container or service (memory.high, memory.max), or let it use less",
+    );
+    Some(found)
+}
+
 fn diagnose_disk(
     transfer: &ObservedTransfer,
     analysis: &TransferAnalysis,
 ) -> Option<ReportFinding> {
     let activity = transfer.activity.filter(|it| it.samples >= CauseTuning::MIN_SAMPLES)?;
     let ratio = f64::from(activity.disk_wait_samples) / f64::from(activity.samples);
-    if ratio < CauseTuning::DISK_RATIO {
+    let waited = activity.disk_wait_us.map(|us| share_of(us, &activity));
+    if ratio.max(waited.unwrap_or(0.0)) < CauseTuning::DISK_RATIO {
         return None;
     }
     let name = name_process(transfer);
@@ -300,6 +328,14 @@ fn diagnose_disk(
         "a thread of {name} was in uninterruptible sleep in {} of the samples",
         format_whole_percent(ratio)
     ));
+    let share = format_whole_percent;
+    found.supports.extend(waited.map(|ratio| {
+        format!("a thread of {name} waited for block devices for {} of the time", share(ratio))
+    }));
+    let stalled = activity.io_stall_us.map(|us| share(share_of(us, &activity)));
+    found.supports.extend(stalled.map(|ratio| {
+        format!("some task of its control group waited for input or output for {ratio} of the time")
+    }));
     let disk = if transfer.sends { activity.disk_read_bytes } else { activity.disk_write_bytes };
     found.supports.extend(disk.and_then(|bytes| {
         let rate = Rate::over(bytes, Duration::from_micros(activity.elapsed_us))?;

@@ -24,6 +24,9 @@ const SECOND: ProcessActivity = ProcessActivity {
     busiest_thread_us: 200_000,
     samples: 20,
     disk_wait_samples: 0,
+    disk_wait_us: None,
+    io_stall_us: None,
+    memory_stall_us: None,
     disk_read_bytes: Some(0),
     disk_write_bytes: Some(0),
     throttled_us: None,
@@ -72,6 +75,11 @@ fn a_disk_a_quota_and_a_busy_thread_come_before_requests() {
         ..SECOND
     };
     assert_eq!(conclude_with(throttled), ["cpu_quota"]);
+    let waiting = ProcessActivity { disk_wait_us: Some(400_000), ..SECOND };
+    assert_eq!(conclude_with(waiting), ["slow_disk"], "between two samples");
+    let thrashing =
+        ProcessActivity { memory_stall_us: Some(300_000), disk_wait_samples: 12, ..SECOND };
+    assert_eq!(conclude_with(thrashing), ["memory_pressure"]);
     let busy = ProcessActivity { busiest_thread_us: 950_000, ..SECOND };
     assert_eq!(conclude_with(busy), ["cpu_sender"]);
 }

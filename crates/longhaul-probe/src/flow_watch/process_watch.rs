@@ -1,13 +1,15 @@
 //! The processes that hold sockets, and their activity, from /proc.
 //!
-//! Source: proc(5); the control group's `cpu.stat` and `cpu.max` (cgroup v2). Without privilege the
-//! sockets and disk counters of other users' processes are hidden; their threads are not.
-//! Units: microseconds, bytes. Error: a thread's state is looked at once per sample.
+//! Source: proc(5); the control group's `cpu.stat`, `cpu.max`, `io.pressure` and `memory.pressure` (cgroup v2).
+//! Without privilege the sockets and disk counters of other users' processes are hidden; their threads are
+//! not. Units: microseconds, bytes. Error: a thread's state is looked at once per sample; delay accounting
+//! counts in ticks of 10 ms.
 
 use super::FlowSelector;
 use longhaul_model::report::v1::flows::{ProcessActivity, ProcessIdentity};
 use longhaul_model::sanitize::sanitize_line;
 use procfs::process::{FDTarget, Process, Task};
+use procfs::{FromRead, IoPressure, MemoryPressure};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -146,6 +148,11 @@ struct ProcessWatch {
     quota: Option<ControlGroupQuota>,
     throttled_us: Option<u64>,
     disk_bytes: Option<[u64; 2]>,
+    pressure: ControlGroupPressure,
+    stalls: GroupStalls,
+    /// The time for which each thread had waited for block devices when it was first seen, and its growth.
+    first_disk_wait_us: HashMap<i32, u64>,
+    disk_wait_us: u64,
     threads: HashMap<i32, ThreadTimes>,
     /// CPU time of each thread since the start.
     thread_cpu_us: HashMap<i32, u64>,
@@ -162,6 +169,7 @@ impl ProcessWatch {
         let parent = stat.as_ref().and_then(|it| Process::new(it.ppid).ok()?.stat().ok());
         let parent = parent.map(|it| name(&it.comm));
         let quota = process.as_ref().and_then(ControlGroupQuota::of);
+        let pressure = process.as_ref().map(ControlGroupPressure::of).unwrap_or_default();
         ProcessWatch {
             pid,
             name: stat.map(|it| name(&it.comm)).unwrap_or_default(),
@@ -170,6 +178,10 @@ impl ProcessWatch {
             throttled_us: quota.as_ref().and_then(ControlGroupQuota::read_throttled_us),
             quota,
             disk_bytes: process.as_ref().and_then(read_disk_bytes),
+            stalls: pressure.read_stalls(),
+            pressure,
+            first_disk_wait_us: HashMap::new(),
+            disk_wait_us: 0,
             threads: HashMap::new(),
             thread_cpu_us: HashMap::new(),
             busiest: ThreadTimes::default(),
@@ -185,7 +197,13 @@ impl ProcessWatch {
         };
         let (mut waits_for_disk, mut grown) = (false, ThreadTimes::default());
         for task in tasks.flatten().take(MAX_THREADS) {
-            waits_for_disk |= task.stat().is_ok_and(|stat| stat.state == 'D');
+            if let Ok(stat) = task.stat() {
+                waits_for_disk |= stat.state == 'D';
+                let ticks = stat.delayacct_blkio_ticks.unwrap_or(0);
+                let waited_us = ticks.saturating_mul(1_000_000) / procfs::ticks_per_second().max(1);
+                let first_us = *self.first_disk_wait_us.entry(task.tid).or_insert(waited_us);
+                self.disk_wait_us = self.disk_wait_us.max(waited_us.saturating_sub(first_us));
+            }
             let Some(now) = read_thread_times(&task) else { continue };
             let Some(before) = self.threads.insert(task.tid, now) else { continue };
             let cpu_us = now.cpu_us.saturating_sub(before.cpu_us);
@@ -206,6 +224,8 @@ impl ProcessWatch {
         let disk = process.as_ref().and_then(read_disk_bytes).zip(self.disk_bytes);
         let grown = |index: usize| disk.map(|(now, base)| now[index].saturating_sub(base[index]));
         let throttled = self.quota.as_ref().and_then(ControlGroupQuota::read_throttled_us);
+        let stalls = self.pressure.read_stalls();
+        let grown_us = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base?));
         ProcessActivity {
             elapsed_us: self.started.elapsed().as_micros() as u64,
             threads: self.threads.len() as u32,
@@ -213,11 +233,12 @@ impl ProcessWatch {
             busiest_thread_us: self.thread_cpu_us.values().copied().max().unwrap_or(0),
             samples: self.samples,
             disk_wait_samples: self.disk_wait_samples,
+            disk_wait_us: Some(self.disk_wait_us).filter(|us| *us > 0),
+            io_stall_us: grown_us(stalls.io_us, self.stalls.io_us),
+            memory_stall_us: grown_us(stalls.memory_us, self.stalls.memory_us),
             disk_read_bytes: grown(0),
             disk_write_bytes: grown(1),
-            throttled_us: throttled
-                .zip(self.throttled_us)
-                .map(|(now, base)| now.saturating_sub(base)),
+            throttled_us: grown_us(throttled, self.throttled_us),
             quota_core_permille: self.quota.as_ref().map(|quota| quota.millicores),
         }
     }
@@ -236,6 +257,44 @@ fn read_thread_times(task: &Task) -> Option<ThreadTimes> {
 fn read_disk_bytes(process: &Process) -> Option<[u64; 2]> {
     let io = process.io().ok()?;
     Some([io.read_bytes, io.write_bytes])
+}
+
+/// The pressure files of the control group of a process, in the unified hierarchy.
+#[derive(Default)]
+struct ControlGroupPressure {
+    folder: Option<PathBuf>,
+}
+
+/// The time in which some task of a control group waited, since the group exists.
+#[derive(Default)]
+struct GroupStalls {
+    io_us: Option<u64>,
+    memory_us: Option<u64>,
+}
+
+impl ControlGroupPressure {
+    fn of(process: &Process) -> ControlGroupPressure {
+        let groups = process.cgroups().map(|groups| groups.0).unwrap_or_default();
+        let unified = groups.into_iter().find(|group| group.hierarchy == 0);
+        let folder = unified.and_then(|group| {
+            // Beside hierarchies of version 1, the unified one has a folder of its own.
+            let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].into_iter();
+            let mut folders =
+                roots.map(|root| Path::new(root).join(group.pathname.trim_start_matches('/')));
+            folders.find(|folder| folder.join("io.pressure").exists())
+        });
+        ControlGroupPressure { folder }
+    }
+
+    fn read_stalls(&self) -> GroupStalls {
+        let file = |name: &str| self.folder.as_ref().map(|folder| folder.join(name));
+        let io = file("io.pressure").and_then(|path| IoPressure::from_file(path).ok());
+        let memory = file("memory.pressure").and_then(|path| MemoryPressure::from_file(path).ok());
+        GroupStalls {
+            io_us: io.map(|pressure| pressure.some.total),
+            memory_us: memory.map(|pressure| pressure.some.total),
+        }
+    }
 }
 
 /// The smallest CPU quota of the control groups that contain a process.

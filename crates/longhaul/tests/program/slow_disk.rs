@@ -57,8 +57,8 @@ impl Drop for SlowDownload {
     fn drop(&mut self) {
         let _ = self.curl.kill();
         let _ = self.curl.wait();
-        for root in ["/sys/fs/cgroup/blkio", "/sys/fs/cgroup"] {
-            let _ = std::fs::remove_dir(Path::new(root).join(&self.group));
+        for root in ["blkio", "unified", ""].map(|it| Path::new("/sys/fs/cgroup").join(it)) {
+            let _ = std::fs::remove_dir(root.join(&self.group));
         }
     }
 }
@@ -79,4 +79,6 @@ fn a_download_to_a_slow_disk_is_limited_by_the_disk() {
     assert!(causes.contains(&"slow_disk"), "{:?}", report.findings);
     let activity = report.observation.transfers[0].activity.expect("a process");
     assert!(activity.disk_write_bytes.is_some_and(|bytes| bytes > 0), "{activity:?}");
+    // Unless the kernel counts no pressure.
+    assert!(activity.io_stall_us.is_none_or(|us| us > activity.elapsed_us / 3), "{activity:?}");
 }

@@ -14,6 +14,9 @@ if [ -d /sys/fs/cgroup/blkio ]; then
     group=/sys/fs/cgroup/blkio/$2
     mkdir "$group"
     echo "$number 1048576" >"$group/blkio.throttle.write_bps_device"
+    # The pressure is counted in groups of version 2.
+    pressure=/sys/fs/cgroup/unified/$2
+    if mkdir "$pressure" 2>/dev/null; then echo $$ >"$pressure/cgroup.procs"; fi
 else
     group=/sys/fs/cgroup/$2
     echo +io >/sys/fs/cgroup/cgroup.subtree_control

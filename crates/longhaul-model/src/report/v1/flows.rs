@@ -110,6 +110,13 @@ pub struct ProcessActivity {
     pub samples: u32,
     /// ... of which one was in uninterruptible sleep, which is a wait for a disk or a file system.
     pub disk_wait_samples: u32,
+    /// The longest time for which one of its threads waited for block devices (delay accounting); absent: none
+    /// did, or `kernel.task_delayacct` is off.
+    pub disk_wait_us: Option<u64>,
+    /// The time in which some task of its control group waited for input or output, and for memory to be freed
+    /// (pressure stall information); absent: not counted.
+    pub io_stall_us: Option<u64>,
+    pub memory_stall_us: Option<u64>,
     /// Bytes read from and written to block devices; absent: not permitted.
     pub disk_read_bytes: Option<u64>,
     pub disk_write_bytes: Option<u64>,
