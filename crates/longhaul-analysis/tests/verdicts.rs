@@ -346,3 +346,21 @@ fn a_pausing_reader_is_the_limit_although_the_bursts_of_its_sender_fill_the_path
     assert_eq!(conclude(1 << 20), Limiter::PathCapacity);
     assert_eq!(conclude(1 << 17), Limiter::Application);
 }
+
+#[test]
+fn a_path_that_delivers_more_than_a_stream_reaches_is_not_full_whatever_the_rtt() {
+    let mut plan = plan(&base(172.0));
+    plan.interval_us = 100_000;
+    let conclude = |delivery_ratio: f64| {
+        let mut observation = watch_growing_window(10);
+        let samples = observation.streams[0].sender.samples.iter_mut();
+        for tcp in samples.filter_map(|sample| sample.tcp.as_mut()) {
+            let rate_bps = tcp.cwnd_bytes as f64 * 2.0 / 3.0 * 80.0;
+            tcp.delivery_bps = Some((rate_bps * delivery_ratio) as u64);
+            tcp.rtt_us = 240_000;
+        }
+        conclude_throughput(&plan, &observation).analysis.limited_by
+    };
+    assert_eq!(conclude(1.0), Limiter::PathCapacity);
+    assert_ne!(conclude(1.2), Limiter::PathCapacity);
+}

@@ -359,7 +359,7 @@ impl StreamTraits {
             standing_queue,
             window_queue: standing_queue
                 && (run.streams.len() == 1 || exceeds_own_bursts(run, intervals)),
-            never_empty_queue: is_queue_never_empty(run, intervals),
+            never_empty_queue: !run.has_late_acks && is_queue_never_empty(run, intervals),
             calm_rtt: has_calm_rtt(run, intervals),
             is_reno: stream.sender.congestion_control.as_deref() == Some("reno"),
             window_moved: has_window_moved(run, intervals),

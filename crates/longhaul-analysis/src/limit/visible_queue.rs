@@ -72,6 +72,9 @@ pub(super) fn has_queue_emptied(slots: &[LossSlot], first_loss: usize, rate_bps:
 
 /// Returns true if the RTT rises at the losses or with the windows: a queue too short for the common rule.
 pub(super) fn is_queue_visible(run: &RunView, slots: &[LossSlot], rate_bps: f64) -> bool {
+    if run.has_late_acks {
+        return false;
+    }
     let all = sort_finite(slots.iter().filter_map(|slot| slot.rtt_us).map(|us| us as f64));
     let idle_us = run.idle_rtt_us.unwrap_or(0) as f64;
     let segment_us = run.segment_us(rate_bps);
