@@ -418,15 +418,18 @@ struct LossBlocks {
 impl LossBlocks {
     /// Returns true if the rate is constant although nearly every block loses.
     fn is_even(self) -> bool {
-        self.is_losing && self.scatter_ratio < PolicerFitTuning::BLOCK_SCATTER
+        self.is_losing && self.usual_scatter() < PolicerFitTuning::BLOCK_SCATTER
     }
 
-    /// Returns true if random losses can leave the rate as constant as it is. If they are few, half of the blocks
-    /// may be alike by chance.
+    /// Returns true if random losses can leave the rate as constant as it is.
     fn may_be_random(self) -> bool {
+        self.usual_scatter() > compute_min_random_scatter(self.usual_losses)
+    }
+
+    /// Returns the scatter of the rates. If the losses are few, half of the blocks may be alike by chance.
+    fn usual_scatter(self) -> f64 {
         let are_few = self.usual_losses < PolicerFitTuning::FEW_BLOCK_LOSSES;
-        let scatter_ratio = if are_few { self.deviation_ratio } else { self.scatter_ratio };
-        scatter_ratio > compute_min_random_scatter(self.usual_losses)
+        if are_few { self.deviation_ratio } else { self.scatter_ratio }
     }
 }
 

@@ -12,6 +12,7 @@
 
 use super::interval_state::{IntervalState, StateShares};
 use super::limiter_verdict::{self, RunVerdict};
+use super::loss_response::loss_bound_bps;
 use super::request_pattern::{StreamRequests, find_requests, fits_ssh_requests};
 use super::run_reading::{QUEUED_RATIO, RunView};
 use longhaul_model::report::v1::analysis::Limiter;
@@ -47,6 +48,8 @@ impl ReceiverTuning {
     const RECOVERY_US: u64 = 2_000_000;
     /// The minimum part of a request that is answered per round trip of a transfer that waits for answers.
     const MIN_REQUEST_RATIO: f64 = 0.6;
+    /// Losses that allow less than this multiple of the rate may limit it.
+    const LOSS_MARGIN: f64 = 2.0;
     /// The certainty of verdicts that only one end supports.
     const CERTAINTY_RATIO: f64 = 0.9;
     const REQUEST_CERTAINTY_RATIO: f64 = 0.8;
@@ -113,16 +116,34 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
     RunVerdict { limiter, confidence_ratio, shares, second }
 }
 
-/// Returns false if the rate is not one to which requests can limit a transfer over SSH, or if the answers take
-/// most of the time, and not the round trips between them.
+/// Returns false if the rate is not one to which requests can limit a transfer over SSH, if the answers take most
+/// of the time, and not the round trips between them, or if losses allow hardly more.
 fn can_wait_for_answers(run: &RunView, stream: &ObservedStream, requests: StreamRequests) -> bool {
     let trip = Duration::from_micros(run.idle_rtt_us.unwrap_or(0));
     let length = Duration::from_micros(stream.receiver.duration_us);
     let rate = Rate::over(stream.receiver.bytes, length);
+    let is_lossy = rate
+        .zip(find_loss_bound(&stream.receiver, trip))
+        .is_some_and(|(rate, bound)| rate.as_bps() as f64 * ReceiverTuning::LOSS_MARGIN > bound);
+    if is_lossy {
+        return false;
+    }
     rate.map(|rate| rate.bytes_in(trip)).is_none_or(|trip_bytes| {
         let least_bytes = ReceiverTuning::MIN_REQUEST_RATIO * requests.request_bytes as f64;
         trip_bytes as f64 >= least_bytes && (!run.is_ssh || fits_ssh_requests(trip_bytes))
     })
+}
+
+/// Returns the rate in bit/s that losses allow, if each segment that arrived out of order tells of one; `None`
+/// without any.
+fn find_loss_bound(receiver: &StreamEnd, trip: Duration) -> Option<f64> {
+    let mut readings = receiver.samples.iter().filter_map(|sample| sample.tcp.as_ref());
+    let first = readings.next()?;
+    let last = readings.next_back()?;
+    let late = last.out_of_order_segments?.saturating_sub(first.out_of_order_segments?);
+    let arrived = last.data_segments_in?.saturating_sub(first.data_segments_in?);
+    let ratio = late as f64 / arrived.max(1) as f64;
+    loss_bound_bps(last.mss_bytes as f64, trip.as_secs_f64(), ratio)
 }
 
 /// A stream whose arrivals are classified.
