@@ -205,16 +205,11 @@ impl GuestCell for ExplainCell {
              $LONGHAUL capture explain /run/$host.pcapng --only :5301 --no-save --json --quiet\n\
              done"
         );
+        script.push_str("for host in near far; do kill -9 $(ip netns pids $host) || true; done\n");
         if self.limits_every_program() {
             // A server has the buffers that were set when it started.
-            let _ = writeln!(
-                script,
-                "for host in near far; do kill -9 $(ip netns pids $host) || true; done\n\
-                 wait $SERVE || true\n\
-                 serve\n\
-                 {}",
-                self.network.run_command()
-            );
+            let run = self.network.run_command();
+            let _ = writeln!(script, "wait $SERVE || true\nserve\n{run}");
         }
         script
     }
