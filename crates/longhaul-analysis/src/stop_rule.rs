@@ -13,6 +13,7 @@
 //! Wrong when: a limit begins to hold only later, such as a shaper whose bucket outlasts the run; losses at
 //! random, of which the last ones are no measure of the next.
 
+use crate::limit::interval_state::IntervalState;
 use crate::limit::receiver_side::find_run_limiter;
 use crate::limit::run_reading::{QUEUED_RATIO, RunView, read_run};
 use crate::limit::stream_intervals::SampleInterval;
@@ -45,6 +46,10 @@ impl StopTuning {
     const MIN_LEFT_RATIO: f64 = 0.25;
     /// The share of the precision by which a rest that is concluded from the run may change its goodput.
     const CHANGE_RATIO: f64 = 0.5;
+    /// The minimum readings of a level.
+    const MIN_LEVEL_READINGS: usize = 5;
+    /// The minimum share of the steady part with a queue for a path that is always full.
+    const FULL_RATIO: f64 = 0.8;
     /// A window, or a rate, that grows by this ratio in the second half of the steady part still grows.
     const GROWTH_RATIO: f64 = 1.05;
 }
@@ -105,9 +110,11 @@ impl RunProgress {
         self.observation.idle_rtt_us = idle_rtt_us;
         for (index, end) in ends.iter().enumerate() {
             if self.observation.streams.len() <= index {
+                // Of a sender at the other end, no more than what was requested is known.
+                let congestion_control = self.plan.congestion_control.clone();
                 let stream = ObservedStream {
                     index: index as u32,
-                    sender: StreamEnd::default(),
+                    sender: StreamEnd { congestion_control, ..StreamEnd::default() },
                     receiver: StreamEnd::default(),
                 };
                 self.observation.streams.push(stream);
@@ -193,7 +200,9 @@ fn find_wait_reason(run: &RunView, precision_ratio: f64) -> Option<WaitReason> {
         return Some(WaitReason::Precision);
     }
     let is_moving = !is_own && !run.bbr && count_losses(run) < StopTuning::MIN_CYCLES;
-    let is_level = || run.flat && !is_window_growing(run, steady);
+    // A queue that hardly ever empties absorbs the cycles of the window.
+    let is_always_full = verdict.shares.state(IntervalState::PathFull) >= StopTuning::FULL_RATIO;
+    let is_level = || (run.flat || is_always_full) && !is_window_growing(run, steady);
     (is_moving && !is_level()).then_some(WaitReason::WindowCycle)
 }
 
@@ -284,7 +293,8 @@ fn repeat_cycles(run: &RunView, steady: SteadySpan, left_us: u64) -> Vec<f64> {
 fn find_level(run: &RunView, steady: SteadySpan) -> Option<[f64; 2]> {
     let from_us = steady.from_us.midpoint(steady.to_us);
     let level = [&run.arrivals, &run.segments].map(|it| it.within(from_us, steady.to_us)).concat();
-    let is_known = level.len() >= 2 * MIN_BINS && !is_window_growing(run, steady);
+    let is_known =
+        level.len() >= 2 * StopTuning::MIN_LEVEL_READINGS && !is_window_growing(run, steady);
     let is_level = |[low, high]: &[f64; 2]| *high <= StopTuning::GROWTH_RATIO * low;
     find_rate_range(&level).filter(|range| is_known && is_level(range))
 }
@@ -418,25 +428,86 @@ mod tests {
         assert!(changes[42..].iter().flatten().all(|change| *change < 0.03), "{changes:?}");
     }
 
+    /// One reading of a receiver: its count, the RTT that it estimates, and the segments out of order so far.
+    fn receiver(at_us: u64, bytes: u64, rtt_us: u64, out_of_order_segments: u64) -> StreamEnd {
+        let tcp = TcpReading {
+            mss_bytes: 1448,
+            receive_rtt_us: Some(rtt_us),
+            bytes_received: Some(bytes),
+            out_of_order_segments: Some(out_of_order_segments),
+            own_window_bytes: Some(64 << 20),
+            ..TcpReading::default()
+        };
+        let tcp = Some(tcp);
+        let sample = StreamSample { at_us, bytes, tcp, ..StreamSample::default() };
+        let samples = vec![sample];
+        StreamEnd { bytes, blocked_us: Some(at_us), samples, ..StreamEnd::default() }
+    }
+
+    /// Returns the number of the reading after which a receiver may end its run. `step` gives the bytes of
+    /// a reading, the RTT, and whether segments arrived out of order.
+    fn find_receiver_end(
+        plan: &ThroughputPlan,
+        step: impl Fn(u64) -> (u64, u64, bool),
+    ) -> Option<u64> {
+        let mut progress = RunProgress::new(plan, false);
+        let (mut bytes, mut late) = (0, 0);
+        (1..50).find(|number| {
+            let (more, rtt_us, is_late) = step(*number);
+            bytes += more;
+            late += u64::from(is_late);
+            let end = receiver(number * STEP_US, bytes, rtt_us, late);
+            progress.add_reading(&[end], Some(RTT_US));
+            progress.find_wait_reason(0.03).is_none()
+        })
+    }
+
     #[test]
     fn a_receiver_counts_segments_out_of_order_as_losses() {
         let find_end = |has_losses: bool| {
-            let mut progress = RunProgress::new(&ThroughputPlan::default(), false);
-            let (mut bytes, mut late) = (0, 0_u64);
-            (1..50_u64).find(|number| {
-                bytes += 2_400_000 + 300_000 * (number % 3);
-                late += u64::from(has_losses && number % 3 == 0);
-                let tcp = TcpReading { out_of_order_segments: Some(late), ..TcpReading::default() };
-                let at_us = number * STEP_US;
-                let tcp = Some(tcp);
-                let sample = StreamSample { at_us, bytes, tcp, ..StreamSample::default() };
-                let end = StreamEnd { bytes, samples: vec![sample], ..StreamEnd::default() };
-                progress.add_reading(&[end], Some(RTT_US));
-                progress.find_wait_reason(0.03).is_none()
+            find_receiver_end(&ThroughputPlan::default(), |number| {
+                let is_late = has_losses && number % 3 == 0;
+                (2_400_000 + 300_000 * (number % 3), RTT_US, is_late)
             })
         };
         assert!(find_end(true).is_some_and(|number| number < 30), "{:?}", find_end(true));
         assert_eq!(find_end(false), None);
+    }
+
+    #[test]
+    fn a_receiver_repeats_the_cycles_of_a_path_whose_queue_it_sees() {
+        let find_end = |has_queue: bool| {
+            find_receiver_end(&ThroughputPlan::default(), |number| {
+                let (window, is_late) = saw_window(number);
+                let queue_us = if has_queue { (window - 280_000) / 10 } else { 0 };
+                (10 * window, RTT_US + queue_us, is_late)
+            })
+        };
+        // Losses are at readings 20 and 40.
+        assert!(find_end(true).is_some_and(|number| number < 45), "{:?}", find_end(true));
+        assert_eq!(find_end(false), None);
+    }
+
+    #[test]
+    fn a_queue_that_never_empties_absorbs_the_cycles() {
+        let find_end = |queue_us: u64| {
+            find_receiver_end(&ThroughputPlan::default(), |number| {
+                (2_400_000 + 300_000 * (number % 3), RTT_US + queue_us, false)
+            })
+        };
+        assert!(find_end(20_000).is_some_and(|number| number < 30), "{:?}", find_end(20_000));
+        assert_eq!(find_end(0), None);
+    }
+
+    #[test]
+    fn a_receiver_knows_that_it_requested_bbr_which_has_no_cycles() {
+        let find_end = |name: &str| {
+            let congestion_control = Some(name.to_owned());
+            let plan = ThroughputPlan { congestion_control, ..ThroughputPlan::default() };
+            find_receiver_end(&plan, |number| (2_400_000 + 300_000 * (number % 3), RTT_US, false))
+        };
+        assert!(find_end("bbr").is_some_and(|number| number < 30), "{:?}", find_end("bbr"));
+        assert_eq!(find_end("cubic"), None);
     }
 
     #[test]

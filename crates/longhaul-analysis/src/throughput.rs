@@ -112,7 +112,7 @@ fn conclude_direction(
 ) -> RunConclusion<ThroughputAnalysis> {
     let run = read_run(plan, observation, evidence);
     let verdict = receiver_side::find_run_limiter(&run);
-    let steady_goodput = measure_goodput(&run.arrivals, run.steady);
+    let steady_goodput = measure_steady_goodput(&run);
     let mean_goodput_bps = compute_mean_goodput(observation);
     let goodput = if steady_goodput.is_informative() {
         steady_goodput
@@ -193,6 +193,14 @@ pub fn measure_goodput(arrivals: &RunArrivals, steady: Option<SteadySpan>) -> Go
         [centre.saturating_sub(half), centre.saturating_add(half)]
     });
     GoodputEstimate { bps, interval_bps }
+}
+
+/// Returns the goodput of the steady part. Bytes that wait behind a hole of lost segments may scatter the
+/// reads so much that their rate says nothing: the segments that arrive in any order give it then.
+fn measure_steady_goodput(run: &RunView) -> GoodputEstimate {
+    let [read, arrived] =
+        [&run.arrivals, &run.segments].map(|track| measure_goodput(track, run.steady));
+    if !read.is_informative() && arrived.is_informative() { arrived } else { read }
 }
 
 /// Returns the interval of the goodput; of a run that ended at a precision, at least that wide, because it
@@ -637,18 +645,50 @@ mod tests {
             StreamSample { tcp: Some(tcp), ..StreamSample::default() }
         });
         let sender = StreamEnd { samples: samples.to_vec(), ..StreamEnd::default() };
-        let stream = ObservedStream { index: 0, sender, receiver: StreamEnd::default() };
+        let observation = observe_stream(sender, StreamEnd::default());
+        ThroughputObservation { idle_rtt_us, ..observation }
+    }
+
+    fn observe_stream(sender: StreamEnd, receiver: StreamEnd) -> ThroughputObservation {
         ThroughputObservation {
             forward: true,
-            elapsed_us: 1_000_000,
-            idle_rtt_us,
+            elapsed_us: 10_000_000,
+            idle_rtt_us: None,
             clock_error_us: None,
             same_host: false,
             same_boot: None,
-            streams: vec![stream],
+            streams: vec![ObservedStream { index: 0, sender, receiver }],
             ends: BothEnds::default(),
             reverse: None,
         }
+    }
+
+    #[test]
+    fn segments_give_the_goodput_if_holes_scatter_the_reads() {
+        // As many segments arrive in each reading, and 40 % of the time is within holes of the sequence.
+        let read = |number: u64| {
+            if (3..7).contains(&(number % 10)) { number / 10 * 10 + 2 } else { number }
+        };
+        let samples = (1..=20).map(|number| {
+            let tcp = TcpReading { data_segments_in: Some(number * 100), ..TcpReading::default() };
+            let (at_us, bytes) = (number * 500_000, read(number) * 100_000);
+            StreamSample { at_us, bytes, tcp: Some(tcp), ..StreamSample::default() }
+        });
+        let samples: Vec<StreamSample> = samples.collect();
+        let receiver = StreamEnd {
+            bytes: samples.last().map_or(0, |sample| sample.bytes),
+            duration_us: 10_000_000,
+            mss_bytes: Some(1000),
+            samples,
+            ..StreamEnd::default()
+        };
+        let observation = observe_stream(StreamEnd::default(), receiver);
+        let plan = ThroughputPlan::default();
+        let run = read_run(&plan, &observation, TransferEvidence::default());
+        assert!(!measure_goodput(&run.arrivals, run.steady).is_informative());
+        let concluded = conclude_throughput(&plan, &observation);
+        assert_eq!(concluded.analysis.goodput_bps, Some(1_600_000));
+        assert!(concluded.analysis.goodput_interval_bps.is_some());
     }
 
     #[test]

@@ -230,7 +230,10 @@ fn read_stream(shared: &EngineShared, stream: &StreamState) -> StreamSample {
                 // If this fails, the samples show the window.
                 let _ = sockets::limit_window(socket, &shared.spec.plan);
             }
-            tcp_info::read_tcp_info(socket).ok().map(|info| info.reading)
+            // Only a receiver of payload has its own estimate of the RTT.
+            let read =
+                |info: TcpInfo| TcpReading { receive_rtt_us: info.receive_rtt_us, ..info.reading };
+            tcp_info::read_tcp_info(socket).ok().map(read)
         }
         DataSocket::Udp(_) => None,
     };
@@ -466,12 +469,15 @@ pub(crate) use stream_counters::RunClock;
 
 use end_run::{EngineShared, StreamState};
 use longhaul_model::report::v1::ReportCaveat;
-use longhaul_model::report::v1::observation::{EndObservation, StreamEnd, StreamSample, UdpCounts};
+use longhaul_model::report::v1::observation::{
+    EndObservation, StreamEnd, StreamSample, TcpReading, UdpCounts,
+};
 use longhaul_model::report::v1::plan::{RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::splitmix;
 use longhaul_model::units::Rate;
 use longhaul_sys::memory_region::MemoryRegion;
-use longhaul_sys::{sched, sockopt, tcp_info};
+use longhaul_sys::tcp_info::{self, TcpInfo};
+use longhaul_sys::{sched, sockopt};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;

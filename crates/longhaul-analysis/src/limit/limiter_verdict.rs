@@ -99,8 +99,7 @@ fn find_told_limiter(run: &RunView) -> RunVerdict {
     let ranked = shares.limiters();
     let (first, share) = ranked.first().copied().unwrap_or((Limiter::Unknown, 0.0));
     let second = ranked.get(1).copied().filter(|s| s.1 >= SHARED_RATIO);
-    if let Some(sureness) = rate_ramp_confidence(run, &shares, first, share) {
-        let confidence_ratio = sureness.max(shares.limiter(Limiter::Ramp));
+    if let Some(confidence_ratio) = rate_ramp_confidence(run, &shares) {
         return RunVerdict { limiter: Limiter::Ramp, confidence_ratio, shares, second: None };
     }
     let limiter = if share >= VerdictTuning::MIN_SHARE { first } else { Limiter::Unknown };
@@ -156,12 +155,8 @@ fn find_queue_rise_us(run: &RunView, rank: f64) -> Option<f64> {
 }
 
 /// Returns the confidence that the run was too short to show more than its ramp, if it was.
-fn rate_ramp_confidence(
-    run: &RunView,
-    shares: &StateShares,
-    first: Limiter,
-    share: f64,
-) -> Option<f64> {
+pub fn rate_ramp_confidence(run: &RunView, shares: &StateShares) -> Option<f64> {
+    let (first, share) = shares.limiters().first().copied().unwrap_or((Limiter::Unknown, 0.0));
     let elapsed = run.arrivals.to_us() - run.arrivals.from_us();
     let trips = run.idle_rtt_us.and_then(|rtt| elapsed.checked_div(rtt));
     let settled = run.steady.is_some() && share >= PRIMARY_RATIO;

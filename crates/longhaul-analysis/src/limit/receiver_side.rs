@@ -15,10 +15,13 @@ use super::limiter_verdict::{self, RunVerdict};
 use super::loss_response::loss_bound_bps;
 use super::request_pattern::{StreamRequests, find_requests, fits_ssh_requests};
 use super::run_reading::{QUEUED_RATIO, RunView};
+use super::stream_intervals::HALF;
+use crate::stats::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading, ThroughputObservation,
 };
+use longhaul_model::report::v1::plan::RunTransport;
 use longhaul_model::units::Rate;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,6 +53,8 @@ impl ReceiverTuning {
     const MIN_REQUEST_RATIO: f64 = 0.6;
     /// Losses that allow less than this multiple of the rate may limit it.
     const LOSS_MARGIN: f64 = 2.0;
+    /// The intervals up to a loss whose RTTs show whether a queue overflowed.
+    const LOSS_INTERVALS: usize = 3;
     /// The certainty of verdicts that only one end supports.
     const CERTAINTY_RATIO: f64 = 0.9;
     const REQUEST_CERTAINTY_RATIO: f64 = 0.8;
@@ -58,22 +63,34 @@ impl ReceiverTuning {
     const SECOND_SHARE: f64 = 0.3;
 }
 
+/// Returns true if only the receivers were read.
+fn has_receivers_only(observation: &ThroughputObservation) -> bool {
+    let is_read = |stream: &ObservedStream| {
+        stream.sender.samples.is_empty() && !stream.receiver.samples.is_empty()
+    };
+    !observation.streams.is_empty() && observation.streams.iter().all(is_read)
+}
+
 /// Returns true if only the receiver was observed, by another program.
 pub fn is_receiver_watched(observation: &ThroughputObservation) -> bool {
-    let watched = |stream: &ObservedStream| {
-        stream.sender.samples.is_empty()
-            && stream.receiver.blocked_us.is_none()
-            && !stream.receiver.samples.is_empty()
-    };
-    !observation.streams.is_empty() && observation.streams.iter().all(watched)
+    has_receivers_only(observation)
+        && observation.streams.iter().all(|stream| stream.receiver.blocked_us.is_none())
 }
 
 /// Names the limiter of a run, from the readings of its sender or, without them, of its receiver.
 pub fn find_run_limiter(run: &RunView) -> RunVerdict {
+    if run.plan.transport != RunTransport::Tcp || !has_receivers_only(run.observation) {
+        return limiter_verdict::find_limiter(run);
+    }
+    let verdict = find_receiver_limiter(run);
     if is_receiver_watched(run.observation) {
-        find_receiver_limiter(run)
-    } else {
-        limiter_verdict::find_limiter(run)
+        return verdict;
+    }
+    match limiter_verdict::rate_ramp_confidence(run, &verdict.shares) {
+        Some(confidence_ratio) => {
+            RunVerdict { limiter: Limiter::Ramp, confidence_ratio, second: None, ..verdict }
+        }
+        None => verdict,
     }
 }
 
@@ -88,14 +105,16 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
             requests,
             is_queued: is_mostly_queued(run, &intervals),
             has_late_reader: has_late_reader(&intervals),
+            has_own_reader: stream.receiver.blocked_us.is_some(),
+            has_calm_rtt: has_calm_rtt(run, &intervals),
         };
         for (index, now) in intervals.iter().enumerate() {
             if run.steady.is_some_and(|span| now.to_us <= span.from_us) {
                 continue;
             }
-            let state = classify_arrivals(&reading, &intervals[..index], now);
+            let state = classify_arrivals(&reading, &intervals[..=index]);
             let is_full = state.limiter() == Limiter::PathCapacity;
-            let is_refuted = run.has_uneven_arrivals && is_full;
+            let is_refuted = !reading.has_own_reader && run.has_uneven_arrivals && is_full;
             let state = if is_refuted { IntervalState::Unknown } else { state };
             *weights.entry(state).or_default() += now.length_us as f64;
         }
@@ -152,6 +171,10 @@ struct ArrivalContext<'v, 'a> {
     requests: Option<StreamRequests>,
     is_queued: bool,
     has_late_reader: bool,
+    /// The reader is that of a run, whose sender always has payload.
+    has_own_reader: bool,
+    /// Half of the RTTs are nearly as low as the idle one.
+    has_calm_rtt: bool,
 }
 
 /// The arrivals of one interval.
@@ -221,11 +244,9 @@ impl ArrivalInterval<'_> {
     }
 }
 
-fn classify_arrivals(
-    stream: &ArrivalContext,
-    before: &[ArrivalInterval],
-    now: &ArrivalInterval,
-) -> IntervalState {
+/// Returns the state of the last of these intervals.
+fn classify_arrivals(stream: &ArrivalContext, intervals: &[ArrivalInterval]) -> IntervalState {
+    let Some((now, before)) = intervals.split_last() else { return IntervalState::Unknown };
     if !stream.has_late_reader && now.is_reader_behind() {
         let is_starved = now.demand.is_some_and(|it| it >= ReceiverTuning::STARVED_RATIO);
         return if is_starved { IntervalState::ReceiverCpu } else { IntervalState::ReceiverApp };
@@ -240,9 +261,12 @@ fn classify_arrivals(
         return IntervalState::PathFull;
     }
     let since = now.to_us.saturating_sub(ReceiverTuning::RECOVERY_US);
-    let is_lossy = before.iter().rev().take_while(|it| it.to_us >= since).chain([now]);
-    if is_lossy.into_iter().any(|it| it.out_of_order > 0) {
-        return match (stream.is_queued, now.out_of_order > 0) {
+    let last_loss = intervals.iter().rposition(|it| it.out_of_order > 0);
+    let last_loss = last_loss.filter(|at| stream.has_own_reader || intervals[*at].to_us >= since);
+    if let Some(at) = last_loss {
+        let is_full =
+            stream.is_queued || stream.has_own_reader && is_queue_lossy(stream, &intervals[..=at]);
+        return match (is_full, now.out_of_order > 0) {
             (true, _) => IntervalState::Sawtooth,
             (false, true) => IntervalState::Loss,
             (false, false) => IntervalState::Recovering,
@@ -252,6 +276,24 @@ fn classify_arrivals(
         Some(requests) if requests.waits_for_network => IntervalState::SenderApp,
         _ => IntervalState::Unknown,
     }
+}
+
+/// Returns true if the RTT rose before the loss in the last of these intervals: a queue overflowed.
+fn is_queue_lossy(stream: &ArrivalContext, until: &[ArrivalInterval]) -> bool {
+    let run = stream.run;
+    let last = until.iter().rev().take(ReceiverTuning::LOSS_INTERVALS);
+    let idle_us = run.idle_rtt_us.unwrap_or(0);
+    last.filter_map(|it| it.rtt_us).max().is_some_and(|rtt_us| {
+        let rises = rtt_us.saturating_sub(idle_us) as f64 >= run.loss_queue_us();
+        run.is_rtt_inflated(rtt_us as f64) || (stream.has_calm_rtt && rises)
+    })
+}
+
+fn has_calm_rtt(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
+    let trips = intervals.iter().filter_map(|it| it.rtt_us).map(|us| us as f64);
+    median(trips)
+        .zip(run.idle_rtt_us)
+        .is_some_and(|(usual_us, idle_us)| usual_us - idle_us as f64 <= HALF * run.loss_queue_us())
 }
 
 /// Returns true if much of what the window allows waits to be read. Two segments may just have arrived,
@@ -306,6 +348,10 @@ fn has_late_reader(intervals: &[ArrivalInterval]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::run_reading::read_run;
+    use crate::throughput::TransferEvidence;
+    use longhaul_model::report::v1::observation::BothEnds;
+    use longhaul_model::report::v1::plan::ThroughputPlan;
 
     #[test]
     fn a_reader_is_behind_if_a_window_of_few_segments_is_closed() {
@@ -355,5 +401,68 @@ mod tests {
         assert!(is_late(11_584, 12_288));
         assert!(!is_late(11_584, 2_048));
         assert!(!is_late(0, 12_288), "it reads in time");
+    }
+
+    /// Names the limiter of a run whose receiver has these readings of the unread bytes, the RTT in
+    /// milliseconds, and the segments out of order so far.
+    fn name_limiter(step: impl Fn(u64) -> (u64, u64, u64)) -> Limiter {
+        let samples = (1..=50).map(|number| {
+            let (unread, trip_ms, late) = step(number);
+            let bytes = number * 1_000_000;
+            let tcp = TcpReading {
+                mss_bytes: 1448,
+                receive_rtt_us: Some(trip_ms * 1000),
+                bytes_received: Some(bytes),
+                out_of_order_segments: Some(late),
+                // The window of a slow reader shrinks.
+                own_window_bytes: Some(if unread > 0 && number > 9 { 1 << 20 } else { 4 << 20 }),
+                ..TcpReading::default()
+            };
+            StreamSample {
+                at_us: number * 200_000,
+                bytes,
+                queue_bytes: Some(unread),
+                tcp: Some(tcp),
+                ..StreamSample::default()
+            }
+        });
+        let end = StreamEnd {
+            bytes: 50_000_000,
+            duration_us: 10_000_000,
+            blocked_us: Some(9_000_000),
+            samples: samples.collect(),
+            ..StreamEnd::default()
+        };
+        let stream = ObservedStream { index: 0, sender: StreamEnd::default(), receiver: end };
+        let observation = ThroughputObservation {
+            forward: false,
+            elapsed_us: 10_000_000,
+            idle_rtt_us: Some(40_000),
+            clock_error_us: None,
+            same_host: false,
+            same_boot: None,
+            streams: vec![stream],
+            ends: BothEnds::default(),
+            reverse: None,
+        };
+        let plan = ThroughputPlan::default();
+        let run = read_run(&plan, &observation, TransferEvidence::default());
+        find_run_limiter(&run).limiter
+    }
+
+    #[test]
+    fn the_reader_of_a_run_names_what_its_own_readings_show() {
+        assert_eq!(name_limiter(|_| (0, 80, 0)), Limiter::PathCapacity);
+        assert_eq!(name_limiter(|_| (3 << 20, 40, 0)), Limiter::Application);
+        assert_eq!(name_limiter(|_| (0, 40, 0)), Limiter::Unknown);
+    }
+
+    #[test]
+    fn a_loss_is_that_of_a_full_path_if_the_rtt_rose_before_it() {
+        // A loss every three seconds, whose cycle ends with a short queue.
+        let lose = |number: u64| number / 15;
+        let rise = |number: u64| if number % 15 >= 13 { 43 } else { 40 };
+        assert_eq!(name_limiter(|number| (0, rise(number), lose(number))), Limiter::PathCapacity);
+        assert_eq!(name_limiter(|number| (0, 40, lose(number))), Limiter::Loss);
     }
 }

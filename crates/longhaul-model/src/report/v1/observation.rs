@@ -206,7 +206,7 @@ pub struct TcpReading {
     pub peer_window_bytes: Option<u64>,
     /// The window this end advertises.
     pub own_window_bytes: Option<u64>,
-    /// The receiver's own estimate of the RTT; only of sockets of other programs.
+    /// The receiver's own estimate of the RTT, of an end that receives payload.
     pub receive_rtt_us: Option<u64>,
     pub timeouts: Option<u64>,
     pub timeout_us: Option<u64>,
