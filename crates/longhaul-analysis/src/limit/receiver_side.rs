@@ -326,9 +326,10 @@ fn is_window_full(stream: &ArrivalContext, now: &ArrivalInterval) -> bool {
     let Some(idle_us) = stream.run.idle_rtt_us.filter(|us| *us > 0) else { return false };
     let per_trip = now.bytes as f64 * idle_us as f64 / now.length_us as f64;
     let fills = |ratio: f64| per_trip >= ratio * now.window_bytes as f64;
-    match stream.has_late_reader {
-        true => now.is_reader_behind() || fills(ReceiverTuning::LATE_WINDOW_RATIO),
-        false => fills(ReceiverTuning::FULL_WINDOW_RATIO),
+    if stream.has_late_reader {
+        now.is_reader_behind() || fills(ReceiverTuning::LATE_WINDOW_RATIO)
+    } else {
+        fills(ReceiverTuning::FULL_WINDOW_RATIO)
     }
 }
 

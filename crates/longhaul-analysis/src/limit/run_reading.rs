@@ -177,7 +177,7 @@ fn has_late_acks(run: &RunView) -> bool {
         Some((i.tcp?.delivery_bps? as f64, rate_bps))
     });
     let (delivered, reached): (Vec<f64>, Vec<f64>) = rates.unzip();
-    let high = |rates: Vec<f64>| quantile(&sort_finite(rates.into_iter()), DELIVERY_QUANTILE);
+    let high = |rates: Vec<f64>| quantile(&sort_finite(rates), DELIVERY_QUANTILE);
     !run.has_own_senders()
         && high(delivered).zip(high(reached)).is_some_and(|(delivered_bps, reached_bps)| {
             delivered_bps >= MIN_DELIVERY_RATIO * reached_bps
