@@ -165,7 +165,8 @@ pub fn rate_ramp_confidence(run: &RunView, shares: &StateShares) -> Option<f64> 
     let slow = run.plan.write_rate_bps.is_some() || run.plan.read_rate_bps.is_some();
     let slow_by_plan = slow && first == Limiter::Application;
     if trips.is_some_and(|n| n < SHORT_TRIPS) && !settled && !slow_by_plan {
-        return Some(1.0 - trips.unwrap_or(0) as f64 / (2 * SHORT_TRIPS) as f64);
+        let sureness = 1.0 - trips.unwrap_or(0) as f64 / (2 * SHORT_TRIPS) as f64;
+        return Some(sureness.max(shares.limiter(Limiter::Ramp)));
     }
     if run.steady.is_some() || trips.is_some_and(|n| n >= LONG_TRIPS) {
         return None;
