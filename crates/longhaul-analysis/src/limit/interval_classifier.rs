@@ -382,13 +382,9 @@ fn match_marked(view: &IntervalContext) -> Option<IntervalState> {
 fn classify_loss(view: &IntervalContext, at: usize, plain: IntervalState) -> IntervalState {
     let around = at.saturating_sub(2)..=at;
     let trips = around.filter_map(|i| view.before.get(i).unwrap_or(view.now).rtt_us);
-    let idle_us = view.run.idle_rtt_us.unwrap_or(0);
     let queued = view.run.has_queue_of_others
         || view.run.has_short_queue
-        || trips.max().is_some_and(|rtt| {
-            let rises = rtt.saturating_sub(idle_us) as f64 >= view.run.loss_queue_us();
-            view.run.is_rtt_inflated(rtt as f64) || (view.traits.calm_rtt && rises)
-        });
+        || view.run.is_queued_at_loss(trips, view.traits.calm_rtt);
     let level_bps = view.run.level_at_bps(view.now.to_us);
     match queued {
         true if view.rate_bps >= ClassifierTuning::SAG_RATIO * level_bps => IntervalState::Sawtooth,

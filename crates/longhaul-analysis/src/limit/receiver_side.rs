@@ -15,8 +15,6 @@ use super::limiter_verdict::{self, RunVerdict};
 use super::loss_response::loss_bound_bps;
 use super::request_pattern::{StreamRequests, find_requests, fits_ssh_requests};
 use super::run_reading::{QUEUED_RATIO, RunView};
-use super::stream_intervals::HALF;
-use crate::stats::median;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading, ThroughputObservation,
@@ -106,7 +104,7 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
             is_queued: is_mostly_queued(run, &intervals),
             has_late_reader: has_late_reader(&intervals),
             has_own_reader: stream.receiver.blocked_us.is_some(),
-            has_calm_rtt: has_calm_rtt(run, &intervals),
+            has_calm_rtt: run.is_rtt_calm(intervals.iter().filter_map(|it| it.rtt_us)),
         };
         for (index, now) in intervals.iter().enumerate() {
             if run.steady.is_some_and(|span| now.to_us <= span.from_us) {
@@ -264,8 +262,12 @@ fn classify_arrivals(stream: &ArrivalContext, intervals: &[ArrivalInterval]) -> 
     let last_loss = intervals.iter().rposition(|it| it.out_of_order > 0);
     let last_loss = last_loss.filter(|at| stream.has_own_reader || intervals[*at].to_us >= since);
     if let Some(at) = last_loss {
-        let is_full =
-            stream.is_queued || stream.has_own_reader && is_queue_lossy(stream, &intervals[..=at]);
+        let trips = intervals[..=at].iter().rev().take(ReceiverTuning::LOSS_INTERVALS);
+        let is_full = stream.is_queued
+            || stream.has_own_reader
+                && stream
+                    .run
+                    .is_queued_at_loss(trips.filter_map(|it| it.rtt_us), stream.has_calm_rtt);
         return match (is_full, now.out_of_order > 0) {
             (true, _) => IntervalState::Sawtooth,
             (false, true) => IntervalState::Loss,
@@ -276,24 +278,6 @@ fn classify_arrivals(stream: &ArrivalContext, intervals: &[ArrivalInterval]) -> 
         Some(requests) if requests.waits_for_network => IntervalState::SenderApp,
         _ => IntervalState::Unknown,
     }
-}
-
-/// Returns true if the RTT rose before the loss in the last of these intervals: a queue overflowed.
-fn is_queue_lossy(stream: &ArrivalContext, until: &[ArrivalInterval]) -> bool {
-    let run = stream.run;
-    let last = until.iter().rev().take(ReceiverTuning::LOSS_INTERVALS);
-    let idle_us = run.idle_rtt_us.unwrap_or(0);
-    last.filter_map(|it| it.rtt_us).max().is_some_and(|rtt_us| {
-        let rises = rtt_us.saturating_sub(idle_us) as f64 >= run.loss_queue_us();
-        run.is_rtt_inflated(rtt_us as f64) || (stream.has_calm_rtt && rises)
-    })
-}
-
-fn has_calm_rtt(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
-    let trips = intervals.iter().filter_map(|it| it.rtt_us).map(|us| us as f64);
-    median(trips)
-        .zip(run.idle_rtt_us)
-        .is_some_and(|(usual_us, idle_us)| usual_us - idle_us as f64 <= HALF * run.loss_queue_us())
 }
 
 /// Returns true if much of what the window allows waits to be read. Two segments may just have arrived,

@@ -486,10 +486,27 @@ impl<'a> RunView<'a> {
 
     /// Returns the rise of the RTT that is a queue if it comes with losses only, on a path whose RTT is
     /// calm: a managed queue on a long path is short against the RTT.
-    pub fn loss_queue_us(&self) -> f64 {
+    fn loss_queue_us(&self) -> f64 {
         let idle_us = self.idle_rtt_us.unwrap_or(0) as f64;
         let segments_us = QUEUE_SEGMENTS * self.segment_us(self.level_bps);
         QUEUE_US.max(LOSS_QUEUE_RATIO * idle_us).max(segments_us)
+    }
+
+    /// Returns true if half of these RTTs are nearly as low as the idle one.
+    pub fn is_rtt_calm(&self, trips_us: impl Iterator<Item = u64>) -> bool {
+        let usual_us = median(trips_us.map(|us| us as f64));
+        usual_us.zip(self.idle_rtt_us).is_some_and(|(usual_us, idle_us)| {
+            usual_us - idle_us as f64 <= self.loss_queue_us() / 2.0
+        })
+    }
+
+    /// Returns true if one of these RTTs up to a loss includes a queue. If the RTT is calm otherwise, a shorter
+    /// one counts.
+    pub fn is_queued_at_loss(&self, trips_us: impl Iterator<Item = u64>, is_calm: bool) -> bool {
+        trips_us.max().is_some_and(|us| {
+            let rise_us = us.saturating_sub(self.idle_rtt_us.unwrap_or(0)) as f64;
+            self.is_rtt_inflated(us as f64) || (is_calm && rise_us >= self.loss_queue_us())
+        })
     }
 
     /// Returns the intervals of all streams in the steady part (or in the whole run).

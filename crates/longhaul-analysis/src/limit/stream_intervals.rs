@@ -355,12 +355,13 @@ impl StreamTraits {
     ) -> StreamTraits {
         let standing_queue =
             has_standing_queue(run, intervals, StreamTraitsTuning::STANDING_QUANTILE);
+        let judged = intervals.iter().filter(|i| run.is_judged(i));
         StreamTraits {
             standing_queue,
             window_queue: standing_queue
                 && (run.streams.len() == 1 || exceeds_own_bursts(run, intervals)),
             never_empty_queue: !run.has_late_acks && is_queue_never_empty(run, intervals),
-            calm_rtt: has_calm_rtt(run, intervals),
+            calm_rtt: run.is_rtt_calm(judged.filter_map(|i| i.rtt_us)),
             is_reno: stream.sender.congestion_control.as_deref() == Some("reno"),
             window_moved: has_window_moved(run, intervals),
             small_buffer: has_small_send_buffer(run, stream, intervals)
@@ -416,14 +417,6 @@ fn exceeds_own_bursts(run: &RunView, intervals: &[SampleInterval]) -> bool {
     median(trips.map(|us| us as f64)).zip(run.idle_rtt_us).is_some_and(|(usual_us, idle_us)| {
         usual_us > StreamTraitsTuning::OWN_BURSTS_RATIO * idle_us as f64
     })
-}
-
-fn has_calm_rtt(run: &RunView, intervals: &[SampleInterval]) -> bool {
-    let judged = intervals.iter().filter(|i| run.is_judged(i));
-    let usual_us = median(judged.filter_map(|i| i.rtt_us).map(|us| us as f64));
-    usual_us
-        .zip(run.idle_rtt_us)
-        .is_some_and(|(usual_us, idle_us)| usual_us - idle_us as f64 <= HALF * run.loss_queue_us())
 }
 
 /// Returns true if nearly all RTTs exceed the idle one by half and by some segments. Bursts raise some
