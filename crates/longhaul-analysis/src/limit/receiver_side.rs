@@ -77,7 +77,11 @@ pub fn is_receiver_watched(observation: &ThroughputObservation) -> bool {
 
 /// Names the limiter of a run, from the readings of its sender or, without them, of its receiver.
 pub fn find_run_limiter(run: &RunView) -> RunVerdict {
-    if run.plan.transport != RunTransport::Tcp || !has_receivers_only(run.observation) {
+    // A sender that was told a rate pauses, which raises the RTT that its receiver estimates.
+    let plan = run.plan;
+    let is_rate_requested = plan.write_rate_bps.or(plan.pacing_bps).is_some();
+    let is_judged = plan.transport == RunTransport::Tcp && !is_rate_requested;
+    if !is_judged || !has_receivers_only(run.observation) {
         return limiter_verdict::find_limiter(run);
     }
     let verdict = find_receiver_limiter(run);
@@ -388,9 +392,13 @@ mod tests {
         assert!(!is_late(0, 12_288), "it reads in time");
     }
 
+    fn name_limiter(step: impl Fn(u64) -> (u64, u64, u64)) -> Limiter {
+        name_limiter_of(&ThroughputPlan::default(), step)
+    }
+
     /// Names the limiter of a run whose receiver has these readings of the unread bytes, the RTT in
     /// milliseconds, and the segments out of order so far.
-    fn name_limiter(step: impl Fn(u64) -> (u64, u64, u64)) -> Limiter {
+    fn name_limiter_of(plan: &ThroughputPlan, step: impl Fn(u64) -> (u64, u64, u64)) -> Limiter {
         let samples = (1..=50).map(|number| {
             let (unread, trip_ms, late) = step(number);
             let bytes = number * 1_000_000;
@@ -430,8 +438,7 @@ mod tests {
             ends: BothEnds::default(),
             reverse: None,
         };
-        let plan = ThroughputPlan::default();
-        let run = read_run(&plan, &observation, TransferEvidence::default());
+        let run = read_run(plan, &observation, TransferEvidence::default());
         find_run_limiter(&run).limiter
     }
 
@@ -440,6 +447,12 @@ mod tests {
         assert_eq!(name_limiter(|_| (0, 80, 0)), Limiter::PathCapacity);
         assert_eq!(name_limiter(|_| (3 << 20, 40, 0)), Limiter::Application);
         assert_eq!(name_limiter(|_| (0, 40, 0)), Limiter::Unknown);
+    }
+
+    #[test]
+    fn the_pauses_of_a_sender_that_was_told_a_rate_are_no_queue() {
+        let plan = ThroughputPlan { write_rate_bps: Some(40_000_000), ..ThroughputPlan::default() };
+        assert_eq!(name_limiter_of(&plan, |_| (0, 80, 0)), Limiter::Unknown);
     }
 
     #[test]
