@@ -328,13 +328,13 @@ fn diagnose_disk(
         "a thread of {name} was in uninterruptible sleep in {} of the samples",
         format_whole_percent(ratio)
     ));
-    let share = format_whole_percent;
-    found.supports.extend(waited.map(|ratio| {
-        format!("a thread of {name} waited for block devices for {} of the time", share(ratio))
+    let stalled = activity.io_stall_us.map(|us| share_of(us, &activity));
+    let [waited, stalled] = [waited, stalled].map(|ratio| ratio.map(format_whole_percent));
+    found.supports.extend(waited.map(|share| {
+        format!("a thread of {name} waited for block devices for {share} of the time")
     }));
-    let stalled = activity.io_stall_us.map(|us| share(share_of(us, &activity)));
-    found.supports.extend(stalled.map(|ratio| {
-        format!("some task of its control group waited for input or output for {ratio} of the time")
+    found.supports.extend(stalled.map(|share| {
+        format!("some task of its control group waited for input or output for {share} of the time")
     }));
     let disk = if transfer.sends { activity.disk_read_bytes } else { activity.disk_write_bytes };
     found.supports.extend(disk.and_then(|bytes| {

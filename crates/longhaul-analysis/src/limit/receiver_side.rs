@@ -13,8 +13,10 @@
 use super::interval_state::{IntervalState, StateShares};
 use super::limiter_verdict::{self, RunVerdict};
 use super::loss_response::loss_bound_bps;
-use super::request_pattern::{StreamRequests, find_requests, fits_ssh_requests};
+use super::request_pattern::{StreamRequests, count_growth, find_requests, fits_ssh_requests};
 use super::run_reading::{QUEUED_RATIO, RunView};
+use super::stream_intervals::shows_pauses;
+use crate::throughput::last_tcp_info;
 use longhaul_model::report::v1::analysis::Limiter;
 use longhaul_model::report::v1::observation::{
     ObservedStream, StreamEnd, StreamSample, TcpReading, ThroughputObservation,
@@ -36,10 +38,8 @@ impl ReceiverTuning {
     const FULL_WINDOW_RATIO: f64 = 0.8;
     /// The same if its reader is late by up to a round trip.
     const LATE_WINDOW_RATIO: f64 = 0.4;
-    /// The minimum share of intervals in which a late reader has not read what arrived...
+    /// The minimum share of intervals in which a late reader has not read what arrived.
     const LATE_RATIO: f64 = 0.1;
-    /// ... and the minimum share in which the window of a slow reader is less than half of its maximum.
-    const PAUSES_RATIO: f64 = 0.1;
     /// A window that grew by this factor over the intervals before is still growing.
     const GROWTH_RATIO: f64 = 1.15;
     const GROWTH_INTERVALS: usize = 5;
@@ -158,13 +158,11 @@ fn can_wait_for_answers(run: &RunView, stream: &ObservedStream, requests: Stream
 /// Returns the rate in bit/s that losses allow, if each segment that arrived out of order tells of one; `None`
 /// without any.
 fn find_loss_bound(receiver: &StreamEnd, trip: Duration) -> Option<f64> {
-    let mut readings = receiver.samples.iter().filter_map(|sample| sample.tcp.as_ref());
-    let first = readings.next()?;
-    let last = readings.next_back()?;
-    let late = last.out_of_order_segments?.saturating_sub(first.out_of_order_segments?);
-    let arrived = last.data_segments_in?.saturating_sub(first.data_segments_in?);
+    let late = count_growth(receiver, |it| it.out_of_order_segments)?;
+    let arrived = count_growth(receiver, |it| it.data_segments_in)?;
     let ratio = late as f64 / arrived.max(1) as f64;
-    loss_bound_bps(last.mss_bytes as f64, trip.as_secs_f64(), ratio)
+    let mss_bytes = last_tcp_info(receiver)?.mss_bytes;
+    loss_bound_bps(mss_bytes as f64, trip.as_secs_f64(), ratio)
 }
 
 /// A stream whose arrivals are classified.
@@ -328,10 +326,9 @@ fn has_late_reader(intervals: &[ArrivalInterval]) -> bool {
     let max_bytes = windows.clone().max().unwrap_or(0);
     let shrunk = windows.clone().filter(|bytes| *bytes < max_bytes / 2).count();
     let behind = intervals.iter().filter(|it| it.is_reader_behind()).count();
-    let of_all = |ratio: f64| ratio * intervals.len() as f64;
     windows.count() == intervals.len()
-        && behind as f64 >= of_all(ReceiverTuning::LATE_RATIO)
-        && (shrunk as f64) < of_all(ReceiverTuning::PAUSES_RATIO)
+        && behind as f64 >= ReceiverTuning::LATE_RATIO * intervals.len() as f64
+        && !shows_pauses(shrunk, intervals.len())
 }
 
 #[cfg(test)]

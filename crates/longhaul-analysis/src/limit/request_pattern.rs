@@ -74,7 +74,8 @@ pub fn fits_ssh_requests(round_trip_bytes: u64) -> bool {
     round_trip_bytes >= RequestTuning::MIN_SSH_WINDOW_BYTES
 }
 
-fn count_growth(end: &StreamEnd, of: fn(&TcpReading) -> Option<u64>) -> Option<u64> {
+/// Returns the growth of a counter between the first and the last reading.
+pub fn count_growth(end: &StreamEnd, of: fn(&TcpReading) -> Option<u64>) -> Option<u64> {
     let mut readings = end.samples.iter().filter_map(|sample| of(sample.tcp.as_ref()?));
     let first = readings.next()?;
     Some(readings.next_back().unwrap_or(first).saturating_sub(first))

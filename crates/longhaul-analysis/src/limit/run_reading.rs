@@ -172,10 +172,8 @@ const MIN_DELIVERY_RATIO: f64 = 1.06;
 /// reader's, which acknowledges when it reads.
 fn has_late_acks(run: &RunView) -> bool {
     let [intervals] = &run.streams[..] else { return false };
-    let rates = intervals.iter().filter_map(|i| {
-        let rate_bps = i.acked_bytes? as f64 * 8e6 / i.length_us().max(1) as f64;
-        Some((i.tcp?.delivery_bps? as f64, rate_bps))
-    });
+    let rates =
+        intervals.iter().filter_map(|i| Some((i.tcp?.delivery_bps? as f64, i.acked_rate_bps()?)));
     let (delivered, reached): (Vec<f64>, Vec<f64>) = rates.unzip();
     let high = |rates: Vec<f64>| quantile(&sort_finite(rates), DELIVERY_QUANTILE);
     !run.has_own_senders()

@@ -97,6 +97,11 @@ impl SampleInterval<'_> {
         self.to_us.saturating_sub(self.from_us)
     }
 
+    /// Returns the rate in bit/s of the bytes that were acknowledged.
+    pub fn acked_rate_bps(&self) -> Option<f64> {
+        Some(self.acked_bytes? as f64 * 8e6 / self.length_us().max(1) as f64)
+    }
+
     pub fn has_retransmits(&self) -> bool {
         self.retransmitted_segments.is_some_and(|count| count > 0)
     }
@@ -396,12 +401,18 @@ fn find_requested_rate_state(run: &RunView, standing_queue: bool) -> Option<Inte
     kept(run.plan.read_rate_bps).then_some(IntervalState::ReceiverApp)
 }
 
-/// Returns true if the window of a reader that was not observed is shrunk in many intervals. It shrank in
-/// at least 20 % of them with readers at a fifth to three fifths of the rate of a path, and in at most 2 % with any
-/// other limit. Such a receiver also delays its acknowledgements, which looks like a queue.
+/// Returns true if the window of a reader that was not observed is shrunk in many intervals. Such a receiver also
+/// delays its acknowledgements, which looks like a queue.
 pub fn has_pausing_reader(intervals: &[SampleInterval]) -> bool {
     let shrunk = intervals.iter().filter(|i| i.is_window_shrunk && i.sender.blocked.is_none());
-    shrunk.count() as f64 >= StreamTraitsTuning::PAUSES_RATIO * intervals.len().max(1) as f64
+    shows_pauses(shrunk.count(), intervals.len())
+}
+
+/// Returns true if a window that is shrunk in so many of all intervals is that of a reader that pauses. It shrank
+/// in at least 20 % of them with readers at a fifth to three fifths of the rate of a path, and in at most 2 % with
+/// any other limit.
+pub fn shows_pauses(shrunk: usize, all: usize) -> bool {
+    shrunk as f64 >= StreamTraitsTuning::PAUSES_RATIO * all.max(1) as f64
 }
 
 fn has_standing_queue(run: &RunView, intervals: &[SampleInterval], share: f64) -> bool {
@@ -438,10 +449,8 @@ fn is_queue_never_empty(run: &RunView, intervals: &[SampleInterval]) -> bool {
 /// queue holds it all the time. Source: `tcpi_delivery_rate` (Linux 4.9).
 fn passes_faster_bursts(run: &RunView, intervals: &[SampleInterval]) -> bool {
     let judged = || intervals.iter().filter(|i| run.is_judged(i));
-    let ratios = judged().filter_map(|i| {
-        let rate_bps = i.acked_bytes? as f64 * 8e6 / i.length_us().max(1) as f64;
-        Some(i.tcp?.delivery_bps? as f64 / rate_bps.max(1.0))
-    });
+    let ratios =
+        judged().filter_map(|i| Some(i.tcp?.delivery_bps? as f64 / i.acked_rate_bps()?.max(1.0)));
     let is_faster = median(ratios).is_some_and(|it| it >= StreamTraitsTuning::FASTER_BURSTS_RATIO);
     is_faster && !judged().any(SampleInterval::has_retransmits)
 }
