@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 pub const PASSWORD: &str = "correct-horse";
@@ -110,11 +111,13 @@ impl Replica {
         let log = self.folder.join("log");
         let _ = fs::remove_file(&log);
         command.arg(format!("--config-file={}", config.display()));
-        self.process = Some(spawn(&mut command, &self.folder));
+        let server = self.process.insert(spawn(&mut command, &self.folder));
         // This old server falls over statements for the cluster that come before it has begun its
         // session with the keeper.
         wait_for("a replica", || {
+            let ended = server.0.try_wait().expect("its state");
             let log = fs::read_to_string(&log).unwrap_or_default();
+            assert!(ended.is_none(), "a replica ended ({ended:?}):\n{log}");
             log.contains("DDLWorker: Waiting a watch")
         });
         wait_for("a replica's answer", || {
@@ -220,10 +223,15 @@ fn strip_column_codec(line: &str) -> String {
     format!("{column}{comma}")
 }
 
+/// Returns ports that no one listens on. They lie below the range of ephemeral ports: a server would
+/// not get a port that an outgoing connection has taken before it starts.
 fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    // All are held before the first is given back, so no two are the same.
-    let held = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    held.map(|it| it.local_addr().expect("an address").port())
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = 10_000 + (std::process::id() % 200) as u16 * 100;
+    [(); COUNT].map(|()| {
+        let mut ports = std::iter::repeat_with(|| base + NEXT.fetch_add(1, SeqCst)).take(100);
+        ports.find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok()).expect("a port")
+    })
 }
 
 fn config(folder: &Path, number: usize, own: &[u16], cluster: &ClusterPorts) -> String {
