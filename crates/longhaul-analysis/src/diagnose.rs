@@ -379,7 +379,11 @@ fn diagnose_policer(case: &DiagnosisCase) -> Option<ReportFinding> {
     found.support(format!("{} samples with loss, nearly all at the idle RTT", policed.loss_slots));
     let beyond = format!("goodput is {:.1} × the bound of random loss", policed.over_bound);
     let is_beyond_chance = policed.over_bound >= BEYOND_CHANCE;
-    if !is_beyond_chance {
+    if policed.is_from_packets {
+        found.support(
+            "the lost packets are those for which a bucket of this rate and burst was empty",
+        );
+    } else if !is_beyond_chance {
         found.support("loss in nearly every sample, yet the rate is constant");
     }
     found.add_evidence(is_beyond_chance, beyond);

@@ -114,9 +114,11 @@ const APPLICATION_CAUSES: [DiagnoseApplication; 5] =
     [diagnose_quota, diagnose_memory, diagnose_disk, diagnose_busy_thread, diagnose_requests];
 
 fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnalysis> {
+    let of_headers = transfer.header_capture.and_then(|capture| capture.policer);
+    let of_capture = transfer.captured_flows.iter().find_map(|flow| flow.policer);
     let evidence = TransferEvidence {
         is_captured: !transfer.captured_flows.is_empty(),
-        policer: transfer.captured_flows.iter().find_map(|flow| flow.policer),
+        policer: of_capture.or(of_headers),
         is_ssh: is_ssh(transfer),
     };
     let run = conclude_transfer_throughput(&transfer.plan, &transfer.run, evidence);

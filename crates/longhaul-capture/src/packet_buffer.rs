@@ -2,6 +2,7 @@
 
 use crate::pcapng_writer::PcapngWriter;
 use crate::{CaptureRecord, LINK_RAW, decode};
+use longhaul_model::decoded_packet::DecodedPacket;
 use longhaul_model::report::v1::capture::{CaptureInterface, CapturePlan, CaptureResult};
 use longhaul_sys::packet_ring::RingPacket;
 use std::collections::{BTreeSet, VecDeque};
@@ -23,6 +24,12 @@ struct BufferedPacket {
     interface: u32,
     outgoing: bool,
     bytes: Vec<u8>,
+}
+
+impl BufferedPacket {
+    fn decode(&self) -> Option<DecodedPacket> {
+        decode::decode_packet(self.at_ns, LINK_RAW, self.original_bytes, &self.bytes)
+    }
 }
 
 /// A bounded buffer of captured packets.
@@ -137,13 +144,20 @@ impl FinishedCapture {
     /// Discards packets of other runs, which may use the same addresses.
     pub fn retain_ports(&mut self, opener_ports: &BTreeSet<u16>) {
         let own = |kept: &BufferedPacket| {
-            let packet =
-                decode::decode_packet(kept.at_ns, LINK_RAW, kept.original_bytes, &kept.bytes);
             let ports = |address: SocketAddr| opener_ports.contains(&address.port());
-            packet.is_some_and(|packet| ports(packet.from) || ports(packet.to))
+            kept.decode().is_some_and(|packet| ports(packet.from) || ports(packet.to))
         };
         self.packets.retain(own);
         self.about.packets = self.packets.len() as u64;
+    }
+
+    /// Returns the decoded packets of the interface that had most of them: a bridge or a bond shows each
+    /// packet twice.
+    pub fn decode_packets(&self) -> impl Iterator<Item = DecodedPacket> {
+        let count = |index: &u32| self.packets.iter().filter(|it| it.interface == *index).count();
+        let interface = (0..self.about.interfaces.len() as u32).max_by_key(count);
+        let of_interface = self.packets.iter().filter(move |it| Some(it.interface) == interface);
+        of_interface.filter_map(BufferedPacket::decode)
     }
 
     /// Returns the report entry of the capture, without its file name and size.
@@ -222,6 +236,23 @@ mod tests {
             times.collect::<Vec<u64>>()
         };
         assert_eq!((times(first), times(last)), (vec![0, 1, 2], vec![2, 3, 4]));
+    }
+
+    #[test]
+    fn packets_of_a_bridge_and_its_port_are_decoded_once() {
+        let mut store = PacketBuffer::new(plan(10, false), 1 << 20);
+        // An IPv4 header and that of TCP, which sends without payload.
+        let mut bytes = [0_u8; 40];
+        (bytes[0], bytes[3], bytes[9], bytes[32]) = (0x45, 40, 6, 0x50);
+        for interface in [2, 3, 3, 2, 3] {
+            let at = Duration::from_nanos(1);
+            let packet =
+                RingPacket { at, bytes: &bytes, original_bytes: 40, interface, outgoing: true };
+            assert!(store.push(&packet));
+        }
+        let interfaces = vec!["br0".to_owned(), "eth0".to_owned()];
+        let captured = store.close(CaptureResult { interfaces, ..CaptureResult::default() });
+        assert_eq!(captured.decode_packets().count(), 3);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Watches the TCP flows of other programs on this host, without touching them.
 //!
 //! - [`far_end`]: the same of the other end, where a server runs
+//! - [`loss_capture`]: packet headers of a transfer that loses segments
 //! - [`process_watch`]: the process that holds a socket, and its activity
 //!
 //! Source: sock_diag and /proc. Units: those of report v1. Error: a sample is late by the time that
@@ -9,9 +10,11 @@
 //! what a survey takes (25 ms for 10,000 sockets).
 
 pub mod far_end;
+mod loss_capture;
 mod process_watch;
 
 use crate::engine::read_host_facts;
+use longhaul_capture::packet_buffer::FinishedCapture;
 use longhaul_model::report::v1::flows::flow_grouping::{
     FlowSample, FlowSeries, find_small_flow_bytes, group_flows,
 };
@@ -19,6 +22,7 @@ use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan};
 use longhaul_model::report::v1::observation::TcpReading;
 use longhaul_sys::netns::{NamespaceKind, enter_namespace};
 use longhaul_sys::socket_diag::{DiagnosedSocket, DiagnosisSocket, SocketIdentity};
+use loss_capture::LossCapture;
 use process_watch::{ProcessTable, ThreadTimes};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -73,14 +77,17 @@ fn wait_until(due: Instant, stop: &AtomicBool) {
     }
 }
 
-/// Opens the interface in a namespace. A thread of its own enters it, because nothing leads back.
-fn open_diagnosis(namespace: Option<OwnedFd>) -> io::Result<DiagnosisSocket> {
-    let Some(namespace) = namespace else { return DiagnosisSocket::open() };
-    let opener = thread::Builder::new().name("namespace".to_owned()).spawn(move || {
+/// Calls a function in a network namespace. A thread of its own enters it, because nothing leads back.
+fn call_in_namespace<T: Send + 'static>(
+    namespace: Option<OwnedFd>,
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let Some(namespace) = namespace else { return call() };
+    let thread = thread::Builder::new().name("namespace".to_owned()).spawn(move || {
         enter_namespace(namespace, NamespaceKind::Net)?;
-        DiagnosisSocket::open()
+        call()
     })?;
-    opener.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
 }
 
 /// A watch of flows, which may go on after it was looked at.
@@ -98,6 +105,7 @@ pub struct FlowWatch<'a> {
     matching_flows: u64,
     flows: HashMap<SocketIdentity, WatchedFlow>,
     processes: ProcessTable,
+    loss_capture: LossCapture,
 }
 
 impl<'a> FlowWatch<'a> {
@@ -113,7 +121,7 @@ impl<'a> FlowWatch<'a> {
         Ok(FlowWatch {
             plan,
             selector,
-            diagnosis: open_diagnosis(namespace)?,
+            diagnosis: call_in_namespace(namespace, DiagnosisSocket::open)?,
             started: Instant::now(),
             next_sample: Duration::ZERO,
             next_survey: Duration::ZERO,
@@ -122,7 +130,19 @@ impl<'a> FlowWatch<'a> {
             matching_flows: 0,
             flows: HashMap::new(),
             processes: ProcessTable::default(),
+            loss_capture: LossCapture::Off,
         })
+    }
+
+    /// Requests a capture of packet headers, which begins when the busiest sender has lost segments, in
+    /// the namespace of the watch. It needs `CAP_NET_RAW`; without it there is none.
+    pub fn capture_losses(&mut self, namespace: Option<OwnedFd>) {
+        self.loss_capture = LossCapture::Armed(namespace);
+    }
+
+    /// Ends the capture; `None` if there was none.
+    pub fn finish_capture(&mut self) -> Option<FinishedCapture> {
+        self.loss_capture.finish()
     }
 
     /// Takes samples until this time since the start, or until `stop` is set. `progress` gets the time and
@@ -140,6 +160,8 @@ impl<'a> FlowWatch<'a> {
             wait_until(self.started + self.next_sample.min(end), stop);
             self.survey_if_due()?;
             self.take_samples()?;
+            let open = self.flows.values().filter(|flow| !flow.has_ended);
+            self.loss_capture.start_if_lossy(open.map(|flow| &flow.series));
             self.next_sample += Duration::from_micros(self.plan.interval_us);
             progress(self.started.elapsed(), self.flows.len());
             if self.started.elapsed() >= end || stop.load(Ordering::Relaxed) {

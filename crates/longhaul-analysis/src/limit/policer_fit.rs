@@ -204,6 +204,7 @@ pub fn find_policer(run: &RunView) -> Option<PolicerFit> {
         sparse,
         is_likely: is_strong || signs.has_unlikely_windows(),
         is_certain: is_strong && !may_be_random,
+        is_from_packets: false,
     })
 }
 
@@ -309,6 +310,7 @@ pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> Pol
         sparse: false,
         is_likely: true,
         is_certain: true,
+        is_from_packets: true,
     }
 }
 
@@ -565,6 +567,8 @@ pub struct PolicerFit {
     pub is_likely: bool,
     /// They tell it from random loss, in bursts too.
     pub is_certain: bool,
+    /// It explains which packets were lost.
+    pub is_from_packets: bool,
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl VisibleQueueTuning {
 /// Returns true if the RTT follows the windows, which losses only halve: a link with a queue so short that
 /// the RTT hardly shows it. Random losses spread the windows, and one of them may fill the path, too.
 pub fn has_short_queue(run: &RunView) -> bool {
-    if run.bbr || run.retransmitted_segments == 0 {
+    if run.bbr || run.has_late_acks || run.retransmitted_segments == 0 {
         return false;
     }
     let windows = sort_finite(list_window_trips(run).into_iter().map(|it| it.0));

@@ -1,8 +1,10 @@
 //! `longhaul explain`: watches the flows of other programs, then analyses, archives and shows them.
 //!
+//! - [`header_analysis`]: what the packet headers of a watched transfer add
 //! - [`live_table`]: the state, the keys and the screen of `--watch`
 //! - [`watch_screen`]: the watching thread and the terminal of `--watch`
 
+mod header_analysis;
 mod live_table;
 mod watch_screen;
 
@@ -224,14 +226,21 @@ fn observe_flows(
     let has_fixed_time = args.time.is_some() || args.watch || args.far_end.is_some();
     let max_us = if has_fixed_time { plan.duration_us } else { MAX_DEFAULT_TIME_US };
     let watch_and_extend = || {
+        let capture_namespace = namespace.as_ref().map(OwnedFd::try_clone).transpose()?;
         let mut watch = FlowWatch::start(plan, selector, namespace)?;
+        if !args.watch {
+            watch.capture_losses(capture_namespace);
+        }
         let mut end_us = plan.duration_us;
         loop {
             watch.run_until(Duration::from_micros(end_us), stop, progress)?;
-            let observation = watch.observe();
+            let mut observation = watch.observe();
             end_us += EXTENSION_US;
             let may_go_on = end_us <= max_us && !stop.load(Ordering::Relaxed);
             if !may_go_on || !is_too_short(&observation) {
+                if let Some(captured) = watch.finish_capture() {
+                    header_analysis::add_header_capture(&mut observation, &captured);
+                }
                 return Ok(observation);
             }
         }

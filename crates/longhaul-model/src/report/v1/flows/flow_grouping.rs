@@ -188,6 +188,7 @@ impl TransferKey {
             activity,
             watched_at: None,
             captured_flows,
+            header_capture: None,
         }
     }
 }
@@ -208,8 +209,13 @@ impl FlowSeries {
         grown.unwrap_or(0)
     }
 
-    fn sent_bytes(&self) -> u64 {
+    /// Returns the payload bytes that were acknowledged during the watch.
+    pub fn sent_bytes(&self) -> u64 {
         self.count_growth(|tcp| tcp.bytes_acked)
+    }
+
+    pub fn retransmitted_segments(&self) -> u64 {
+        self.count_growth(|tcp| Some(tcp.retransmitted_segments))
     }
 
     fn received_bytes(&self) -> u64 {

@@ -1,0 +1,108 @@
+//! Captures the packet headers of the busiest sending transfer after its first loss, beside its counters.
+//!
+//! Counters show how much was lost, packets also which ones: a token bucket drops those that come too
+//! early.
+//!
+//! Source: packet(7). Units: packets. Error: packets that the kernel dropped are counted.
+//! Wrong when: another flow of the watch is the one that is asked about; only one transfer is captured.
+
+use super::call_in_namespace;
+use longhaul_capture::bpf_filter::FlowFilter;
+use longhaul_capture::capture_thread::CaptureThread;
+use longhaul_capture::packet_buffer::FinishedCapture;
+use longhaul_model::report::v1::capture::CapturePlan;
+use longhaul_model::report::v1::flows::flow_grouping::FlowSeries;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+/// The limits of a capture: the whole watch of a slow transfer, and seconds of a fast one.
+const PLAN: CapturePlan =
+    CapturePlan { snap_bytes: None, packets: 100_000, last: false, far: false };
+const MAX_BYTES: u64 = 24 << 20;
+
+/// The capture of a watch.
+#[derive(Debug, Default)]
+pub enum LossCapture {
+    /// None is requested, it cannot be had, or it was finished.
+    #[default]
+    Off,
+    /// Waits for a loss, in this network namespace if it is not that of the calling thread.
+    Armed(Option<OwnedFd>),
+    Active(CaptureThread),
+}
+
+impl LossCapture {
+    /// Starts the capture if it waits for one and the busiest sender has lost segments. Without the
+    /// privilege to capture there is none.
+    pub(super) fn start_if_lossy<'f>(&mut self, flows: impl Iterator<Item = &'f FlowSeries>) {
+        if !matches!(self, LossCapture::Armed(_)) {
+            return;
+        }
+        let busiest = flows.max_by_key(|flow| flow.sent_bytes());
+        let Some(filter) =
+            busiest.filter(|it| it.retransmitted_segments() > 0).and_then(find_filter)
+        else {
+            return;
+        };
+        if let LossCapture::Armed(namespace) = std::mem::take(self)
+            && let Ok(started) =
+                call_in_namespace(namespace, move || CaptureThread::start(&filter, PLAN, MAX_BYTES))
+        {
+            *self = LossCapture::Active(started);
+        }
+    }
+
+    /// Ends the capture and returns its packets.
+    pub(super) fn finish(&mut self) -> Option<FinishedCapture> {
+        match std::mem::take(self) {
+            LossCapture::Active(capturing) => capturing.finish(),
+            LossCapture::Off | LossCapture::Armed(_) => None,
+        }
+    }
+}
+
+/// Returns the filter of all connections between the two hosts that have the lower one of the two ports,
+/// which is that of the service; `None` within one host.
+fn find_filter(flow: &FlowSeries) -> Option<FlowFilter> {
+    let canonical = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
+    let (local, peer) = (canonical(flow.local), canonical(flow.peer));
+    let (client, server) = if local.port() < peer.port() { (peer, local) } else { (local, peer) };
+    let filter = FlowFilter { udp: false, opener: client.ip(), listener: server, control_port: 0 };
+    (local.ip() != peer.ip()).then_some(filter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(local: &str, peer: &str) -> FlowSeries {
+        let [local, peer] = [local, peer].map(|text| text.parse().expect("an address"));
+        FlowSeries {
+            process: None,
+            activity: None,
+            local,
+            peer,
+            congestion_control: None,
+            max_pacing_bps: None,
+            options: None,
+            captured: None,
+            samples: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn all_connections_with_the_port_of_the_service_are_captured_at_either_end() {
+        for [local, peer] in
+            [["192.0.2.1:40000", "192.0.2.2:443"], ["192.0.2.2:443", "192.0.2.1:40000"]]
+        {
+            let filter = find_filter(&flow(local, peer)).expect("a filter");
+            assert_eq!(filter.opener.to_string(), "192.0.2.1");
+            assert_eq!(filter.listener.to_string(), "192.0.2.2:443");
+        }
+    }
+
+    #[test]
+    fn connections_within_a_host_are_not_captured() {
+        assert_eq!(find_filter(&flow("127.0.0.1:40000", "127.0.0.1:443")), None);
+    }
+}
