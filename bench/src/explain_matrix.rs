@@ -86,7 +86,7 @@ impl fmt::Display for TransferProgram {
     }
 }
 
-const KINDS: [CellKind<ExplainCell>; 22] = [
+const KINDS: [CellKind<ExplainCell>; 37] = [
     ("full path", 4, |random| of_network(cell_kinds::draw_full_path(random), PATH)),
     ("parallel streams", 3, |random| of_network(cell_kinds::draw_parallel_streams(random), PATH)),
     ("queue management", 4, |random| of_network(cell_kinds::draw_managed_queue(random), PATH)),
@@ -109,6 +109,23 @@ const KINDS: [CellKind<ExplainCell>; 22] = [
     ("aria2 from nginx", 6, |random| ARIA2.draw_cell(random)),
     ("lftp from nginx", 6, |random| LFTP.draw_cell(random)),
     ("xrdcp from xrootd", 6, |random| XRDCP.draw_cell(random)),
+    ("shallow queue", 2, |random| of_network(cell_kinds::draw_shallow_queue(random), PATH)),
+    ("deep queue", 2, |random| of_network(cell_kinds::draw_deep_queue(random), PATH)),
+    ("ECN", 2, |random| of_network(cell_kinds::draw_ecn(random), PATH)),
+    ("bucket of a usual size", 2, |random| of_network(cell_kinds::draw_usual_bucket(random), PATH)),
+    ("corruption", 2, |random| of_network(cell_kinds::draw_corruption(random), LOSS)),
+    ("bbr under loss", 2, |random| of_network(cell_kinds::draw_bbr_under_loss(random), PATH)),
+    ("policer, ingress", 2, |random| of_network(cell_kinds::draw_ingress_policer(random), POLICER)),
+    ("shaper", 2, draw_shaper),
+    ("reordering", 2, |random| of_network(cell_kinds::draw_reordering(random), PATH)),
+    ("duplicates", 2, |random| of_network(cell_kinds::draw_duplicates(random), PATH)),
+    ("jitter", 2, |random| of_network(cell_kinds::draw_jitter(random), PATH)),
+    ("lost acknowledgements", 2, |random| {
+        of_network(cell_kinds::draw_lost_acknowledgements(random), PATH)
+    }),
+    ("return path full", 2, |random| of_network(cell_kinds::draw_full_return_path(random), PATH)),
+    ("other datagrams", 2, |random| of_network(cell_kinds::draw_other_datagrams(random), PATH)),
+    ("other streams", 2, |random| of_network(cell_kinds::draw_other_streams(random), PATH)),
 ];
 
 /// The words that are right at a receiver.
@@ -130,6 +147,13 @@ fn draw_send_memory(random: &mut SplitMix64) -> ExplainCell {
     let command = format!("ip netns exec near sysctl -qw net.ipv4.tcp_wmem='4096 16384 {memory}'");
     let truth = CellTruth::limited_by(&["send_buffer"]);
     of_network(MatrixCell::on_plain_link(path, truth).before(command), SENDER_SIDE)
+}
+
+/// Draws a shaper, whose bucket is empty when the watch begins.
+fn draw_shaper(random: &mut SplitMix64) -> ExplainCell {
+    let mut network = cell_kinds::draw_shaper(random);
+    network.truth = CellTruth::limited_by(&["path_capacity", "shaper"]);
+    of_network(network, &["path_capacity", "shaper", "loss", "unknown"])
 }
 
 fn draw_slow_writer(random: &mut SplitMix64) -> ExplainCell {

@@ -77,14 +77,14 @@ pub fn draw_parallel_streams(random: &mut SplitMix64) -> MatrixCell {
     MatrixCell::new(path, narrow, PATH)
 }
 
-fn draw_shallow_queue(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_shallow_queue(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw(random).recovering_soon();
     let queue = path.queue_bytes(log_between(random, 0.1, 0.6));
     let (narrow, seconds) = (path.link_with_queue(queue), path.recovering_run_seconds());
     MatrixCell::new(path, narrow, PATH).lasting(seconds)
 }
 
-fn draw_deep_queue(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_deep_queue(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw(random);
     let queue = path.queue_bytes(log_between(random, 4.0, 10.0));
     let narrow = path.link_with_queue(queue);
@@ -127,7 +127,7 @@ fn draw_short_queue(random: &mut SplitMix64) -> MatrixCell {
     MatrixCell::new(path, narrow, PATH)
 }
 
-fn draw_ecn(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_ecn(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.limits.push("net.ipv4.tcp_ecn=1");
     path.congestion = ["cubic", "reno", "cubic", "dctcp"][random.below(4)];
@@ -135,7 +135,7 @@ fn draw_ecn(random: &mut SplitMix64) -> MatrixCell {
     MatrixCell::new(path, narrow, PATH)
 }
 
-fn draw_usual_bucket(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_usual_bucket(random: &mut SplitMix64) -> MatrixCell {
     let path = DrawnPath::draw(random);
     let bucket = (log_between(random, 5e3, 64e3) as u64).max(path.mtu * 2);
     let queue = path.queue_bytes(log_between(random, 1.0, 4.0));
@@ -175,13 +175,13 @@ pub fn draw_burst_loss(random: &mut SplitMix64) -> MatrixCell {
     MatrixCell::on_plain_link(path, LOSS)
 }
 
-fn draw_corruption(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_corruption(random: &mut SplitMix64) -> MatrixCell {
     let (mut path, ratio) = draw_lossy_path(random, [3e-4, 1e-2], 1.0);
     path.delay_out = format!("corrupt {:.4}%", ratio * 100.0);
     MatrixCell::on_plain_link(path, LOSS)
 }
 
-fn draw_bbr_under_loss(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_bbr_under_loss(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.congestion = "bbr";
     path.delay_out = format!("loss {:.3}%", log_between(random, 0.01, 1.0));
@@ -206,11 +206,11 @@ pub fn draw_egress_policer(random: &mut SplitMix64) -> MatrixCell {
     draw_policer(random, "leave")
 }
 
-fn draw_ingress_policer(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_ingress_policer(random: &mut SplitMix64) -> MatrixCell {
     draw_policer(random, "enter")
 }
 
-fn draw_shaper(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_shaper(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw_within(random, [5e6, 300e6], [1.0, 60.0]);
     path.congestion = ["cubic", "reno"][random.below(2)];
     let peak = random.between(1.5, 4.0);
@@ -285,7 +285,7 @@ fn draw_pacing(random: &mut SplitMix64) -> MatrixCell {
         .option(format!("--pacing {each}"))
 }
 
-fn draw_reordering(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_reordering(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw_within(random, [2e6, 300e6], [10.0, 200.0]);
     path.delay_out = format!("reorder {:.2}% 50%", 100.0 - log_between(random, 0.1, 1.0));
     // Nearly all packets are sent at once, after a delay line of their own; the others are late.
@@ -293,25 +293,25 @@ fn draw_reordering(random: &mut SplitMix64) -> MatrixCell {
     MatrixCell::on_plain_link(path, PATH)
 }
 
-fn draw_duplicates(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_duplicates(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.delay_out = format!("duplicate {:.2}%", log_between(random, 0.1, 2.0));
     MatrixCell::on_plain_link(path, PATH)
 }
 
-fn draw_jitter(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_jitter(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw_within(random, [2e6, 300e6], [10.0, 300.0]);
     path.jitter_ms = random.between(0.2, 2.0);
     MatrixCell::on_plain_link(path, PATH)
 }
 
-fn draw_lost_acknowledgements(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_lost_acknowledgements(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw(random);
     path.delay_back = format!("loss {:.1}%", log_between(random, 1.0, 30.0));
     MatrixCell::on_plain_link(path, PATH)
 }
 
-fn draw_full_return_path(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_full_return_path(random: &mut SplitMix64) -> MatrixCell {
     let mut path = DrawnPath::draw_within(random, [5e6, 400e6], [1.0, 150.0]);
     path.congestion = ["cubic", "reno"][random.below(2)];
     let narrow = path.plain_link();
@@ -345,14 +345,14 @@ fn other_datagrams(path: &DrawnPath, share: f64, seconds: u64) -> String {
     format!("others -u -b {rate:.0} -l {} -t {seconds}", path.mtu - 100)
 }
 
-fn draw_other_datagrams(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_other_datagrams(random: &mut SplitMix64) -> MatrixCell {
     let (path, share) = draw_shared_path(random);
     let narrow = shared_narrow(random, &path);
     let others = other_datagrams(&path, share, path.seconds() + 20);
     MatrixCell::new(path, narrow, PATH).before(format!("{others} &\nsleep 2"))
 }
 
-fn draw_other_streams(random: &mut SplitMix64) -> MatrixCell {
+pub fn draw_other_streams(random: &mut SplitMix64) -> MatrixCell {
     let (path, _) = draw_shared_path(random);
     let narrow = shared_narrow(random, &path);
     let (count, seconds) = (1 + random.below(4), path.seconds() + 30);

@@ -1,8 +1,8 @@
 //! Watches the TCP flows of other programs on this host, without touching them.
 //!
 //! - [`far_end`]: the same of the other end, where a server runs
-//! - [`loss_capture`]: packet headers of a transfer that loses segments
 //! - [`process_watch`]: the process that holds a socket, and its activity
+//! - [`transfer_capture`]: the packet headers of a transfer
 //!
 //! Source: sock_diag and /proc. Units: those of report v1. Error: a sample is late by the time that
 //! reading the samples before it takes, a few microseconds each.
@@ -10,8 +10,8 @@
 //! what a survey takes (25 ms for 10,000 sockets).
 
 pub mod far_end;
-mod loss_capture;
 mod process_watch;
+mod transfer_capture;
 
 use crate::engine::read_host_facts;
 use longhaul_capture::packet_buffer::FinishedCapture;
@@ -22,7 +22,6 @@ use longhaul_model::report::v1::flows::{FlowsObservation, FlowsPlan};
 use longhaul_model::report::v1::observation::TcpReading;
 use longhaul_sys::netns::{NamespaceKind, enter_namespace};
 use longhaul_sys::socket_diag::{DiagnosedSocket, DiagnosisSocket, SocketIdentity};
-use loss_capture::LossCapture;
 use process_watch::{ProcessTable, ThreadTimes};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -30,6 +29,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
+use transfer_capture::TransferCapture;
 
 pub use process_watch::is_running;
 
@@ -105,7 +105,7 @@ pub struct FlowWatch<'a> {
     matching_flows: u64,
     flows: HashMap<SocketIdentity, WatchedFlow>,
     processes: ProcessTable,
-    loss_capture: LossCapture,
+    capture: TransferCapture,
 }
 
 impl<'a> FlowWatch<'a> {
@@ -130,19 +130,19 @@ impl<'a> FlowWatch<'a> {
             matching_flows: 0,
             flows: HashMap::new(),
             processes: ProcessTable::default(),
-            loss_capture: LossCapture::Off,
+            capture: TransferCapture::Off,
         })
     }
 
-    /// Requests a capture of packet headers, which begins when the busiest sender has lost segments, in
-    /// the namespace of the watch. It needs `CAP_NET_RAW`; without it there is none.
-    pub fn capture_losses(&mut self, namespace: Option<OwnedFd>) {
-        self.loss_capture = LossCapture::Armed(namespace);
+    /// Requests a capture of the packet headers of the busiest sender, in the namespace of the watch. It
+    /// needs `CAP_NET_RAW`; without it there is none.
+    pub fn capture_headers(&mut self, namespace: Option<OwnedFd>) {
+        self.capture = TransferCapture::Armed(namespace);
     }
 
     /// Ends the capture; `None` if there was none.
     pub fn finish_capture(&mut self) -> Option<FinishedCapture> {
-        self.loss_capture.finish()
+        self.capture.finish()
     }
 
     /// Takes samples until this time since the start, or until `stop` is set. `progress` gets the time and
@@ -161,7 +161,7 @@ impl<'a> FlowWatch<'a> {
             self.survey_if_due()?;
             self.take_samples()?;
             let open = self.flows.values().filter(|flow| !flow.has_ended);
-            self.loss_capture.start_if_lossy(open.map(|flow| &flow.series));
+            self.capture.start_if_due(open.map(|flow| &flow.series));
             self.next_sample += Duration::from_micros(self.plan.interval_us);
             progress(self.started.elapsed(), self.flows.len());
             if self.started.elapsed() >= end || stop.load(Ordering::Relaxed) {

@@ -229,7 +229,7 @@ fn observe_flows(
         let capture_namespace = namespace.as_ref().map(OwnedFd::try_clone).transpose()?;
         let mut watch = FlowWatch::start(plan, selector, namespace)?;
         if !args.watch {
-            watch.capture_losses(capture_namespace);
+            watch.capture_headers(capture_namespace);
         }
         let mut end_us = plan.duration_us;
         loop {

@@ -68,7 +68,7 @@ pub struct ObservedTransfer {
     pub header_capture: Option<HeaderCapture>,
 }
 
-/// The packet headers of a transfer, captured beside its counters after its first loss.
+/// The packet headers of a transfer, captured beside its counters.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HeaderCapture {
