@@ -42,6 +42,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the rows whose name contains `only`; failures are drawn from `seeds` seeds.
 pub fn run_all(longhaul: &Path, only: &str, seeds: u64) -> Result<BenchOutcome, String> {
+    // Built with the workspace, reqwest has TLS and needs one, although all requests are plain HTTP. Fails
+    // if the process has one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = Runtime::new().map_err(|e| format!("no runtime: {e}"))?;
     let mut missed = Vec::new();
     let mut rates = MarkdownTable::new(
