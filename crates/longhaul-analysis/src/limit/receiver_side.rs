@@ -36,6 +36,8 @@ impl ReceiverTuning {
     const STARVED_RATIO: f64 = 0.85;
     /// Arrivals per round trip of this share of the window: the window is the limit.
     const FULL_WINDOW_RATIO: f64 = 0.8;
+    /// The same on average, of the largest window.
+    const USED_UP_RATIO: f64 = 0.9;
     /// The same if its reader is late by up to a round trip.
     const LATE_WINDOW_RATIO: f64 = 0.4;
     /// The minimum share of intervals in which a late reader has not read what arrived.
@@ -107,6 +109,7 @@ fn find_receiver_limiter(run: &RunView) -> RunVerdict {
             requests,
             is_queued: is_mostly_queued(run, &intervals),
             has_late_reader: has_late_reader(&intervals),
+            is_window_used_up: is_window_used_up(run, &intervals),
             has_own_reader: stream.receiver.blocked_us.is_some(),
             has_calm_rtt: run.is_rtt_calm(intervals.iter().filter_map(|it| it.rtt_us)),
         };
@@ -171,6 +174,8 @@ struct ArrivalContext<'v, 'a> {
     requests: Option<StreamRequests>,
     is_queued: bool,
     has_late_reader: bool,
+    /// As much arrives per round trip as the window allows, all intervals together.
+    is_window_used_up: bool,
     /// The reader is that of a run, whose sender always has payload.
     has_own_reader: bool,
     /// Half of the RTTs are nearly as low as the idle one.
@@ -307,8 +312,21 @@ fn is_mostly_queued(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
     queued as f64 >= QUEUED_RATIO * trips().count().max(1) as f64
 }
 
+/// Returns true if about the largest window arrives per round trip on average. Windows arrive as bursts, of which
+/// intervals that are hardly longer than a round trip have one or two.
+fn is_window_used_up(run: &RunView, intervals: &[ArrivalInterval]) -> bool {
+    let bytes: u64 = intervals.iter().map(|it| it.bytes).sum();
+    let length_us: u64 = intervals.iter().map(|it| it.length_us).sum();
+    let window_bytes = intervals.iter().map(|it| it.window_bytes).max().unwrap_or(0);
+    let trips = length_us as f64 / run.idle_rtt_us.unwrap_or(0) as f64;
+    window_bytes > 0 && bytes as f64 >= ReceiverTuning::USED_UP_RATIO * window_bytes as f64 * trips
+}
+
 /// Returns true if about a whole window arrives per round trip.
 fn is_window_full(stream: &ArrivalContext, now: &ArrivalInterval) -> bool {
+    if stream.is_window_used_up {
+        return true;
+    }
     let Some(idle_us) = stream.run.idle_rtt_us.filter(|us| *us > 0) else { return false };
     let per_trip = now.bytes as f64 * idle_us as f64 / now.length_us as f64;
     let fills = |ratio: f64| per_trip >= ratio * now.window_bytes as f64;
