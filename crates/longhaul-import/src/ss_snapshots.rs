@@ -277,6 +277,7 @@ impl SsCounters<'_> {
             data_segments_out: self.count("data_segs_out"),
             data_segments_in: self.count("data_segs_in"),
             delivered_segments: self.count("delivered"),
+            marked_segments: self.count("delivered_ce"),
             unsent_bytes: self.count("notsent"),
             busy_us: self.limited_us("busy"),
             receive_window_limited_us: self.limited_us("rwnd_limited"),

@@ -82,6 +82,7 @@ impl TcpInfoFields<'_> {
             data_segments_out: self.number("datasegsout"),
             data_segments_in: self.number("datasegsin"),
             delivered_segments: self.positive("delivered"),
+            marked_segments: self.positive("delivered_ce"),
             unsent_bytes: self.number("notsentbytes"),
             busy_us: self.number("busytime"),
             receive_window_limited_us: self.number("rwndlimited"),

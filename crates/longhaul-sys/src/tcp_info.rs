@@ -143,6 +143,7 @@ fn add_limits(reading: &mut TcpReading, raw: &[u8]) {
     reading.receive_window_limited_us = u64_at(raw, offset_of!(tcp_info, tcpi_rwnd_limited));
     reading.send_buffer_limited_us = u64_at(raw, offset_of!(tcp_info, tcpi_sndbuf_limited));
     reading.delivered_segments = u32_at(raw, offset_of!(tcp_info, tcpi_delivered));
+    reading.marked_segments = u32_at(raw, offset_of!(tcp_info, tcpi_delivered_ce));
     reading.bytes_sent = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_sent));
     reading.bytes_retransmitted = u64_at(raw, offset_of!(tcp_info, tcpi_bytes_retrans));
     reading.dsack_duplicates = u32_at(raw, offset_of!(tcp_info, tcpi_dsack_dups));

@@ -90,6 +90,7 @@ struct EndSnapshot {
     segments_out: u64,
     segments_in: u64,
     out_of_order: u64,
+    marked: u64,
     duplicates: u64,
     busy_us: u64,
     window_us: u64,
@@ -299,6 +300,7 @@ impl EndSampler {
         now.sent_bytes = sent.way.payload_bytes;
         (now.segments_out, now.segments_in) = (sent.way.packets, received.way.packets);
         now.out_of_order = received.out_of_order();
+        now.marked = received.echoed_marks();
         now.rtt_us = sent.smoothed_rtt_us();
         now.rtt_min_us = sent.least_rtt_us();
         (now.peer_window, now.own_window) = (view.peer_window, view.own_window);
@@ -489,6 +491,7 @@ impl EndSnapshot {
             send_buffer_limited_us: Some(self.buffer_us),
             dsack_duplicates: Some(self.duplicates),
             out_of_order_segments: Some(self.out_of_order),
+            marked_segments: Some(self.marked),
             peer_window_bytes: self.peer_window,
             own_window_bytes: self.own_window,
             timeouts: Some(self.timeouts),

@@ -181,6 +181,35 @@ fn a_lost_packet_is_sent_again_and_an_overtaken_one_is_not() {
 }
 
 #[test]
+fn a_segment_that_its_receiver_dropped_is_a_loss_at_the_receiver() {
+    for was_dropped in [false, true] {
+        let mut play = Play::new(false);
+        // The answer comes at once: the capture is that of the listener.
+        play.packets[1].at_ns = play.packets[0].at_ns;
+        for number in 0..3 {
+            play.sends(200, number);
+            play.acknowledges(200, if was_dropped { number.min(1) } else { number + 1 });
+        }
+        play.sends(300, 1);
+        play.acknowledges(300, 3);
+        play.sends(400, 3);
+        let series = found(&play.packets).series.remove(0);
+        let late = series.samples.last().expect("a sample").tcp.out_of_order_segments;
+        assert_eq!(late, Some(u64::from(was_dropped)));
+    }
+}
+
+#[test]
+fn an_acknowledgement_of_bytes_far_ahead_is_a_damaged_packet() {
+    let mut play = Play::new(false);
+    play.sends(200, 0);
+    play.acknowledges(300, 1 << 19);
+    play.acknowledges(301, 1);
+    assert_eq!(tcp(&play.found()).unseen_bytes, 0);
+    assert!(found(&play.packets).series[0].sent_bytes() < u64::from(2 * MSS));
+}
+
+#[test]
 fn the_round_trips_tell_where_the_capture_was_taken() {
     let mut play = Play::new(false);
     assert_eq!(play.found().capture_point, Some(CapturePoint::Opener));

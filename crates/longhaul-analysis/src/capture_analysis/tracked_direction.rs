@@ -46,6 +46,7 @@ pub(super) struct TrackedDirection {
     window: Option<u16>,
     /// Packets that arrived above a hole.
     out_of_order: u64,
+    echoed_marks: u64,
     /// The time of the last packet of the flow, in either direction.
     last_packet_ns: u64,
     smoothed_rtt_us: Option<u64>,
@@ -74,6 +75,9 @@ impl DirectionTuning {
     const MAX_REORDERING_NS: u64 = 3_000_000;
     /// A segment that was repeated so often is blocked.
     const MIN_REPEATS: u32 = 3;
+    /// An acknowledgement of more bytes that the capture did not see is a damaged packet, which the receiver
+    /// ignores.
+    const MAX_UNSEEN_BYTES: u64 = 1 << 20;
     /// Routes whose lengths differ by more hops hardly carry one connection.
     const MAX_HOP_DIFFERENCE: u8 = 2;
     /// The path reduces the MSS of the handshake to no less than this share.
@@ -137,6 +141,8 @@ impl TrackedDirection {
         self.is_tcp = true;
         let flags = segment.flags;
         self.tcp.fin |= flags.has(TcpFlags::FIN);
+        let is_echo = flags.has(TcpFlags::ECE) && !flags.has(TcpFlags::SYN);
+        self.echoed_marks += u64::from(is_echo);
         self.check_reset(packet, flags);
         self.track_window(segment);
         let silence_ns = packet.at_ns.saturating_sub(self.last_packet_ns);
@@ -174,7 +180,10 @@ impl TrackedDirection {
         self.tcp.timeout_us += if is_timeout { silence_ns / 1000 } else { 0 };
         self.blocked.add_sent(brought.to, packet.payload_bytes, is_timeout);
         let acknowledged = self.acknowledged.unwrap_or(START).max(START);
-        self.out_of_order += u64::from(self.covered.has_hole_above(acknowledged));
+        // At a receiver, a segment comes again without an acknowledgement if the host dropped it: a wrong
+        // checksum, as after corruption on the path.
+        let is_dropped = brought.again > 0 && brought.to > acknowledged;
+        self.out_of_order += u64::from(is_dropped || self.covered.has_hole_above(acknowledged));
         self.tcp.most_in_flight_bytes = self.tcp.most_in_flight_bytes.max(self.in_flight());
         brought.again == 0
     }
@@ -215,6 +224,11 @@ impl TrackedDirection {
 
     pub fn counters(&self) -> &TcpFlowDirection {
         &self.tcp
+    }
+
+    /// Returns the number of packets that echo a mark "congestion experienced" (RFC 3168).
+    pub fn echoed_marks(&self) -> u64 {
+        self.echoed_marks
     }
 
     pub fn out_of_order(&self) -> u64 {
@@ -291,13 +305,17 @@ impl TrackedDirection {
         let Some(place) = self.covered.known_position(segment.acknowledged) else {
             return;
         };
+        let highest = self.covered.highest();
+        if highest.is_some_and(|seen| place > seen + DirectionTuning::MAX_UNSEEN_BYTES) {
+            return;
+        }
         let is_below =
             |(_, edge): (u32, u32)| segment.acknowledged.wrapping_sub(edge).cast_signed() >= 0;
         self.tcp.duplicate_sack_packets +=
             u64::from(segment.options.first_sack.is_some_and(is_below));
         let look = (segment.acknowledged, segment.window);
         let bare = packet.payload_bytes == 0 && !segment.flags.has(TcpFlags::SYN);
-        let waits = self.covered.highest().is_some_and(|highest| highest > place);
+        let waits = highest.is_some_and(|highest| highest > place);
         if bare && waits && self.last_ack == Some(look) {
             self.tcp.duplicate_ack_packets += 1;
         }

@@ -228,8 +228,11 @@ fn count_host_drops(observation: &ThroughputObservation) -> u64 {
 }
 
 fn has_marked_segments(observation: &ThroughputObservation) -> bool {
-    let has_ecn = observation.streams.iter().any(|s| s.sender.options.is_some_and(|it| it.ecn));
-    has_ecn && observation.ends.sender.protocol.get("TcpExt.TCPDeliveredCE").is_some_and(|n| *n > 0)
+    let senders = || observation.streams.iter().map(|stream| &stream.sender);
+    let own = senders().filter_map(|sender| throughput::last_tcp_info(sender)?.marked_segments);
+    let of_host = observation.ends.sender.protocol.get("TcpExt.TCPDeliveredCE").copied();
+    senders().any(|sender| sender.options.is_some_and(|options| options.ecn))
+        && own.chain(of_host).any(|count| count > 0)
 }
 
 /// Returns the number of retransmissions that the kernel deferred, or 0 if too few to matter. Since

@@ -193,6 +193,8 @@ pub struct TcpReading {
     pub data_segments_in: Option<u64>,
     /// Segments that the peer received, in order or not, as its acknowledgements say.
     pub delivered_segments: Option<u64>,
+    /// Those of them of which the peer says that they arrived with the mark "congestion experienced".
+    pub marked_segments: Option<u64>,
     pub unsent_bytes: Option<u64>,
     pub busy_us: Option<u64>,
     pub receive_window_limited_us: Option<u64>,

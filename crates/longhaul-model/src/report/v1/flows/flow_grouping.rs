@@ -308,6 +308,7 @@ fn subtract_counters(now: &TcpReading, base: &TcpReading) -> TcpReading {
         data_segments_out: grown(|it| it.data_segments_out),
         data_segments_in: grown(|it| it.data_segments_in),
         delivered_segments: grown(|it| it.delivered_segments),
+        marked_segments: grown(|it| it.marked_segments),
         busy_us: grown(|it| it.busy_us),
         receive_window_limited_us: grown(|it| it.receive_window_limited_us),
         send_buffer_limited_us: grown(|it| it.send_buffer_limited_us),
