@@ -50,7 +50,7 @@ impl ReceiverTuning {
     /// The time after a loss in which the sender's window grows back.
     const RECOVERY_US: u64 = 2_000_000;
     /// The minimum part of a request that is answered per round trip of a transfer that waits for answers.
-    const MIN_REQUEST_RATIO: f64 = 0.6;
+    const MIN_REQUEST_RATIO: f64 = 0.63;
     /// Losses that allow less than this multiple of the rate may limit it.
     const LOSS_MARGIN: f64 = 2.0;
     /// The intervals up to a loss whose RTTs show whether a queue overflowed.
