@@ -10,7 +10,6 @@ crate::virtual_tests!(
     an_application_that_writes_little_and_a_paced_one_are_told_apart,
     requests_are_found_with_their_bytes_per_round_trip,
     a_policer_is_named_from_counters_and_from_packets,
-    a_policer_of_ten_packets_is_named_by_the_packets_that_it_dropped,
     a_slow_reader_is_named_although_its_bursts_fill_the_path,
 );
 
@@ -42,11 +41,6 @@ fn requests_are_found_with_their_bytes_per_round_trip() {
 
 fn a_policer_is_named_from_counters_and_from_packets() {
     check_cells(&[("policer", 1, 2)]);
-}
-
-/// The counters of its sender say random loss.
-fn a_policer_of_ten_packets_is_named_by_the_packets_that_it_dropped() {
-    check_cells(&[("policer", 9, 1)]);
 }
 
 fn a_slow_reader_is_named_although_its_bursts_fill_the_path() {

@@ -418,7 +418,67 @@ fn diagnose_requests(
 
 #[cfg(test)]
 mod tests {
-    use super::count_outstanding;
+    use super::{conclude_transfers, count_outstanding};
+    use longhaul_model::report::v1::analysis::Limiter;
+    use longhaul_model::report::v1::capture::CapturedPolicer;
+    use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries, group_flows};
+    use longhaul_model::report::v1::flows::{FlowsPlan, HeaderCapture};
+    use longhaul_model::report::v1::observation::{HostFacts, TcpReading};
+    use longhaul_model::splitmix::SplitMix64;
+
+    /// A sender that loses segments at random, about one a second.
+    fn watch_lossy_sender() -> FlowSeries {
+        let mut random = SplitMix64::new(7);
+        let (mut window, mut acked, mut lost) = (20.0, 0, 0);
+        let samples = (0..300).map(|number| {
+            let is_lost = random.unit() < 0.1;
+            lost += u64::from(is_lost);
+            window = if is_lost { window * 0.7 } else { window + 0.7 };
+            let cwnd_bytes = window as u64 * 1448;
+            acked += 2 * cwnd_bytes;
+            let tcp = TcpReading {
+                mss_bytes: 1448,
+                cwnd_bytes,
+                unacked_bytes: cwnd_bytes,
+                unsent_bytes: Some(100_000),
+                rtt_us: 50_000,
+                rtt_min_us: Some(50_000),
+                retransmitted_segments: lost,
+                bytes_acked: Some(acked),
+                data_segments_out: Some(acked / 1448 + lost),
+                busy_us: Some(number * 100_000),
+                receive_window_limited_us: Some(0),
+                send_buffer_limited_us: Some(0),
+                peer_window_bytes: Some(1 << 20),
+                ..TcpReading::default()
+            };
+            FlowSample::from_tcp_info(number * 100_000, tcp)
+        });
+        FlowSeries {
+            process: None,
+            activity: None,
+            local: ([192, 0, 2, 1], 40_000).into(),
+            peer: ([192, 0, 2, 2], 443).into(),
+            congestion_control: Some(String::from("cubic")),
+            max_pacing_bps: None,
+            options: None,
+            captured: None,
+            samples: samples.collect(),
+        }
+    }
+
+    #[test]
+    fn a_policer_that_explains_the_lost_packets_is_named_though_counters_say_random_loss() {
+        let found = CapturedPolicer { rate_bps: 8_000_000, burst_bytes: 15_000 };
+        for (policer, limiter) in [(None, Limiter::Loss), (Some(found), Limiter::Policer)] {
+            let (plan, host) = (FlowsPlan::default(), HostFacts::default());
+            let mut transfers = group_flows([watch_lossy_sender()], &plan, &host);
+            transfers[0].header_capture =
+                Some(HeaderCapture { policer, ..HeaderCapture::default() });
+            let concluded = conclude_transfers(&transfers);
+            assert_eq!(concluded.analysis.transfers[0].run.limited_by, limiter);
+        }
+    }
 
     #[test]
     fn outstanding_requests_are_a_whole_number() {
