@@ -454,16 +454,10 @@ mod tests {
             };
             FlowSample::from_tcp_info(number * 100_000, tcp)
         });
+        let [local, peer] = [([192, 0, 2, 1], 40_000), ([192, 0, 2, 2], 443)].map(Into::into);
         FlowSeries {
-            process: None,
-            activity: None,
-            local: ([192, 0, 2, 1], 40_000).into(),
-            peer: ([192, 0, 2, 2], 443).into(),
             congestion_control: Some(String::from("cubic")),
-            max_pacing_bps: None,
-            options: None,
-            captured: None,
-            samples: samples.collect(),
+            ..FlowSeries::new(local, peer, samples.collect())
         }
     }
 

@@ -256,15 +256,9 @@ impl Ndt7Subtest {
                 FlowsPlan { duration_us, interval_us: duration_us / count, ..FlowsPlan::default() };
             let host = HostFacts { name: local.ip().to_string(), ..HostFacts::default() };
             let flow = FlowSeries {
-                process: None,
-                activity: None,
-                local,
-                peer,
                 congestion_control: self.bbr.is_object().then(|| "bbr".to_owned()),
-                max_pacing_bps: None,
                 options: self.options,
-                captured: None,
-                samples: self.samples,
+                ..FlowSeries::new(local, peer, self.samples)
             };
             one.observation.transfers = group_flows([flow], &plan, &host);
         }

@@ -156,11 +156,7 @@ impl SsConnection {
         let shift = |of: Option<&str>| of.and_then(|it| it.parse().ok());
         FlowSeries {
             process: self.process.clone(),
-            activity: None,
-            local: self.local,
-            peer: self.peer,
             congestion_control: counters.congestion_control(),
-            max_pacing_bps: None,
             options: Some(TcpOptions {
                 timestamps: counters.has_word("ts"),
                 sack: counters.has_word("sack"),
@@ -169,8 +165,7 @@ impl SsConnection {
                 send_window_shift: shift(scaling.map(|it| it.0)),
                 receive_window_shift: shift(scaling.map(|it| it.1)),
             }),
-            captured: None,
-            samples: Vec::new(),
+            ..FlowSeries::new(self.local, self.peer, Vec::new())
         }
     }
 

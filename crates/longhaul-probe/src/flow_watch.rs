@@ -273,15 +273,10 @@ struct WatchedFlow {
 impl WatchedFlow {
     fn start(process: Option<u32>, socket: DiagnosedSocket) -> WatchedFlow {
         let series = FlowSeries {
-            process: None,
-            activity: None,
-            local: socket.local,
-            peer: socket.peer,
             congestion_control: socket.congestion_control,
             max_pacing_bps: socket.info.max_pacing_bps,
             options: Some(socket.info.options),
-            captured: None,
-            samples: Vec::new(),
+            ..FlowSeries::new(socket.local, socket.peer, Vec::new())
         };
         WatchedFlow { process, series, has_ended: false }
     }

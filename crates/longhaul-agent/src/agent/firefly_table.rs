@@ -174,15 +174,8 @@ impl OpenFlow {
         };
         let FlowAddresses { source, destination, .. } = firefly.flow;
         let series = FlowSeries {
-            process: None,
-            activity: None,
-            local: source,
-            peer: destination,
             congestion_control: self.congestion_control,
-            max_pacing_bps: None,
-            options: None,
-            captured: None,
-            samples,
+            ..FlowSeries::new(source, destination, samples)
         };
         Some(EndedFlow { scitag: self.scitag, started: self.started, ended, series })
     }

@@ -548,15 +548,8 @@ impl TrackedFlow {
         let (local, peer) =
             if is_opener { (self.opener, self.listener) } else { (self.listener, self.opener) };
         FlowSeries {
-            process: None,
-            activity: None,
-            local,
-            peer,
-            congestion_control: None,
             max_pacing_bps: find_pacing_bps(&samples),
-            options: None,
-            captured: None,
-            samples,
+            ..FlowSeries::new(local, peer, samples)
         }
     }
 

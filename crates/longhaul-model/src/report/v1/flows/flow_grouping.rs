@@ -194,6 +194,21 @@ impl TransferKey {
 }
 
 impl FlowSeries {
+    /// Creates a flow of which only these samples are known, in the order of time.
+    pub fn new(local: SocketAddr, peer: SocketAddr, samples: Vec<FlowSample>) -> FlowSeries {
+        FlowSeries {
+            process: None,
+            activity: None,
+            local,
+            peer,
+            congestion_control: None,
+            max_pacing_bps: None,
+            options: None,
+            captured: None,
+            samples,
+        }
+    }
+
     fn first_us(&self) -> u64 {
         self.samples.first().map_or(0, |sample| sample.at_us)
     }
