@@ -12,16 +12,16 @@ use longhaul_capture::capture_thread::CaptureThread;
 use longhaul_capture::packet_buffer::FinishedCapture;
 use longhaul_model::report::v1::capture::CapturePlan;
 use longhaul_model::report::v1::flows::flow_grouping::FlowSeries;
-use std::net::SocketAddr;
+use longhaul_model::units::Rate;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// The limits of a capture: the whole watch of a slow transfer, and seconds of a fast one.
 const PLAN: CapturePlan =
     CapturePlan { snap_bytes: None, packets: 200_000, last: false, far: false };
 const MAX_BYTES: u64 = 32 << 20;
-/// A transfer of fewer bytes per sample is captured without a loss: at 100 ms, one of up to 1 Gbit/s. The
-/// packets of 900 Mbit/s cost 0.7 % of a core.
-const SLOW_SAMPLE_BYTES: u64 = 12_500_000;
+/// A slower transfer is captured without a loss. The packets of 900 Mbit/s cost 0.7 % of a core.
+const SLOW_BPS: u64 = 1_000_000_000;
 /// The number of samples after which the busiest sender is known.
 const MIN_SAMPLES: usize = 3;
 
@@ -66,16 +66,18 @@ impl TransferCapture {
 }
 
 fn is_worth_capture(flow: &FlowSeries) -> bool {
-    let sample_bytes = flow.sent_bytes() / flow.samples.len().max(1) as u64;
-    let is_slow = flow.samples.len() >= MIN_SAMPLES && sample_bytes <= SLOW_SAMPLE_BYTES;
+    let ends = flow.samples.first().zip(flow.samples.last());
+    let length_us = ends.map_or(0, |(first, last)| last.at_us.saturating_sub(first.at_us));
+    let rate = Rate::over(flow.sent_bytes(), Duration::from_micros(length_us));
+    let is_slow =
+        flow.samples.len() >= MIN_SAMPLES && rate.is_some_and(|rate| rate.as_bps() <= SLOW_BPS);
     flow.sent_bytes() > 0 && (is_slow || flow.retransmitted_segments() > 0)
 }
 
 /// Returns the filter of all connections between the two hosts that have the lower one of the two ports,
 /// which is that of the service; `None` within one host.
 fn find_filter(flow: &FlowSeries) -> Option<FlowFilter> {
-    let canonical = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
-    let (local, peer) = (canonical(flow.local), canonical(flow.peer));
+    let (local, peer) = (flow.local, flow.peer);
     let (client, server) = if local.port() < peer.port() { (peer, local) } else { (local, peer) };
     let filter = FlowFilter { udp: false, opener: client.ip(), listener: server, control_port: 0 };
     (local.ip() != peer.ip()).then_some(filter)
@@ -89,17 +91,7 @@ mod tests {
 
     fn flow(local: &str, peer: &str) -> FlowSeries {
         let [local, peer] = [local, peer].map(|text| text.parse().expect("an address"));
-        FlowSeries {
-            process: None,
-            activity: None,
-            local,
-            peer,
-            congestion_control: None,
-            max_pacing_bps: None,
-            options: None,
-            captured: None,
-            samples: Vec::new(),
-        }
+        FlowSeries::new(local, peer, Vec::new())
     }
 
     #[test]
