@@ -63,8 +63,8 @@ fn judge_capture(file: &Path) -> JudgedCapture {
 }
 
 fn describe_policer(found: Option<CapturedPolicer>) -> String {
-    found.map_or_else(
-        || "no policer".to_owned(),
-        |it| format!("{:.2} Mbit/s, {} kB", it.rate_bps as f64 / 1e6, it.burst_bytes / 1000),
-    )
+    let Some(found) = found else { return "no policer".to_owned() };
+    let more = if found.is_lower_bound { " or more" } else { "" };
+    let burst = found.burst_bytes.map_or("no burst".to_owned(), |it| format!("{} kB", it / 1000));
+    format!("{:.2} Mbit/s{more}, {burst}", found.rate_bps as f64 / 1e6)
 }

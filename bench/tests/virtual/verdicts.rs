@@ -9,6 +9,7 @@ crate::virtual_tests!(
     a_send_buffer_whose_bursts_queue_is_named,
     random_and_bursty_loss_is_named,
     policers_with_small_and_large_buckets_are_named,
+    policers_whose_losses_look_random_to_counters_are_named_at_either_end,
     a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one,
     a_path_that_changes_in_mid_run_is_named_with_its_change,
     an_outage_is_named_and_nothing_is_called_healthy,
@@ -55,6 +56,10 @@ fn policers_with_small_and_large_buckets_are_named() {
     check_cells(&[("policer, egress", 3), ("policer, ingress", 5), ("policer, ingress", 6)]);
 }
 
+fn policers_whose_losses_look_random_to_counters_are_named_at_either_end() {
+    // Buckets of 9 and 6 packets: the client sends to one, the server to the other.
+    check_cells_of_seed(10, &[("policer, egress", 2), ("policer, egress", 4)]);
+}
 fn a_shaper_is_named_and_a_fall_of_the_capacity_is_not_one() {
     check_cells(&[("shaper", 1), ("capacity falls", 2)]);
 }

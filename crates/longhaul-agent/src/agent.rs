@@ -47,7 +47,7 @@ mod watch_file_reload;
 
 pub(crate) use agent_folder::{agent_folder_path, replace_private_file};
 pub use analysis_worker::build_case;
-pub use embedded_server::HandlerBuilder;
+pub use embedded_server::ServerExtensions;
 pub use lifecycle::run;
 pub use process_runner::build_run_command;
 pub use startup::AgentOptions;

@@ -518,7 +518,10 @@ impl CaptureAnalyser {
             }
         }
         let found = paths.into_iter().filter_map(|(path, sent)| {
-            Some((path, find_policer_by_packets(&sent.packets, &sent.round_trips)?))
+            Some((
+                path,
+                find_policer_by_packets(&sent.packets, &sent.round_trips, sent.is_partial)?,
+            ))
         });
         found.collect()
     }

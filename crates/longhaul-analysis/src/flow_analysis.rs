@@ -114,11 +114,9 @@ const APPLICATION_CAUSES: [DiagnoseApplication; 5] =
     [diagnose_quota, diagnose_memory, diagnose_disk, diagnose_busy_thread, diagnose_requests];
 
 fn conclude_transfer(transfer: &ObservedTransfer) -> RunConclusion<TransferAnalysis> {
-    let of_headers = transfer.header_capture.and_then(|capture| capture.policer);
-    let of_capture = transfer.captured_flows.iter().find_map(|flow| flow.policer);
     let evidence = TransferEvidence {
         is_captured: !transfer.captured_flows.is_empty(),
-        policer: of_capture.or(of_headers),
+        policer: transfer.captured_flows.iter().find_map(|flow| flow.policer),
         is_ssh: is_ssh(transfer),
     };
     let run = conclude_transfer_throughput(&transfer.plan, &transfer.run, evidence);
@@ -421,8 +419,9 @@ mod tests {
     use super::{conclude_transfers, count_outstanding};
     use longhaul_model::report::v1::analysis::Limiter;
     use longhaul_model::report::v1::capture::CapturedPolicer;
+    use longhaul_model::report::v1::capture::HeaderCapture;
+    use longhaul_model::report::v1::flows::FlowsPlan;
     use longhaul_model::report::v1::flows::flow_grouping::{FlowSample, FlowSeries, group_flows};
-    use longhaul_model::report::v1::flows::{FlowsPlan, HeaderCapture};
     use longhaul_model::report::v1::observation::{HostFacts, TcpReading};
     use longhaul_model::splitmix::SplitMix64;
 
@@ -463,11 +462,15 @@ mod tests {
 
     #[test]
     fn a_policer_that_explains_the_lost_packets_is_named_though_counters_say_random_loss() {
-        let found = CapturedPolicer { rate_bps: 8_000_000, burst_bytes: 15_000 };
+        let found = CapturedPolicer {
+            rate_bps: 8_000_000,
+            is_lower_bound: false,
+            burst_bytes: Some(15_000),
+        };
         for (policer, limiter) in [(None, Limiter::Loss), (Some(found), Limiter::Policer)] {
             let (plan, host) = (FlowsPlan::default(), HostFacts::default());
             let mut transfers = group_flows([watch_lossy_sender()], &plan, &host);
-            transfers[0].header_capture =
+            transfers[0].run.ends.sender.header_capture =
                 Some(HeaderCapture { policer, ..HeaderCapture::default() });
             let concluded = conclude_transfers(&transfers);
             assert_eq!(concluded.analysis.transfers[0].run.limited_by, limiter);

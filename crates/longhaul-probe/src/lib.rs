@@ -25,6 +25,7 @@
 
 pub mod engine;
 pub mod flow_watch;
+pub mod header_capture;
 pub mod host;
 pub mod host_endpoint;
 pub mod latency;

@@ -34,6 +34,7 @@ pub use session_slots::SessionSlot;
 pub use source_prefix::SourcePrefix;
 pub use stream_registry::{ExpectedStreams, SessionEntry, StreamClaim};
 
+use crate::header_capture::HeaderAnalysis;
 use crate::plan_limits::MAX_STREAMS;
 use crate::probe_error::ServeError;
 use crate::secure::{AuthToken, TlsIdentity};
@@ -76,6 +77,9 @@ pub struct ServeOptions {
     pub max_streams: u32,
     /// Peers may request a capture of their own streams.
     pub captures: bool,
+    /// The analysis of the headers of packets that this end sends, which are captured for it if peers may
+    /// request captures.
+    pub header_analysis: Option<HeaderAnalysis>,
     /// Further protocols on the same port.
     pub handlers: Vec<Arc<dyn ProtocolHandler>>,
     /// The command line of this program without secrets; sent to every peer of a run.
@@ -96,6 +100,7 @@ impl Default for ServeOptions {
             max_sessions: 32,
             max_streams: MAX_STREAMS,
             captures: true,
+            header_analysis: None,
             handlers: Vec::new(),
             command: None,
             heavy_runs: None,

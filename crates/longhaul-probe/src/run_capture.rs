@@ -1,7 +1,10 @@
-//! The capture at one end of a run: it starts before the streams open and ends after they close.
+//! The capture at one end of a run: it starts before the streams open and ends after they close. Without a
+//! request, the headers of this end's sender are captured, while they are worth it.
 
-use crate::session::SessionRole;
-use crate::session_driver::SessionResults;
+use crate::engine::EndRun;
+use crate::header_capture::{HEADER_PLAN, HeaderAnalysis, MAX_HEADER_BYTES, is_worth_capture};
+use crate::session::{SessionRole, sends_payload};
+use crate::session_driver::{SessionEngines, SessionResults};
 use longhaul_capture::bpf_filter::FlowFilter;
 use longhaul_capture::capture_thread::CaptureThread;
 use longhaul_capture::packet_buffer::{FinishedCapture, MAX_BUFFER_BYTES};
@@ -14,54 +17,122 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 
-/// The state of this end's capture.
+/// The capture of this end.
 #[derive(Debug, Default)]
-pub enum RunCapture {
-    /// No capture was requested.
+pub struct RunCapture {
+    state: RunCaptureState,
+    /// The analysis of the headers of this end's sender.
+    analysis: Option<HeaderAnalysis>,
+}
+
+#[derive(Debug, Default)]
+enum RunCaptureState {
     #[default]
     Off,
-    Active(CaptureThread),
+    /// The headers of this end's sender are captured while they are worth it.
+    Headers(HeaderFilter, Option<CaptureThread>),
+    Requested(CaptureThread),
     /// A capture was requested but could not be started; the caveat says why.
     Failed(ReportCaveat),
 }
 
-impl RunCapture {
-    /// Captures the streams of `plan` between the addresses of the control connection.
-    pub(crate) fn begin(
-        plan: &ThroughputPlan,
-        capture: CapturePlan,
-        opener: SocketAddr,
-        listener: SocketAddr,
-        most_bytes: u64,
-    ) -> RunCapture {
+/// The packets of a sender, and the maximum of bytes to hold.
+#[derive(Debug)]
+struct HeaderFilter {
+    filter: FlowFilter,
+    max_bytes: u64,
+}
+
+impl HeaderFilter {
+    /// Starts a capture. Without the privilege to capture there is none.
+    fn start(&self) -> Option<CaptureThread> {
+        CaptureThread::start(&self.filter, HEADER_PLAN, self.max_bytes).ok()
+    }
+}
+
+/// A run between two hosts, seen from one of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CapturedRun<'a> {
+    pub plan: &'a ThroughputPlan,
+    pub role: SessionRole,
+    /// The addresses of the control connection: those of the client and of the server.
+    pub ends: [SocketAddr; 2],
+    pub max_bytes: u64,
+}
+
+impl CapturedRun<'_> {
+    fn filter_streams(&self) -> FlowFilter {
+        let [client, server] = self.ends;
         let canonical = |address: SocketAddr| address.ip().to_canonical();
-        let filter = FlowFilter {
-            udp: plan.transport != RunTransport::Tcp,
-            opener: canonical(opener),
-            listener: SocketAddr::new(canonical(listener), listener.port()),
-            control_port: opener.port(),
-        };
-        match CaptureThread::start(&filter, capture, most_bytes) {
-            Ok(capturing) => RunCapture::Active(capturing),
-            Err(error) => RunCapture::Failed(capture_missing_caveat(&error)),
+        FlowFilter {
+            udp: self.plan.transport != RunTransport::Tcp,
+            opener: canonical(client),
+            listener: SocketAddr::new(canonical(server), server.port()),
+            control_port: client.port(),
         }
     }
+}
 
-    /// Starts the capture that the plan requests at the client, before any stream opens, so that
-    /// it contains the handshakes.
+impl RunCapture {
+    pub(crate) fn fail(caveat: ReportCaveat) -> RunCapture {
+        RunCapture { state: RunCaptureState::Failed(caveat), analysis: None }
+    }
+
+    /// Starts the capture that is requested, or that of the headers of this end's sender.
+    pub(crate) fn begin(
+        run: CapturedRun<'_>,
+        requested: Option<CapturePlan>,
+        analysis: Option<HeaderAnalysis>,
+    ) -> RunCapture {
+        let filter = run.filter_streams();
+        let has_path = filter.opener != filter.listener.ip();
+        let analysis =
+            analysis.filter(|_| !filter.udp && has_path && sends_payload(run.role, run.plan));
+        let state = match requested {
+            Some(capture) => match CaptureThread::start(&filter, capture, run.max_bytes) {
+                Ok(capturing) => RunCaptureState::Requested(capturing),
+                Err(error) => RunCaptureState::Failed(capture_missing_caveat(&error)),
+            },
+            None if analysis.is_some() => {
+                let headers =
+                    HeaderFilter { filter, max_bytes: run.max_bytes.min(MAX_HEADER_BYTES) };
+                let capturing = headers.start();
+                capturing.map_or(RunCaptureState::Off, |capturing| {
+                    RunCaptureState::Headers(headers, Some(capturing))
+                })
+            }
+            None => RunCaptureState::Off,
+        };
+        RunCapture { state, analysis }
+    }
+
+    /// Starts the capture that the plan requests at the client, or that of its headers, before any stream
+    /// opens, so that it contains the handshakes.
     pub fn begin_client(
         plan: &ThroughputPlan,
         local: Option<SocketAddr>,
         server: SocketAddr,
+        analysis: Option<HeaderAnalysis>,
     ) -> RunCapture {
-        let Some(capture) = plan.capture else {
-            return RunCapture::Off;
+        let Some(local) = local else {
+            let missing = || capture_missing_caveat(&io::ErrorKind::AddrNotAvailable.into());
+            return plan.capture.map_or_else(RunCapture::default, |_| RunCapture::fail(missing()));
         };
-        match local {
-            Some(local) => RunCapture::begin(plan, capture, local, server, MAX_BUFFER_BYTES),
-            None => {
-                RunCapture::Failed(capture_missing_caveat(&io::ErrorKind::AddrNotAvailable.into()))
-            }
+        let (role, ends) = (SessionRole::Client, [local, server]);
+        let run = CapturedRun { plan, role, ends, max_bytes: MAX_BUFFER_BYTES };
+        RunCapture::begin(run, plan.capture, analysis)
+    }
+
+    /// Ends the capture of headers if their sender turns out to be fast, and starts another one after its
+    /// first loss.
+    pub fn follow_sender(&mut self, engines: &SessionEngines) {
+        let RunCaptureState::Headers(headers, capturing) = &mut self.state else { return };
+        let Some(progress) = engines.sender.as_ref().map(EndRun::progress) else { return };
+        let retransmits = progress.retransmits.unwrap_or(0);
+        match is_worth_capture(progress.bytes, progress.elapsed, retransmits) {
+            Some(false) => *capturing = None,
+            Some(true) if capturing.is_none() => *capturing = headers.start(),
+            _ => {}
         }
     }
 
@@ -73,25 +144,33 @@ impl RunCapture {
         captured
     }
 
-    /// Ends the capture, and discards packets of other runs between the same hosts.
+    /// Ends the capture, discards packets of other runs between the same hosts, and adds what the headers
+    /// of this end's sender show to its results. Returns the capture if it was requested.
     pub(crate) fn end(
         self,
         role: SessionRole,
-        collected: &SessionResults,
+        collected: &mut SessionResults,
     ) -> (Option<FinishedCapture>, Vec<ReportCaveat>) {
-        match self {
-            RunCapture::Off => (None, Vec::new()),
-            RunCapture::Failed(caveat) => (None, vec![caveat]),
-            RunCapture::Active(capturing) => {
-                let Some(mut captured) = capturing.finish() else {
-                    let text = "no capture: its thread panicked".to_owned();
-                    return (None, vec![ReportCaveat::new("capture_missing", text)]);
-                };
-                captured.retain_ports(&collect_opener_ports(role, collected));
-                let caveats = capture_caveats(captured.capture_report());
-                (Some(captured), caveats)
-            }
+        let (capturing, is_requested) = match self.state {
+            RunCaptureState::Off | RunCaptureState::Headers(_, None) => return (None, Vec::new()),
+            RunCaptureState::Failed(caveat) => return (None, vec![caveat]),
+            RunCaptureState::Headers(_, Some(capturing)) => (capturing, false),
+            RunCaptureState::Requested(capturing) => (capturing, true),
+        };
+        let Some(mut captured) = capturing.finish() else {
+            let text = "no capture: its thread panicked".to_owned();
+            return (None, vec![ReportCaveat::new("capture_missing", text)]);
+        };
+        captured.retain_ports(&collect_opener_ports(role, collected));
+        if let Some((analyse, sender)) = self.analysis.zip(collected.sender.as_mut()) {
+            let streams: Vec<&StreamEnd> = sender.streams.iter().collect();
+            sender.end.header_capture = analyse(&captured, &streams);
         }
+        if !is_requested {
+            return (None, Vec::new());
+        }
+        let caveats = capture_caveats(captured.capture_report());
+        (Some(captured), caveats)
     }
 }
 

@@ -24,6 +24,7 @@ pub use target_address::{
 };
 
 use crate::engine::{EndRun, EngineProgress};
+use crate::header_capture::HeaderAnalysis;
 use crate::plan_limits::{MAX_STREAMS, check_cores, check_plan};
 use crate::probe_error::{ProbeError, TokenFailure};
 use crate::run_capture::RunCapture;
@@ -65,6 +66,8 @@ pub struct TargetHost {
     /// Flow labels of the data connections that use IPv6.
     pub flow_label: Option<FlowLabelPattern>,
     pub token: Option<String>,
+    /// The analysis of the headers of this end's packets, which are captured for it.
+    pub header_analysis: Option<HeaderAnalysis>,
     /// Timeout of connecting to all addresses together, of each further TCP connect, the TLS handshake, and the opening of UDP flows.
     pub connect_timeout: Duration,
 }
@@ -91,6 +94,7 @@ impl TargetHost {
             data_port: None,
             flow_label: None,
             token: None,
+            header_analysis: None,
             connect_timeout: Duration::from_secs(10),
         }
     }
@@ -261,7 +265,7 @@ pub fn run(
         server_unreachable: false,
         server_interval: IntervalCounters::default(),
         collected: SessionResults::default(),
-        capture: RunCapture::Off,
+        capture: RunCapture::default(),
         captured: None,
     };
     let drive = SessionDriver::new(connection.channel, session, session_epoch);

@@ -13,6 +13,7 @@
 //! - [`rpm_test`]: `load --rpm`, the responsiveness of an IETF draft
 //! - [`mod@copy_command`]: copies files and reports what limited the copy
 //! - [`explain_command`]: explains the transfers of other programs
+//! - [`header_analysis`]: what the packet headers of a sender add to its counters
 //! - [`mod@watch_command`]: checks the watch file and starts the agent
 //! - [`capture_command`]: reads packet captures
 //! - [`record_command`]: records with their evidence, and checks of published claims
@@ -41,6 +42,7 @@ pub mod early_end;
 pub mod expectation;
 pub mod explain_command;
 mod firefly_sender;
+mod header_analysis;
 pub mod host_command;
 pub mod import_command;
 pub mod interrupt;

@@ -5,6 +5,7 @@ use super::export::format_error_chain;
 use super::shared_state::SharedState;
 use crate::secret_file;
 use crate::watch::watch_file::ServeSection;
+use longhaul_probe::header_capture::HeaderAnalysis;
 use longhaul_probe::measurement_server::{
     HeavyRunLock, MeasurementServer, ProtocolHandler, ServeEvent, ServeOptions,
 };
@@ -22,9 +23,17 @@ const MAX_RETRY_TIME: Duration = Duration::from_secs(60);
 /// Builds the handlers of further protocols; relative paths of the section refer to the folder.
 pub type HandlerBuilder = fn(&ServeSection, &Path) -> Result<Vec<Arc<dyn ProtocolHandler>>, String>;
 
+/// The parts of the server of `[serve]` that the agent does not know.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerExtensions {
+    /// Builds the protocols beside that of measurements.
+    pub build_handlers: HandlerBuilder,
+    pub header_analysis: HeaderAnalysis,
+}
+
 /// The server, while the watch file has `[serve]`.
 pub struct EmbeddedServer {
-    build_handlers: HandlerBuilder,
+    extensions: ServerExtensions,
     state: Arc<SharedState>,
     log: AgentLog,
     running: Option<RunningServer>,
@@ -38,11 +47,11 @@ struct RunningServer {
 
 impl EmbeddedServer {
     pub fn new(
-        build_handlers: HandlerBuilder,
+        extensions: ServerExtensions,
         state: Arc<SharedState>,
         log: AgentLog,
     ) -> EmbeddedServer {
-        EmbeddedServer { build_handlers, state, log, running: None }
+        EmbeddedServer { extensions, state, log, running: None }
     }
 
     /// Starts, restarts or stops the server, if the section of the current watch file differs.
@@ -59,7 +68,7 @@ impl EmbeddedServer {
         let stop = Arc::new(AtomicBool::new(false));
         let task = ServerTask {
             section: section.clone(),
-            build_handlers: self.build_handlers,
+            extensions: self.extensions,
             state: Arc::clone(&self.state),
             log: self.log,
             stop: Arc::clone(&stop),
@@ -87,7 +96,7 @@ impl EmbeddedServer {
 /// The work of the server's thread.
 struct ServerTask {
     section: ServeSection,
-    build_handlers: HandlerBuilder,
+    extensions: ServerExtensions,
     state: Arc<SharedState>,
     log: AgentLog,
     stop: Arc<AtomicBool>,
@@ -148,7 +157,8 @@ impl ServerTask {
             max_sessions: *max_sessions,
             max_streams: *max_streams,
             captures: *captures,
-            handlers: (self.build_handlers)(&self.section, &self.state.folder)?,
+            header_analysis: Some(self.extensions.header_analysis),
+            handlers: (self.extensions.build_handlers)(&self.section, &self.state.folder)?,
             command: None,
             heavy_runs: Some(HeavyRunLock::clone(&self.state.heavy_runs)),
         })

@@ -5,7 +5,7 @@ use super::agent_log::{AgentLog, format_moment};
 use super::analysis_worker::AnalysisWorker;
 use super::archive_writer::{self, ArchiveWriter};
 use super::clocks::{read_clock_times, read_wall_us};
-use super::embedded_server::{EmbeddedServer, HandlerBuilder};
+use super::embedded_server::{EmbeddedServer, ServerExtensions};
 use super::event_loop::{EventLoop, LoopChannels};
 use super::export::{self, ResultReceiver};
 use super::finished_run;
@@ -56,8 +56,7 @@ pub struct AgentOptions {
     pub agent: Option<String>,
     pub archive: PathBuf,
     pub log_format: LogFormat,
-    /// Builds the protocols of the server of `[serve]`, beside that of measurements.
-    pub build_handlers: HandlerBuilder,
+    pub server: ServerExtensions,
 }
 
 /// A started agent.
@@ -141,7 +140,7 @@ pub async fn start_agent(
     tokio::spawn(archive_writer::run_retention(Arc::clone(&state), log));
     let (stop, stopped) = watch::channel(false);
     export::spawn_export(&state, log, &stopped);
-    let mut server = EmbeddedServer::new(origin.build_handlers, Arc::clone(&state), log);
+    let mut server = EmbeddedServer::new(origin.server, Arc::clone(&state), log);
     server.apply_watch_file();
     let mut fireflies = FireflyReceiver::new(Arc::clone(&state), agent.launcher.clone(), log);
     fireflies.apply_watch_file();

@@ -25,6 +25,8 @@ pub(super) struct SentPackets {
     fresh: Vec<(u64, usize)>,
     /// The index of the last packet that repeated a byte.
     repeated: HashMap<u64, usize>,
+    /// The capture began within the connection.
+    pub is_partial: bool,
 }
 
 /// A packet that was sent.
@@ -71,9 +73,11 @@ impl SentPackets {
         }
     }
 
-    pub fn add_round_trip(&mut self, at_us: u64, rtt_us: u64) {
+    /// Adds the RTT of a packet that was acknowledged now; `is_prompt`: with another one.
+    pub fn add_round_trip(&mut self, at_us: u64, rtt_us: u64, is_prompt: bool) {
         if self.packets.len() < MAX_DIRECTION_PACKETS {
-            self.round_trips.push(PacketRtt { sent_us: at_us.saturating_sub(rtt_us), rtt_us });
+            let sent_us = at_us.saturating_sub(rtt_us);
+            self.round_trips.push(PacketRtt { sent_us, rtt_us, is_prompt });
         }
     }
 
@@ -84,6 +88,7 @@ impl SentPackets {
         self.packets.sort_by_key(|packet| packet.at_us);
         self.round_trips.sort_by_key(|it| it.sent_us);
         self.packets.truncate(MAX_DIRECTION_PACKETS);
+        self.is_partial |= other.is_partial;
     }
 }
 

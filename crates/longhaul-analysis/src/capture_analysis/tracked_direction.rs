@@ -320,6 +320,7 @@ impl TrackedDirection {
             self.tcp.duplicate_ack_packets += 1;
         }
         self.last_ack = Some(look);
+        let acknowledged = self.acknowledged.map_or(0, |last| place.saturating_sub(last));
         if self.acknowledged.is_none_or(|last| place > last) {
             // Bytes below the first acknowledgement were sent before the capture began.
             if let Some(last) = self.acknowledged {
@@ -330,7 +331,8 @@ impl TrackedDirection {
             self.acknowledged = Some(place);
             self.blocked.acknowledge(place);
             if let Some(sample_ns) = self.by_ack.acknowledged(place, packet.at_ns) {
-                self.sent.add_round_trip(packet.at_ns / 1000, sample_ns / 1000);
+                let is_prompt = acknowledged > u64::from(self.usual_payload.0);
+                self.sent.add_round_trip(packet.at_ns / 1000, sample_ns / 1000, is_prompt);
                 self.smoothed_rtt_us = Some(smooth_rtt(self.smoothed_rtt_us, sample_ns / 1000));
             }
         }
@@ -562,7 +564,8 @@ impl TrackedFlow {
         let is_forward = self.sends_forward();
         let receiver = if is_forward { CapturePoint::Listener } else { CapturePoint::Opener };
         let way = if is_forward { &mut self.forward } else { &mut self.reverse };
-        let sent = std::mem::take(&mut way.sent);
+        let mut sent = std::mem::take(&mut way.sent);
+        sent.is_partial = self.handshake.opener.is_none();
         (!self.udp && self.find_capture_point() != Some(receiver)).then_some(sent)
     }
 

@@ -302,11 +302,11 @@ pub fn describe_captured_policer(run: &RunView, policer: CapturedPolicer) -> Pol
     PolicerFit {
         from_us: 0,
         rate_bps,
-        burst_bytes: Some(policer.burst_bytes as f64 * payload_ratio),
+        burst_bytes: policer.burst_bytes.map(|bytes| bytes as f64 * payload_ratio),
         loss_ratio: run.loss_ratio.unwrap_or(0.0),
         over_bound: run.random_loss_bound_bps().map_or(1.0, |bound| run.level_bps / bound),
         loss_slots: build_slots(run).iter().filter(|slot| slot.lost >= 1.0).count(),
-        is_lower_bound: false,
+        is_lower_bound: policer.is_lower_bound,
         sparse: false,
         is_likely: true,
         is_certain: true,

@@ -133,8 +133,10 @@ pub fn read_run<'a>(
     run.busy_ratio = host_load::measure_busy_ratio(&run);
     run.queued_ratio = run.measure_queued_ratio(run.streams.iter().flatten());
     run.outages = path_outage::find_outages(&run);
+    let of_headers = observation.ends.sender.header_capture.and_then(|it| it.policer);
     run.policer = evidence
         .policer
+        .or(of_headers)
         .filter(|_| run.queued_ratio < QUEUED_RATIO && run.retransmitted_segments > 0)
         .map(|policer| policer_fit::describe_captured_policer(&run, policer))
         .or_else(|| policer_fit::find_policer(&run));

@@ -65,7 +65,7 @@ impl<'a> ClientTransfer<'a> {
             min_in_flight: None,
             engines: None,
             interrupted_in: None,
-            capture: RunCapture::Off,
+            capture: RunCapture::default(),
             captures: RunCaptures::default(),
             collected: SessionResults::default(),
             origin: Duration::ZERO,
@@ -81,7 +81,12 @@ impl<'a> ClientTransfer<'a> {
 
     pub fn open_streams(&mut self, cookie: TestCookie) -> Result<(), EngineError> {
         self.report_progress(SessionState::Opening);
-        self.capture = RunCapture::begin_client(self.plan, self.ends.0, self.ends.1);
+        self.capture = RunCapture::begin_client(
+            self.plan,
+            self.ends.0,
+            self.ends.1,
+            self.target.header_analysis,
+        );
         self.sockets = super::open_streams(self.target, self.plan, self.ends.1, cookie)?;
         let tails = self.sockets.forward.iter().filter_map(|socket| match socket {
             DataSocket::Tcp(stream) => stream.try_clone().ok(),
@@ -147,7 +152,9 @@ impl<'a> ClientTransfer<'a> {
     /// Returns the progress of the engines; `None` if no payload flows.
     pub fn poll_engines(&mut self) -> Option<ClientInput<'static>> {
         self.report_progress(SessionState::Running);
-        let progress = self.engines.as_ref()?.progress();
+        let engines = self.engines.as_ref()?;
+        self.capture.follow_sender(engines);
+        let progress = engines.progress();
         let interval = progress.interval;
         let (sent, received) = (interval.sent_bytes, interval.received_bytes);
         let elapsed_us = interval.elapsed_us;

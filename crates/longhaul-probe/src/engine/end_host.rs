@@ -77,6 +77,7 @@ pub(super) fn describe_end(
         protocol: host::counter_growth(&baseline.protocol, &now.protocol),
         interface: host::counter_growth(&baseline.interface, &now.interface),
         capture: None,
+        header_capture: None,
         program: None,
     }
 }

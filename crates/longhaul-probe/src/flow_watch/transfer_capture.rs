@@ -1,29 +1,13 @@
-//! Captures the packet headers of the busiest sending transfer, beside its counters.
-//!
-//! Counters show how much was lost, packets also which ones: a token bucket drops those that come too
-//! early. A fast transfer is captured after its first loss only, because most have none.
-//!
-//! Source: packet(7). Units: packets. Error: packets that the kernel dropped are counted.
-//! Wrong when: another flow of the watch is the one that is asked about; only one transfer is captured.
+//! Captures the packet headers of the busiest sending transfer of a watch.
 
 use super::call_in_namespace;
+use crate::header_capture::{HEADER_PLAN, MAX_HEADER_BYTES, is_worth_capture};
 use longhaul_capture::bpf_filter::FlowFilter;
 use longhaul_capture::capture_thread::CaptureThread;
 use longhaul_capture::packet_buffer::FinishedCapture;
-use longhaul_model::report::v1::capture::CapturePlan;
 use longhaul_model::report::v1::flows::flow_grouping::FlowSeries;
-use longhaul_model::units::Rate;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-
-/// The limits of a capture: the whole watch of a slow transfer, and seconds of a fast one.
-const PLAN: CapturePlan =
-    CapturePlan { snap_bytes: None, packets: 200_000, last: false, far: false };
-const MAX_BYTES: u64 = 32 << 20;
-/// A slower transfer is captured without a loss. The packets of 900 Mbit/s cost 0.7 % of a core.
-const SLOW_BPS: u64 = 1_000_000_000;
-/// The number of samples after which the busiest sender is known.
-const MIN_SAMPLES: usize = 3;
 
 /// The capture of a watch.
 #[derive(Debug, Default)]
@@ -44,13 +28,14 @@ impl TransferCapture {
             return;
         }
         let busiest = flows.max_by_key(|flow| flow.sent_bytes());
-        let Some(filter) = busiest.filter(|flow| is_worth_capture(flow)).and_then(find_filter)
+        let Some(filter) = busiest.filter(|flow| is_worth_headers(flow)).and_then(find_filter)
         else {
             return;
         };
         if let TransferCapture::Armed(namespace) = std::mem::take(self)
-            && let Ok(started) =
-                call_in_namespace(namespace, move || CaptureThread::start(&filter, PLAN, MAX_BYTES))
+            && let Ok(started) = call_in_namespace(namespace, move || {
+                CaptureThread::start(&filter, HEADER_PLAN, MAX_HEADER_BYTES)
+            })
         {
             *self = TransferCapture::Active(started);
         }
@@ -65,13 +50,11 @@ impl TransferCapture {
     }
 }
 
-fn is_worth_capture(flow: &FlowSeries) -> bool {
+fn is_worth_headers(flow: &FlowSeries) -> bool {
     let ends = flow.samples.first().zip(flow.samples.last());
     let length_us = ends.map_or(0, |(first, last)| last.at_us.saturating_sub(first.at_us));
-    let rate = Rate::over(flow.sent_bytes(), Duration::from_micros(length_us));
-    let is_slow =
-        flow.samples.len() >= MIN_SAMPLES && rate.is_some_and(|rate| rate.as_bps() <= SLOW_BPS);
-    flow.sent_bytes() > 0 && (is_slow || flow.retransmitted_segments() > 0)
+    let length = Duration::from_micros(length_us);
+    is_worth_capture(flow.sent_bytes(), length, flow.retransmitted_segments()) == Some(true)
 }
 
 /// Returns the filter of all connections between the two hosts that have the lower one of the two ports,
@@ -86,8 +69,6 @@ fn find_filter(flow: &FlowSeries) -> Option<FlowFilter> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_model::report::v1::flows::flow_grouping::FlowSample;
-    use longhaul_model::report::v1::observation::TcpReading;
 
     fn flow(local: &str, peer: &str) -> FlowSeries {
         let [local, peer] = [local, peer].map(|text| text.parse().expect("an address"));
@@ -103,24 +84,6 @@ mod tests {
             assert_eq!(filter.opener.to_string(), "192.0.2.1");
             assert_eq!(filter.listener.to_string(), "192.0.2.2:443");
         }
-    }
-
-    #[test]
-    fn a_slow_sender_is_captured_at_once_and_a_fast_one_after_a_loss() {
-        let sender = |sample_bytes: u64, lost: u64| {
-            let samples = (0..4).map(|number| {
-                let tcp = TcpReading {
-                    bytes_acked: Some(number * sample_bytes),
-                    retransmitted_segments: number * lost,
-                    ..TcpReading::default()
-                };
-                FlowSample::from_tcp_info(number * 100_000, tcp)
-            });
-            FlowSeries { samples: samples.collect(), ..flow("192.0.2.1:1", "192.0.2.2:2") }
-        };
-        let cases = [(0, 0), (1_000_000, 0), (100_000_000, 0), (100_000_000, 1)];
-        let due = cases.map(|(bytes, lost)| is_worth_capture(&sender(bytes, lost)));
-        assert_eq!(due, [false, true, false, true]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::engine::{self, DataSocket, EngineError, TransferRole as Flow};
 use crate::plan_limits::{ANONYMOUS_CAPTURE_BYTES, MAX_CAPTURE_BYTES, check_cores};
 use crate::probing::{ProbeServer, ReverseSurveyor};
 use crate::program_sanitizer::{MAX_LINES, sanitize_program};
-use crate::run_capture::{RunCapture, attach_capture};
+use crate::run_capture::{CapturedRun, RunCapture, attach_capture};
 use crate::session::{
     AdmissionRequest, Session, SessionAction, SessionInput, SessionPurpose, SessionRole,
     SessionState, sends_payload,
@@ -184,16 +184,16 @@ impl<'a> ServerHooks<'a> {
     }
 
     /// Starts the capture, before the peer learns where to open its streams.
-    fn start_capture(&self, plan: &ThroughputPlan, most_bytes: u64) -> RunCapture {
-        let Some(capture) = plan.capture.filter(|capture| capture.far) else {
-            return RunCapture::Off;
-        };
+    fn start_capture(&self, plan: &ThroughputPlan, max_bytes: u64) -> RunCapture {
+        let requested = plan.capture.filter(|capture| capture.far);
         if !self.service.options.captures {
-            return RunCapture::Failed(capture_refused_caveat(
-                "`longhaul serve` on the server runs with --no-capture",
-            ));
+            let refused =
+                || capture_refused_caveat("`longhaul serve` on the server runs with --no-capture");
+            return requested.map_or_else(RunCapture::default, |_| RunCapture::fail(refused()));
         }
-        RunCapture::begin(plan, capture, self.peer, self.local, most_bytes)
+        let (role, ends) = (SessionRole::Server, [self.peer, self.local]);
+        let run = CapturedRun { plan, role, ends, max_bytes };
+        RunCapture::begin(run, requested, self.service.options.header_analysis)
     }
 
     fn collect(&mut self) -> Vec<ControlMessage> {
@@ -205,7 +205,7 @@ impl<'a> ServerHooks<'a> {
         let engines = run.engines.take();
         let mut collected = engines.map(SessionEngines::collect).unwrap_or_default();
         let capture = std::mem::take(&mut run.capture);
-        let (captured, caveats) = capture.end(SessionRole::Server, &collected);
+        let (captured, caveats) = capture.end(SessionRole::Server, &mut collected);
         let mut messages = Vec::new();
         let (mut about, mut capture_bytes) = (None, None);
         if let Some(mut captured) = captured {
@@ -376,7 +376,10 @@ impl SessionHooks for ServerHooks<'_> {
                 opened
             }
             SessionState::Running | SessionState::Draining => {
-                let progress = self.run.as_ref()?.engines.as_ref()?.progress();
+                let run = self.run.as_mut()?;
+                let engines = run.engines.as_ref()?;
+                run.capture.follow_sender(engines);
+                let progress = engines.progress();
                 self.moved = progress.interval;
                 Some(SessionInput::Progress(progress))
             }

@@ -114,7 +114,12 @@ impl SessionHooks for ClientHooks<'_> {
     fn act(&mut self, action: SessionAction) -> Result<Option<SessionInput>, EngineError> {
         match action {
             SessionAction::OpenStreams(nonce) => {
-                self.capture = RunCapture::begin_client(self.plan, self.local, self.address);
+                self.capture = RunCapture::begin_client(
+                    self.plan,
+                    self.local,
+                    self.address,
+                    self.target.header_analysis,
+                );
                 let (target, plan) = (self.target, self.plan);
                 let opened =
                     stream_opening::open_data_streams(target, plan, self.address, nonce, 0);
@@ -155,7 +160,9 @@ impl SessionHooks for ClientHooks<'_> {
         if !matches!(state, SessionState::Running | SessionState::Draining) {
             return None;
         }
-        let progress = self.engines.as_ref()?.progress();
+        let engines = self.engines.as_ref()?;
+        self.capture.follow_sender(engines);
+        let progress = engines.progress();
         self.local_interval = progress.interval;
         Some(SessionInput::Progress(progress))
     }

@@ -1,10 +1,8 @@
 //! `longhaul explain`: watches the flows of other programs, then analyses, archives and shows them.
 //!
-//! - [`header_analysis`]: what the packet headers of a watched transfer add
 //! - [`live_table`]: the state, the keys and the screen of `--watch`
 //! - [`watch_screen`]: the watching thread and the terminal of `--watch`
 
-mod header_analysis;
 mod live_table;
 mod watch_screen;
 
@@ -12,7 +10,9 @@ use crate::cli::args::{LocalArgs, OutputArgs, TokenArgs};
 use crate::cli::progress_lines::StatusLine;
 use crate::cli::report_archiving::{self, timestamp_of};
 use crate::cli::value_parsers::{accept_count, accept_micros};
-use crate::cli::{command_output, import_command, interrupt, option_resolution, report_command};
+use crate::cli::{
+    command_output, header_analysis, import_command, interrupt, option_resolution, report_command,
+};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
 use jiff::Timestamp;

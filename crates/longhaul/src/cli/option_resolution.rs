@@ -2,6 +2,7 @@
 //! those that need the host: clock, environment, files.
 
 use super::args::{LocalArgs, PeerArgs, TestArgs, TokenArgs};
+use crate::cli::header_analysis;
 use crate::command_failure::{CommandFailure, USAGE};
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::units::format_duration;
@@ -153,6 +154,7 @@ pub fn build_target(
             flow_label: None,
         },
         token: resolve_token(token)?.map(|token| token.as_str().to_owned()),
+        header_analysis: Some(header_analysis::analyse_headers),
         connect_timeout: local.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
         data_port: None,
         flow_label: None,

@@ -6,7 +6,7 @@ use crate::cli::value_parsers::{
     accept_count, parse_device, parse_rate, parse_run_bytes, parse_run_time, parse_served_folder,
     parse_streams,
 };
-use crate::cli::{interrupt, invocation, option_resolution};
+use crate::cli::{header_analysis, interrupt, invocation, option_resolution};
 use crate::command_failure::{CommandFailure, HOST, USAGE};
 use clap::Args;
 use jiff::Timestamp;
@@ -162,6 +162,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         max_sessions: args.max_sessions,
         max_streams: args.max_streams,
         captures: !args.no_capture,
+        header_analysis: Some(header_analysis::analyse_headers),
         handlers: build_handlers(args)?,
         command: Some(invocation::redacted_command_line()),
         heavy_runs: None,

@@ -5,12 +5,12 @@ mod init_command;
 mod token_command;
 
 use crate::cli::args::{ArchiveArgs, LogArgs};
-use crate::cli::{command_output, serve_command};
+use crate::cli::{command_output, header_analysis, serve_command};
 use crate::command_failure::{CommandFailure, USAGE};
 use clap::{Args, Subcommand};
 use etcetera::BaseStrategy;
 use init_command::InitArgs;
-use longhaul_agent::agent::{self, AgentOptions};
+use longhaul_agent::agent::{self, AgentOptions, ServerExtensions};
 use longhaul_agent::watch::watch_file::WatchFile;
 use longhaul_agent::watch::watch_forecast::build_forecast;
 use longhaul_agent::watch_cost;
@@ -106,8 +106,11 @@ fn run_agent(args: &WatchArgs, path: PathBuf, file: WatchFile) -> Result<ExitCod
     let archive = command_output::archive_path(&ArchiveArgs { archive: named })?;
     let agent = args.agent.clone();
     let log_format = args.log.format(args.json, std::io::stdout().is_terminal());
-    let build_handlers = serve_command::build_section_handlers;
-    let options = AgentOptions { path, folder, agent, archive, log_format, build_handlers };
+    let server = ServerExtensions {
+        build_handlers: serve_command::build_section_handlers,
+        header_analysis: header_analysis::analyse_headers,
+    };
+    let options = AgentOptions { path, folder, agent, archive, log_format, server };
     agent::run(&options, file)?;
     Ok(ExitCode::SUCCESS)
 }

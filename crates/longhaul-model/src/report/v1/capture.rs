@@ -138,7 +138,24 @@ pub enum CapturePoint {
 pub struct CapturedPolicer {
     /// Of IP packets.
     pub rate_bps: u64,
-    pub burst_bytes: u64,
+    /// The rate may be higher.
+    #[serde(default)]
+    pub is_lower_bound: bool,
+    /// Absent: the bucket was never seen full.
+    pub burst_bytes: Option<u64>,
+}
+
+/// The packet headers that a sender captured beside its counters.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HeaderCapture {
+    /// In both directions; one that the interface splits later counts once.
+    pub packets: u64,
+    /// Packets that the kernel dropped because this program did not read them in time.
+    pub dropped_packets: Option<u64>,
+    pub retransmitted_packets: u64,
+    /// The policer that explains which packets were lost; absent: none does.
+    pub policer: Option<CapturedPolicer>,
 }
 
 /// The handshake of a TCP connection.

@@ -7,7 +7,7 @@ pub mod flow_grouping;
 
 use super::HostPair;
 use super::analysis::{Limiter, ThroughputAnalysis};
-use super::capture::{CapturedFlow, CapturedPolicer};
+use super::capture::CapturedFlow;
 use super::observation::{HostFacts, StreamEnd, ThroughputObservation};
 use super::plan::ThroughputPlan;
 use serde::{Deserialize, Serialize};
@@ -64,21 +64,6 @@ pub struct ObservedTransfer {
     /// The flows as they are in a capture; empty if this host's sockets were watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub captured_flows: Vec<CapturedFlow>,
-    /// Absent: its sockets alone were watched.
-    pub header_capture: Option<HeaderCapture>,
-}
-
-/// The packet headers of a transfer, captured beside its counters.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct HeaderCapture {
-    /// In both directions; one that the interface splits later counts once.
-    pub packets: u64,
-    /// Packets that the kernel dropped because this program did not read them in time.
-    pub dropped_packets: Option<u64>,
-    pub retransmitted_packets: u64,
-    /// The policer that explains which packets were lost; absent: none does.
-    pub policer: Option<CapturedPolicer>,
 }
 
 impl ObservedTransfer {

@@ -8,7 +8,7 @@ mod count_check;
 
 pub use count_check::CountContradiction;
 
-use super::capture::CaptureResult;
+use super::capture::{CaptureResult, HeaderCapture};
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
@@ -238,6 +238,8 @@ pub struct EndObservation {
     pub interface: BTreeMap<String, u64>,
     /// The capture of this end; for a run in both directions only in the forward one.
     pub capture: Option<CaptureResult>,
+    /// Of a sender; absent: only its sockets were watched.
+    pub header_capture: Option<HeaderCapture>,
     /// The program at this end; for a run in both directions only in the forward one.
     pub program: Option<ProgramInfo>,
 }

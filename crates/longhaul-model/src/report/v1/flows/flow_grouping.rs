@@ -188,7 +188,6 @@ impl TransferKey {
             activity,
             watched_at: None,
             captured_flows,
-            header_capture: None,
         }
     }
 }
