@@ -6,6 +6,7 @@ Measures on loopback only. `pscheduler_validators` says what it needs.
 import datetime
 import json
 import subprocess
+import time
 
 from pscheduler_validators import check, check_type, exit_with_result, load_validator, program
 
@@ -63,9 +64,17 @@ run_test("throughput", {"schema": 7, "dest": "127.0.0.1", "duration": "PT2S", "l
 run_test("rtt", {"schema": 1, "dest": "127.0.0.1", "count": 5, "interval": "PT0.1S"}, 1)
 run_test("trace", {"dest": "127.0.0.1", "probe-type": "udp"}, 1)
 run_test("mtu", {"dest": "127.0.0.1"}, 1)
+reflector = subprocess.Popen([program, "serve", "--port=0", "--stamp=8620", "--anonymous"])
+time.sleep(1)
+for schema, more in [(1, {}), (2, {"flip": True}), (3, {"reverse": True}), (4, {"protocol": "stamp"})]:
+    spec = {"schema": schema, "source": "127.0.0.1", "dest": "127.0.0.1", "ctrl-port": 8620, **more}
+    merged = run_test("latency", {**spec, "packet-count": 20, "packet-interval": 0.01}, 1)
+    check("delays", sum(merged["histogram-latency"].values()) == 20)
+reflector.terminate()
+reflector.wait()
 for test in [
     {"type": "throughput", "spec": {"dest": "a", "burst-size": 9, "mss": "x y"}},
-    {"type": "latency", "spec": {"dest": "a"}},
+    {"type": "latency", "spec": {"dest": "a", "output-raw": True}},
 ]:
     answer = call("can-run", test)
     check(f"refusal of {test['type']}", answer.get("can-run") is False, answer)

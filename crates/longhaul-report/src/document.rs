@@ -382,9 +382,14 @@ impl ReportDocument {
         self
     }
 
-    /// Returns the whole text, which ends with the answer.
+    /// Returns the whole text, which ends with the answer, with the styles of a terminal.
     pub fn text(&self) -> String {
         plain_text_writer::write_plain_text(self)
+    }
+
+    /// Returns the whole text without styles.
+    pub fn unstyled_text(&self) -> String {
+        anstream::adapter::strip_str(&self.text()).to_string()
     }
 
     /// Returns a text of at most `max_lines` lines without details, which ends with the answer.

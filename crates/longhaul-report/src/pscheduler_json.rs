@@ -22,6 +22,7 @@ pub enum PschedulerTest {
     Rtt,
     Trace,
     Mtu,
+    Latency,
 }
 
 /// Returns the result of a test `throughput`, with intervals of `interval_us`. Its `diags` are the
@@ -45,7 +46,7 @@ pub fn to_throughput_result(report: &ThroughputReport, interval_us: u64) -> Valu
     let mut result = json!({
         "schema": 1,
         "succeeded": true,
-        "diags": build_throughput_document(report).text(),
+        "diags": build_throughput_document(report).unstyled_text(),
         "intervals": intervals.collect::<Vec<_>>(),
         "summary": {"streams": ends.collect::<Vec<_>>(), "summary": summary},
     });
@@ -74,13 +75,15 @@ pub fn to_path_result(report: &PathReport, test: PschedulerTest) -> Result<Value
             let mtu = report.analysis.path_mtu.as_ref();
             json!({"mtu": mtu.ok_or_else(|| explain_absence(report, "mtu"))?.bytes})
         }
-        PschedulerTest::Throughput => return Err("a path has no throughput".to_owned()),
+        PschedulerTest::Throughput | PschedulerTest::Latency => {
+            return Err("a path has neither throughput nor one-way latency".to_owned());
+        }
     };
     result["schema"] = 1.into();
     result["succeeded"] = true.into();
     // The schema of an MTU has no diagnostics.
     if test != PschedulerTest::Mtu {
-        result["diags"] = build_path_document(report).text().into();
+        result["diags"] = build_path_document(report).unstyled_text().into();
     }
     Ok(result)
 }
@@ -93,7 +96,7 @@ pub fn to_latency_result(report: &LatencyReport, is_forward: bool) -> Value {
     let mut result = json!({
         "schema": 1,
         "succeeded": true,
-        "diags": build_latency_document(report).text(),
+        "diags": build_latency_document(report).unstyled_text(),
     });
     if let Some(counts) = direction.as_ref().and_then(|it| it.counts) {
         result["packets-sent"] = counts.sent.into();

@@ -218,7 +218,7 @@ pub async fn run(
             let report = archive.report(&id)?;
             let text = report.map(|report| match format {
                 DocumentFormat::Json => serde_json::to_string(&report),
-                DocumentFormat::Text => Ok(build_document(&report).text()),
+                DocumentFormat::Text => Ok(build_document(&report).unstyled_text()),
                 DocumentFormat::Html => Ok(build_document(&report).html()),
             });
             text.transpose().map_err(|source| StoreError::Report { id, source })

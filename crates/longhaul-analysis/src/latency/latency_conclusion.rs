@@ -14,7 +14,8 @@
 //!
 //! It is given if both hosts say that their clocks follow UTC, within errors that together are less
 //! than half of the minimum round trip: otherwise the round trip alone says as much. Source: RFC
-//! 7679. Units: ns. Error: the sum of both errors. Wrong when: a host states less than its error.
+//! 7679. Units: ns. Error: the sum of both errors; with one clock at both ends, that of the timestamps.
+//! Wrong when: a host states less than its error.
 //!
 //! # Delay variation
 //!
@@ -41,6 +42,9 @@ use longhaul_model::report::v1::latency::{
 };
 use longhaul_model::units::format_duration;
 use std::time::Duration;
+
+/// The error of the kernel's timestamps. On loopback, packets arrived up to 0.2 us before they were sent.
+const TIMESTAMP_ERROR_NS: u64 = 5_000;
 
 /// An answered packet.
 #[derive(Debug, Clone, Copy)]
@@ -235,7 +239,7 @@ fn judge_clocks(
     }
     let (near, far) = (observation.near_clock, observation.far_clock.unwrap_or_default());
     let error = if observation.shared_clock {
-        0
+        TIMESTAMP_ERROR_NS
     } else if !near.synchronized {
         return Err("the kernel of this host says that its clock is not synchronised".to_owned());
     } else if !far.synchronized {
@@ -245,7 +249,7 @@ fn judge_clocks(
     } else {
         near.error_ns.saturating_add(far.error_ns)
     };
-    if error > 0 && error >= rtt_min_ns.unsigned_abs() / 2 {
+    if !observation.shared_clock && error >= rtt_min_ns.unsigned_abs() / 2 {
         return Err(format!(
             "the clocks may differ by {} ({} here, {} at the reflector), and half of the minimum \
              round trip is {}",
@@ -369,6 +373,15 @@ mod tests {
             (forward.delay_error_ns, reverse.delay_error_ns),
             (Some(5_000_000), Some(5_000_000))
         );
+    }
+
+    #[test]
+    fn with_one_clock_a_packet_may_arrive_before_it_is_sent_by_the_error_of_timestamps() {
+        for (offset_ns, is_given) in [(-30 * MS - 215, true), (-30 * MS - 6_000, false)] {
+            let observation = LatencyObservation { shared_clock: true, ..observe(offset_ns, 0) };
+            let forward = analyse(&observation).forward.expect("a direction");
+            assert_eq!(forward.delay_error_ns.is_some(), is_given, "{offset_ns}");
+        }
     }
 
     #[test]

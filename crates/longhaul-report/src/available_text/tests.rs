@@ -40,7 +40,7 @@ fn shown(estimate: AvailableEstimate) -> String {
         findings: Vec::new(),
         caveats: Vec::new(),
     };
-    anstream::adapter::strip_str(&build_available_document(&available).text()).to_string()
+    build_available_document(&available).unstyled_text()
 }
 
 fn estimated() -> AvailableEstimate {

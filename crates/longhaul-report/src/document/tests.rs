@@ -51,7 +51,7 @@ fn a_table_fits_80_columns_by_cutting_words_and_never_numbers() {
     let mut table = DocumentTable::new([left("path"), left("why"), right("before")]);
     table.row(vec!["p".repeat(90), "w".repeat(60), String::from("250 Mbit/s")]);
     document.table(table);
-    let text = anstream::adapter::strip_str(&document.text()).to_string();
+    let text = document.unstyled_text();
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("250 Mbit/s") && text.contains('…'), "{text}");
 }
@@ -63,7 +63,7 @@ fn words_of_a_last_column_without_room_go_below_it() {
     let mut table = DocumentTable::new([right("before"), left("limited by")]);
     table.row(vec!["258.3 Mbit/s, and more of it".to_owned(), why.to_owned()]);
     document.table(table);
-    let text = anstream::adapter::strip_str(&document.text()).to_string();
+    let text = document.unstyled_text();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.iter().all(|it| it.chars().count() <= 80), "{text}");
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -86,7 +86,7 @@ proptest! {
     #[test]
     fn no_text_escapes_its_place(said in any::<String>()) {
         let document = everywhere(&said);
-        let text = anstream::adapter::strip_str(&document.text()).to_string();
+        let text = document.unstyled_text();
         prop_assert!(text.chars().all(|c| c == '\n' || !longhaul_model::sanitize::is_unsafe_char(c)));
         let markdown = document.markdown();
         prop_assert!(markdown.chars().all(|c| c == '\n' || !longhaul_model::sanitize::is_unsafe_char(c)));

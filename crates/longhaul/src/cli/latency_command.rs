@@ -83,7 +83,20 @@ pub struct LatencyArgs {
     pub output: OutputArgs,
 }
 
+/// A report, and the reason why the command fails in spite of it.
+pub struct LatencyRunResult {
+    pub report: LatencyReport,
+    pub failure: Option<CommandFailure>,
+}
+
 pub fn run(args: &LatencyArgs) -> Result<ExitCode, CommandFailure> {
+    let LatencyRunResult { report, failure } = measure_latency(args)?;
+    report_command::write_run(&args.output, &report, build_latency_document(&report))?;
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// Measures latency and archives the report, unless `--no-save` is given.
+pub fn measure_latency(args: &LatencyArgs) -> Result<LatencyRunResult, CommandFailure> {
     let key = args.key_file.as_deref().map(option_resolution::read_packet_key).transpose()?;
     let port = args.port.or_else(|| args.host.port.is_none().then_some(STAMP_PORT));
     let no_token = TokenArgs { token: None, token_file: None };
@@ -98,11 +111,9 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, CommandFailure> {
     plan.port = outcome.port;
     let unreachable_by = outcome.unreachable_by;
     let report = archive_latency_report(args, plan, outcome);
-    report_command::write_run(&args.output, &report, build_latency_document(&report))?;
-    if report.analysis.answered_packets > 0 || interrupt::was_cut_short() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    Err(no_answer_failure(&report, unreachable_by))
+    let is_success = report.analysis.answered_packets > 0 || interrupt::was_cut_short();
+    let failure = (!is_success).then(|| no_answer_failure(&report, unreachable_by));
+    Ok(LatencyRunResult { report, failure })
 }
 
 /// Builds the plan from the options.

@@ -2,7 +2,7 @@
 //! JSON from standard input and writes JSON to standard output.
 //!
 //! - [`tool_run`]: the method `run`
-//! - [`spec_options`]: the specification of a test as options of `longhaul test` and `longhaul path`
+//! - [`spec_options`]: the specification of a test as options of `longhaul test`, `path` and `latency`
 
 mod spec_options;
 mod tool_run;
@@ -25,7 +25,8 @@ const EXAMPLES: &str = include_str!("help/pscheduler-examples.txt").trim_ascii_e
 
 /// The maximum size of the input: the results of two participants.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
-const SUPPORTED_TESTS: &str = "longhaul measures tests of type throughput, rtt, trace and mtu only";
+const SUPPORTED_TESTS: &str =
+    "longhaul measures tests of type throughput, latency, rtt, trace and mtu only";
 /// The ports of the server of a throughput test: the first that is free.
 const SERVER_PORTS: RangeInclusive<u16> = DEFAULT_PORT..=DEFAULT_PORT + 9;
 
@@ -71,6 +72,7 @@ impl TestInput {
             "rtt" => Some(PschedulerTest::Rtt),
             "trace" => Some(PschedulerTest::Trace),
             "mtu" => Some(PschedulerTest::Mtu),
+            "latency" => Some(PschedulerTest::Latency),
             _ => None,
         }
     }
@@ -122,9 +124,9 @@ fn describe_tool() -> Value {
     json!({
         "schema": 1,
         "name": "longhaul",
-        "description": "Measure throughput and say what limited it; RTT, route and path MTU",
+        "description": "Measure throughput and say what limited it; latency, RTT, route and path MTU",
         "version": env!("CARGO_PKG_VERSION"),
-        "tests": ["throughput", "rtt", "trace", "mtu"],
+        "tests": ["throughput", "latency", "rtt", "trace", "mtu"],
         "preference": -5,
         "maintainer": { "name": "the contributors to longhaul" },
     })

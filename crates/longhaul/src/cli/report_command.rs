@@ -426,7 +426,7 @@ pub fn write_report_files(
             "html" | "htm" => document.html(),
             "md" | "markdown" => document.markdown(),
             "json" => to_json(shape, true)?,
-            _ => anstream::adapter::strip_str(&document.text()).to_string(),
+            _ => document.unstyled_text(),
         };
         plot::replace_file(file, text.as_bytes())?;
     }

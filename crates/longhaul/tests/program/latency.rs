@@ -19,7 +19,7 @@ fn measure_latency(port: u16, options: &[&str]) -> LatencyReport {
 }
 
 /// Starts a server that reflects on a port of its own.
-fn start_reflector(options: &[&str]) -> (FarEndServer, u16) {
+pub fn start_reflector(options: &[&str]) -> (FarEndServer, u16) {
     let port = free_port();
     let stamp = format!("--stamp={port}");
     let server = FarEndServer::start(&[&[stamp.as_str()], options].concat());

@@ -1,6 +1,7 @@
 //! perfSONAR: the methods of the plug-in for pScheduler, called as it calls them, and templates of
 //! pSConfig.
 
+use crate::latency::start_reflector;
 use crate::support::{Folder, free_port, longhaul};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -57,6 +58,7 @@ fn two_participants_measure_throughput_with_an_agreed_port_and_token() {
     assert_eq!(merged["summary"]["streams"].as_array().map(Vec::len), Some(2));
     assert_eq!(merged["intervals"][0]["streams"].as_array().map(Vec::len), Some(2));
     let diags = merged["diags"].as_str().expect("text");
+    assert!(!diags.contains('\u{1b}'), "styles of a terminal in {diags}");
     for part in ["Participant 0:", "limited by", "Participant 1:", "finished"] {
         assert!(diags.contains(part), "{part} in {diags}");
     }
@@ -106,6 +108,33 @@ fn rtt_trace_and_mtu_have_the_members_of_their_tests() {
 }
 
 #[test]
+fn latency_of_each_direction_comes_from_a_reflector() {
+    let (reflector, port) = start_reflector(&[]);
+    let packets = json!({
+        "schema": 4, "source": "127.0.0.1", "dest": "127.0.0.1", "packet-count": 20,
+        "packet-interval": 0.01, "packet-padding": 100, "ctrl-port": port,
+    });
+    for (name, value) in [("output-raw", false), ("reverse", true), ("flip", true)] {
+        let mut spec = packets.clone();
+        spec[name] = value.into();
+        let test = json!({"type": "latency", "spec": spec});
+        assert_eq!(call("can-run", &test), json!({"can-run": true}));
+        assert_eq!(call("duration", &test), json!({"duration": "PT11S"}));
+        let result = run_test(&test, &[json!({})]);
+        assert_eq!(result["succeeded"], true, "{result}");
+        let histogram = result["histogram-latency"].as_object();
+        let histogram = histogram.unwrap_or_else(|| panic!("no delays by one clock: {result}"));
+        let delays: u64 = histogram.values().filter_map(Value::as_u64).sum();
+        assert_eq!(delays, 20, "{result}");
+    }
+    drop(reflector);
+    let spec = json!({"dest": "127.0.0.1", "packet-count": 1, "ctrl-port": free_port()});
+    let failed = run_test(&json!({"type": "latency", "spec": spec}), &[json!({})]);
+    let why = failed["error"].as_str().expect("a reason");
+    assert!(failed["succeeded"] == false && why.contains("no answer"), "{failed}");
+}
+
+#[test]
 fn what_longhaul_cannot_measure_is_refused_with_all_reasons() {
     let refused = |kind: &str, spec: Value| {
         let answer = call("can-run", &json!({"type": kind, "spec": spec}));
@@ -120,7 +149,9 @@ fn what_longhaul_cannot_measure_is_refused_with_all_reasons() {
     let option = json!({"dest": "a", "probe-type": "output=x", "ip-version": "4 --output=x"});
     let reasons = refused("trace", option);
     assert!(reasons.contains("icmp, udp or tcp") && reasons.contains("4 or 6"), "{reasons}");
-    assert!(refused("latency", json!({"dest": "a"})).contains("rtt, trace and mtu"));
+    assert!(refused("http", json!({"url": "a"})).contains("latency, rtt, trace and mtu"));
+    let reasons = refused("latency", json!({"dest": "a", "data-ports": {}, "protocol": "owamp"}));
+    assert!(reasons.contains("data-ports") && reasons.contains("stamp, twamp"), "{reasons}");
 }
 
 #[test]

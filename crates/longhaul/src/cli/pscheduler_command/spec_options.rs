@@ -1,4 +1,4 @@
-//! The specification of a pScheduler test as options of `longhaul test` and `longhaul path`.
+//! The specification of a pScheduler test as options of `longhaul test`, `path` and `latency`.
 //!
 //! One table serves `can-run`, which reports every member that has no option, and `run`.
 
@@ -6,6 +6,7 @@ use super::TestInput;
 use crate::cli::args::{CliArgs, CliCommand};
 use clap::Parser;
 use longhaul_import::parse_iso_duration;
+use longhaul_probe::latency::test_packet::PacketCodec;
 use longhaul_report::pscheduler_json::PschedulerTest;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -21,6 +22,12 @@ const DEFAULT_TIME: Duration = Duration::from_secs(10);
 /// pScheduler's defaults of a test `rtt`.
 const DEFAULT_COUNT: u64 = 5;
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+/// Those of a test `latency`, and the time of a run beside that of its packets.
+const LATENCY_COUNT: u64 = 100;
+const LATENCY_INTERVAL_S: f64 = 0.1;
+const LATENCY_MARGIN: Duration = Duration::from_secs(10);
+/// The width in seconds of the buckets of our histograms of delays.
+const BUCKET_WIDTH_S: f64 = 1e-5;
 
 /// Builds the command of a test for this host as participant 0.
 ///
@@ -37,7 +44,12 @@ pub fn build_command(
         }
         PschedulerTest::Trace => ("path", &["--no-mtu", "--no-reverse", "--count=1"]),
         PschedulerTest::Mtu => ("path", &["--no-route", "--no-reverse", "--count=1"]),
+        PschedulerTest::Latency => ("latency", &[]),
     };
+    // The destination of a flipped test begins, and is participant 0.
+    let is_flipped = test == PschedulerTest::Latency && spec.get("flip") == Some(&true.into());
+    let flipped = is_flipped.then(|| flip_ends(spec));
+    let spec = flipped.as_ref().unwrap_or(spec);
     let mut words = vec!["longhaul".to_owned(), command.to_owned()];
     words.extend(["--no-save", "--quiet"].iter().chain(usual).map(|word| (*word).to_owned()));
     let mut reasons = Vec::new();
@@ -45,6 +57,7 @@ pub fn build_command(
         let option = match test {
             _ if is_common(name) => convert_common_member(name, value),
             PschedulerTest::Throughput => convert_throughput_member(name, value, spec),
+            PschedulerTest::Latency => convert_latency_member(name, value, spec),
             _ => convert_path_member(test, name, value, spec),
         };
         match option {
@@ -64,6 +77,15 @@ pub fn build_command(
         vec![text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()]
     })?;
     Ok(parsed.command)
+}
+
+fn flip_ends(spec: &Map<String, Value>) -> Map<String, Value> {
+    let flip = |name: &String| match name.as_str() {
+        "source" => "dest".to_owned(),
+        "dest" => "source".to_owned(),
+        _ => name.clone(),
+    };
+    spec.iter().map(|(name, value)| (flip(name), value.clone())).collect()
 }
 
 /// An option, `None` for a member that needs none, or why there is no option.
@@ -161,6 +183,49 @@ fn convert_path_member(
     Ok(Some(format!("{option}={}", read_word(name, value)?)))
 }
 
+fn convert_latency_member(name: &str, value: &Value, spec: &Map<String, Value>) -> OptionResult {
+    let protocol = spec.get("protocol").and_then(Value::as_str);
+    let read_number = || value.as_u64().ok_or_else(|| format!("{name} must be a number"));
+    match name {
+        "packet-count" => Ok(Some(format!("--count={}", read_word(name, value)?))),
+        "packet-interval" => {
+            let seconds = value.as_f64().ok_or("packet-interval must be a number")?;
+            Ok(Some(format!("--interval={}us", (seconds * 1e6).round() as u64)))
+        }
+        "packet-timeout" => match read_number()? {
+            0 => Ok(None),
+            seconds => Ok(Some(format!("--timeout={seconds}s"))),
+        },
+        "packet-padding" => match read_number()? {
+            0 => Ok(None),
+            bytes => {
+                let base = PacketCodec::new(None).base_bytes() as u64;
+                Ok(Some(format!("--size={}", bytes.saturating_add(base))))
+            }
+        },
+        "ip-tos" => {
+            let tos = read_number()?;
+            if tos % 4 == 0 { Ok(Some(format!("--dscp={}", tos / 4))) } else { refuse_member(name) }
+        }
+        "protocol" => match protocol {
+            Some("stamp") => Ok(Some("--stamp".to_owned())),
+            Some("twamp-light") => Ok(Some("--twamp-light".to_owned())),
+            Some("twamp") => {
+                let port = spec.get("ctrl-port").map(|port| read_word("ctrl-port", port));
+                let port = port.transpose()?.map_or_else(String::new, |port| format!("={port}"));
+                Ok(Some(format!("--twamp-control{port}")))
+            }
+            _ => Err("protocol must be stamp, twamp-light or twamp".to_owned()),
+        },
+        "ctrl-port" if protocol == Some("twamp") => Ok(None),
+        "ctrl-port" => Ok(Some(format!("--port={}", read_word(name, value)?))),
+        "bucket-width" if value.as_f64() == Some(BUCKET_WIDTH_S) => Ok(None),
+        "output-raw" if value == false => Ok(None),
+        "flip" | "reverse" | "traverse-nat" => Ok(None),
+        _ => refuse_member(name),
+    }
+}
+
 fn refuse_member(name: &str) -> OptionResult {
     Err(format!("longhaul does not support this value of {name} in a test of this type"))
 }
@@ -199,6 +264,15 @@ pub fn expected_duration(input: &TestInput) -> Duration {
             let count = u32::try_from(count).unwrap_or(u32::MAX);
             let echoes = time("interval").unwrap_or(DEFAULT_INTERVAL).saturating_mul(count);
             echoes.saturating_add(time("timeout").unwrap_or_default()).saturating_add(PATH_MARGIN)
+        }
+        Some(PschedulerTest::Latency) => {
+            let read = |name: &str| input.spec.get(name).and_then(Value::as_f64);
+            let count = read("packet-count").unwrap_or(LATENCY_COUNT as f64);
+            let seconds = count * read("packet-interval").unwrap_or(LATENCY_INTERVAL_S)
+                + read("packet-timeout").unwrap_or(0.0);
+            Duration::try_from_secs_f64(seconds)
+                .unwrap_or(Duration::MAX)
+                .saturating_add(LATENCY_MARGIN)
         }
         Some(PschedulerTest::Trace | PschedulerTest::Mtu) | None => TRACE_TIME + PATH_MARGIN,
     };

@@ -8,6 +8,7 @@
 use super::TestInput;
 use super::spec_options::{self, read_duration};
 use crate::cli::args::CliCommand;
+use crate::cli::latency_command::{self, LatencyArgs};
 use crate::cli::test_command::TestArgs;
 use crate::cli::{path_command, test_command};
 use crate::command_failure::{CommandFailure, PEER, USAGE};
@@ -18,7 +19,7 @@ use longhaul_model::report::v1::ThroughputReport;
 use longhaul_probe::DEFAULT_PORT;
 use longhaul_probe::measurement_server::{MeasurementServer, ServeEvent, ServeOptions};
 use longhaul_probe::secure::AuthToken;
-use longhaul_report::pscheduler_json::{to_path_result, to_throughput_result};
+use longhaul_report::pscheduler_json::{to_latency_result, to_path_result, to_throughput_result};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -92,6 +93,10 @@ pub fn run_participant(input: &RunInput) -> Result<Value, CommandFailure> {
             let report = path_command::measure_path(&args).map_err(|failure| failure.chain());
             report.and_then(|report| to_path_result(&report, test))
         }
+        (0, CliCommand::Latency(args)) => {
+            thread::sleep(wait);
+            measure_one_way(input, &args)
+        }
         (number, _) => {
             return refuse(&format!("a test {} has no participant {number}", input.test.kind));
         }
@@ -151,6 +156,17 @@ fn measure_throughput(
         }
     };
     Ok(to_throughput_result(&report, interval.as_micros() as u64))
+}
+
+/// Measures latency from the source to the destination, or back in a reverse test.
+fn measure_one_way(input: &RunInput, args: &LatencyArgs) -> Result<Value, String> {
+    let done = latency_command::measure_latency(args).map_err(|failure| failure.chain())?;
+    if let Some(failure) = done.failure {
+        return Err(failure.chain());
+    }
+    // The destination of a flipped test begins.
+    let is_forward = input.test.is_set("flip") == input.test.is_set("reverse");
+    Ok(to_latency_result(&done.report, is_forward))
 }
 
 /// Runs client and server of a test in one process.

@@ -142,7 +142,7 @@ fn attachment_name(number: u32, file: &Path) -> String {
 }
 
 fn unstyled_text(document: &ReportDocument) -> String {
-    strip_str(&document.text()).to_string()
+    document.unstyled_text()
 }
 
 #[cfg(test)]
