@@ -206,7 +206,8 @@ fn check_untold_limiter(scene: &RunView, analysis: &ThroughputAnalysis) -> Optio
 /// Checks whether a watch of another program's sender is long enough for its windows to grow back from a
 /// loss, and to lose again: only then losses show what they depend on.
 fn check_short_watch(scene: &RunView, analysis: &ThroughputAnalysis) -> Option<ReportCaveat> {
-    let is_doubtful = analysis.confidence_ratio < DOUBTFUL
+    let least = limiter_verdict::calibrate_confidence(analysis.limited_by, DOUBTFUL);
+    let is_doubtful = analysis.confidence_ratio < least
         && [Limiter::Unknown, Limiter::Loss, Limiter::Policer, Limiter::PathCapacity]
             .contains(&analysis.limited_by);
     if !is_doubtful || scene.has_own_senders() {

@@ -63,7 +63,7 @@ pub struct ServeArgs {
     /// Maximum concurrent runs of all clients
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = accept_count::<u32>(1..=1024))]
     pub max_sessions: u32,
-    /// Refuse requests for packet captures
+    /// Refuse requests for packet captures, and capture no headers
     #[arg(long, hide_short_help = true)]
     pub no_capture: bool,
     /// Let clients with the token copy files from below DIR, and with DIR:rw also to there;
