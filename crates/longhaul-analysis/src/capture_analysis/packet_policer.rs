@@ -47,7 +47,7 @@ impl PacketReplayTuning {
     const MIN_ROUND_TRIPS: usize = 20;
     const MIN_WAIT_RANGE_US: f64 = 100.0;
     /// The delay that clocks and other queues add to any RTT.
-    const NO_RISE_US: f64 = 1000.0;
+    const NO_RISE_US: f64 = 200.0;
     /// The minimum number of RTTs just before losses to distinguish a queue from a bucket.
     const MIN_RISES: usize = 5;
     /// Steps of the search: rates around the goodput between losses, depths from two packets up; then a
@@ -135,6 +135,7 @@ pub fn find_policer_by_packets(
         _ => (whole, best),
     };
     let is_queue = match search.measure_queueing(best, round_trips) {
+        _ if has_standing_queue(best, round_trips) => true,
         Some(slope) if slope > PacketReplayTuning::MIN_QUEUE_SLOPE => true,
         Some(slope) if slope < PacketReplayTuning::MAX_BUCKET_SLOPE => false,
         _ => varies_rtt(best, &lost, round_trips, idle_us)?,
@@ -177,6 +178,19 @@ fn measure_first_burst(packets: &[ReplayPacket], bytes_per_us: f64) -> f64 {
     most
 }
 
+/// Returns the rise of the RTT that a queue like this bucket causes at least.
+fn find_least_rise_us(best: BucketTrial) -> f64 {
+    let fill_us = best.depth / best.bytes_per_us;
+    (PacketReplayTuning::MAX_RISE_RATIO * fill_us).max(PacketReplayTuning::NO_RISE_US)
+}
+
+/// Returns whether nearly all RTTs are above the shortest one by the time to fill a queue.
+fn has_standing_queue(best: BucketTrial, round_trips: &[PacketRtt]) -> bool {
+    let rtts = sort_finite(round_trips.iter().map(|it| it.rtt_us as f64));
+    let ends = rtts.first().copied().zip(quantile(&rtts, 0.1));
+    ends.is_some_and(|(least, low)| low - least > find_least_rise_us(best))
+}
+
 /// Returns whether the RTT varies, or rises before losses, by the time to fill a queue; `None` if too few were
 /// measured.
 fn varies_rtt(
@@ -195,8 +209,7 @@ fn varies_rtt(
     if before.len() < PacketReplayTuning::MIN_RISES {
         return None;
     }
-    let fill_us = best.depth / best.bytes_per_us;
-    let least = (PacketReplayTuning::MAX_RISE_RATIO * fill_us).max(PacketReplayTuning::NO_RISE_US);
+    let least = find_least_rise_us(best);
     let rtts = sort_finite(round_trips.iter().map(|it| it.rtt_us as f64));
     Some((median(before)? - idle_us).max(quantile(&rtts, 0.9)? - idle_us) > least)
 }
