@@ -12,8 +12,8 @@
 //! Source: the replay is that of Flach et al., SIGCOMM 2016, which fills one bucket without a depth
 //! at the goodput between the first and the last loss; rate and depth are searched here, and all
 //! streams of a run share the bucket. Units: bytes of IP, microseconds, bit/s.
-//! Error: on 180 drawn policers 178 were found, the rate of 146 within 8 % (the others have a lower bound),
-//! and the depth within 25 % (the steps of the search).
+//! Error: of 180 drawn policers 178 were found, 22 of them with a lower bound of the rate; 154 of the other
+//! 156 rates were within 10 %, and the depths within 25 % (the steps of the search).
 //! Wrong when: the policer is shared with traffic that is not in the capture (rate and depth are
 //! then what that traffic left), or a second limit loses most of the packets.
 
@@ -134,34 +134,32 @@ pub fn find_policer_by_packets(
         Some(found) if found.index() > best.index() => (late, found),
         _ => (whole, best),
     };
-    let is_queue = match search.measure_queueing(best, round_trips) {
-        _ if has_standing_queue(best, round_trips) => true,
-        Some(slope) if slope > PacketReplayTuning::MIN_QUEUE_SLOPE => true,
-        Some(slope) if slope < PacketReplayTuning::MAX_BUCKET_SLOPE => false,
-        _ => varies_rtt(best, &lost, round_trips, idle_us)?,
-    };
-    let by_chance = PacketReplayTuning::CHANCE_INDEX / (losses.len() as f64).sqrt();
-    let by_chance = by_chance.min(PacketReplayTuning::MAX_CHANCE_INDEX);
-    let explains = best.index() >= PacketReplayTuning::MIN_INDEX.max(by_chance)
-        && best.losses >= PacketReplayTuning::MIN_EXPLAINED_RATIO
-        && best.passes >= PacketReplayTuning::MIN_EXPLAINED_RATIO;
-    let first_burst = measure_first_burst(packets, best.bytes_per_us);
+    if !explains_losses(best, losses.len()) || is_queue(search, best, &lost, round_trips)? {
+        return None;
+    }
+    let lowest = search.find_lowest_rate(best);
+    let is_lower_bound = lowest < best.bytes_per_us * PacketReplayTuning::MIN_KNOWN_RATIO
+        || !search.bounds_rate(best);
+    let bytes_per_us = if is_lower_bound { lowest } else { best.bytes_per_us };
     let burst = if is_partial {
         search.bounds_depth(best).then_some(best.depth)
     } else {
-        Some(best.depth.max(first_burst))
+        Some(best.depth.max(measure_first_burst(packets, best.bytes_per_us)))
     };
-    (explains && !is_queue).then(|| {
-        let lowest = search.find_lowest_rate(best);
-        let is_lower_bound = lowest < best.bytes_per_us * PacketReplayTuning::MIN_KNOWN_RATIO
-            || !search.bounds_rate(best);
-        let bytes_per_us = if is_lower_bound { lowest } else { best.bytes_per_us };
-        CapturedPolicer {
-            rate_bps: (bytes_per_us * 8e6) as u64,
-            is_lower_bound,
-            burst_bytes: burst.map(|bytes| bytes as u64),
-        }
+    Some(CapturedPolicer {
+        rate_bps: (bytes_per_us * 8e6) as u64,
+        is_lower_bound,
+        burst_bytes: burst.map(|bytes| bytes as u64),
     })
+}
+
+/// Returns whether the bucket explains more than chance does with losses in so many round trips.
+fn explains_losses(best: BucketTrial, loss_round_trips: usize) -> bool {
+    let by_chance = PacketReplayTuning::CHANCE_INDEX / (loss_round_trips as f64).sqrt();
+    let by_chance = by_chance.min(PacketReplayTuning::MAX_CHANCE_INDEX);
+    best.index() >= PacketReplayTuning::MIN_INDEX.max(by_chance)
+        && best.losses >= PacketReplayTuning::MIN_EXPLAINED_RATIO
+        && best.passes >= PacketReplayTuning::MIN_EXPLAINED_RATIO
 }
 
 /// Returns the bytes over the rate that passed before the first loss: a full bucket had at least these. A
@@ -178,27 +176,38 @@ fn measure_first_burst(packets: &[ReplayPacket], bytes_per_us: f64) -> f64 {
     most
 }
 
-/// Returns the rise of the RTT that a queue like this bucket causes at least.
-fn find_least_rise_us(best: BucketTrial) -> f64 {
-    let fill_us = best.depth / best.bytes_per_us;
-    (PacketReplayTuning::MAX_RISE_RATIO * fill_us).max(PacketReplayTuning::NO_RISE_US)
-}
-
-/// Returns whether nearly all RTTs are above the shortest one by the time to fill a queue.
-fn has_standing_queue(best: BucketTrial, round_trips: &[PacketRtt]) -> bool {
-    let rtts = sort_finite(round_trips.iter().map(|it| it.rtt_us as f64));
-    let ends = rtts.first().copied().zip(quantile(&rtts, 0.1));
-    ends.is_some_and(|(least, low)| low - least > find_least_rise_us(best))
-}
-
-/// Returns whether the RTT varies, or rises before losses, by the time to fill a queue; `None` if too few were
-/// measured.
-fn varies_rtt(
+/// Returns whether the bucket is a queue: nearly all RTTs are above the shortest one by the time to fill it,
+/// or they grow with that time, or, if that does not tell, they vary or rise before losses by it. Returns
+/// `None` if too few RTTs were measured.
+fn is_queue(
+    search: BucketSearch<'_>,
     best: BucketTrial,
     lost: &[&ReplayPacket],
     round_trips: &[PacketRtt],
-    idle_us: f64,
 ) -> Option<bool> {
+    let rtts = sort_finite(round_trips.iter().map(|it| it.rtt_us as f64));
+    let (shortest, idle_us) = (*rtts.first()?, quantile(&rtts, 0.1)?);
+    let fill_us = best.depth / best.bytes_per_us;
+    let least = (PacketReplayTuning::MAX_RISE_RATIO * fill_us).max(PacketReplayTuning::NO_RISE_US);
+    if idle_us - shortest > least {
+        return Some(true);
+    }
+    match search.measure_queueing(best, round_trips) {
+        Some(slope) if slope > PacketReplayTuning::MIN_QUEUE_SLOPE => Some(true),
+        Some(slope) if slope < PacketReplayTuning::MAX_BUCKET_SLOPE => Some(false),
+        _ => {
+            let before = measure_rtt_before_losses(lost, round_trips, idle_us)?;
+            Some(before.max(quantile(&rtts, 0.9)?) - idle_us > least)
+        }
+    }
+}
+
+/// Returns the median RTT just before losses; `None` if too few were measured.
+fn measure_rtt_before_losses(
+    lost: &[&ReplayPacket],
+    round_trips: &[PacketRtt],
+    idle_us: f64,
+) -> Option<f64> {
     let before = lost.iter().filter_map(|packet| {
         let next = round_trips.partition_point(|it| it.sent_us <= packet.at_us);
         let last = round_trips.get(next.checked_sub(1)?)?;
@@ -206,12 +215,7 @@ fn varies_rtt(
         ((age_us as f64) < idle_us / 2.0).then_some(last.rtt_us as f64)
     });
     let before: Vec<f64> = before.collect();
-    if before.len() < PacketReplayTuning::MIN_RISES {
-        return None;
-    }
-    let least = find_least_rise_us(best);
-    let rtts = sort_finite(round_trips.iter().map(|it| it.rtt_us as f64));
-    Some((median(before)? - idle_us).max(quantile(&rtts, 0.9)? - idle_us) > least)
+    median(before.iter().copied()).filter(|_| before.len() >= PacketReplayTuning::MIN_RISES)
 }
 
 /// Returns the number of losses in each round trip that has any.

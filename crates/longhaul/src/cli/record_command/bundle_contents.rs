@@ -10,7 +10,6 @@ use longhaul_record::bundle_folder::BundleFolder;
 use longhaul_record::bundle_verification::{IMPORTED, RECORD, THROUGHPUT};
 use longhaul_record::record_assembly::RecordTransfer;
 use longhaul_record::speed_record::SpeedRecord;
-use longhaul_report::document::ReportDocument;
 use longhaul_report::{capture_text, imported_text, path_text, plot, record_text, throughput_text};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -40,7 +39,7 @@ pub fn write_bundle_files(
     }
     if let Some(path) = &evidence.runs.path {
         writer.add_json("path.json", "the path measurement as archived", path)?;
-        let text = unstyled_text(&path_text::build_path_document(path));
+        let text = path_text::build_path_document(path).unstyled_text();
         writer.add_chapter("path.txt", "routes in both directions, path MTU", text)?;
     }
     if let Some(read) = &evidence.host {
@@ -97,14 +96,14 @@ impl BundleWriter<'_> {
             let text = format!("{}\n", capture_text::sanitize_shown(command));
             self.add_chapter("commands.txt", COMMANDS, text)?;
         }
-        let text = unstyled_text(&imported_text::build_imported_document(run));
+        let text = imported_text::build_imported_document(run).unstyled_text();
         self.add_chapter("imported.txt", "the transfer as printed by another program", text)
     }
 
     fn add_measured(&mut self, run: &ThroughputReport) -> Result<(), CommandFailure> {
         self.add_json(THROUGHPUT, "the transfer as archived: what both ends counted", run)?;
         self.add_chapter("commands.txt", COMMANDS, record_text::render_commands(run))?;
-        let near = unstyled_text(&throughput_text::build_throughput_document(run));
+        let near = throughput_text::build_throughput_document(run).unstyled_text();
         let far = record_text::render_responder_output(run);
         let roles = ["initiator", "responder"];
         for (role, text) in roles.into_iter().zip([near, far]) {
@@ -139,10 +138,6 @@ fn attachment_name(number: u32, file: &Path) -> String {
         // No types that a browser would execute.
         && !["html", "htm", "xhtml", "svg", "xml", "js"].contains(&extension.as_str());
     if plain { format!("attached-{number}.{extension}") } else { format!("attached-{number}.bin") }
-}
-
-fn unstyled_text(document: &ReportDocument) -> String {
-    document.unstyled_text()
 }
 
 #[cfg(test)]
