@@ -11,6 +11,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The folder of one agent, locked.
 #[derive(Debug)]
@@ -21,12 +22,15 @@ pub struct AgentFolder {
 
 impl AgentFolder {
     /// Locks the folder of this archive. The lock is held as long as the returned value lives.
-    pub fn acquire(archive: &Path) -> Result<AgentFolder, AgentError> {
+    ///
+    /// Waits up to `wait` for another process to release it: if an agent is killed, a run that it
+    /// has just forked still holds the lock until that process executes its program.
+    pub fn acquire(archive: &Path, wait: Duration) -> Result<AgentFolder, AgentError> {
         let path = agent_folder_path(archive);
         let cannot = |source| AgentError::Folder { path: path.clone(), source };
         create_private_folder(&path.join("spool")).map_err(cannot)?;
         let lock = open_private_file(&path.join("lock")).map_err(cannot)?;
-        match lock.try_lock() {
+        match try_lock_within(&lock, wait) {
             Ok(()) => Ok(AgentFolder { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(AgentError::ArchiveInUse(archive.to_owned())),
             Err(TryLockError::Error(error)) => Err(cannot(error)),
@@ -39,6 +43,19 @@ impl AgentFolder {
 
     pub fn spool_path(&self) -> PathBuf {
         self.path.join("spool")
+    }
+}
+
+/// Locks a file, and tries again for this long while another process has it locked.
+fn try_lock_within(file: &File, wait: Duration) -> Result<(), TryLockError> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            result => return result,
+        }
     }
 }
 
@@ -101,15 +118,19 @@ mod tests {
     fn one_agent_has_an_archive_and_the_next_one_may_have_it_later() {
         let at = place("lock");
         let archive = at.join("a.sqlite3");
-        let first = AgentFolder::acquire(&archive).expect("free");
+        let first = AgentFolder::acquire(&archive, Duration::ZERO).expect("free");
         for folder in [first.spool_path(), first.file_path("")] {
             let mode = fs::metadata(folder).expect("there").permissions().mode();
             assert_eq!(mode & 0o777, 0o700);
         }
-        let second = AgentFolder::acquire(&archive).expect_err("taken");
+        let second = AgentFolder::acquire(&archive, Duration::ZERO).expect_err("taken");
         assert!(second.to_string().contains("another agent"), "{second:?}");
-        drop(first);
-        AgentFolder::acquire(&archive).expect("free again");
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(first);
+        });
+        AgentFolder::acquire(&archive, Duration::from_secs(60)).expect("free again");
+        release.join().expect("released");
         fs::remove_dir_all(&at).expect("clean");
     }
 

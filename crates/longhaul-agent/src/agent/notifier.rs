@@ -375,7 +375,8 @@ mod tests {
     async fn a_silenced_event_is_not_notified_later_but_its_next_state_may_be() {
         let folder = std::env::temp_dir().join(format!("longhaul-skip-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        let own = AgentFolder::acquire(&folder.join("archive.sqlite3")).expect("a folder");
+        let own = AgentFolder::acquire(&folder.join("archive.sqlite3"), Duration::ZERO)
+            .expect("a folder");
         let text = "[agent]\nname = \"a\"\n[[host]]\nname = \"b\"\naddress = \"192.0.2.7\"\n\
                     [[target]]\nhost = \"b\"\n[[measure]]\nname = \"m\"\nkind = \"path\"\n\
                     every = \"1 h\"\n[notify]\ncommand = [\"/bin/true\"]\n";

@@ -34,6 +34,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -43,6 +44,8 @@ use tokio::task::JoinHandle;
 const MAX_QUEUED_RUNS: usize = 1024;
 /// Older events are not notified after a restart, nor when they arrive from other agents.
 pub const MAX_NOTIFY_AGE_US: i64 = 7 * 86_400_000_000;
+/// The maximum time for a run of an agent that was killed to execute its program.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 const MAX_EVENTS: u32 = 1000;
 const MAX_BUDGET_BYTES: u64 = 4 << 20;
 
@@ -103,7 +106,7 @@ pub async fn start_agent(
     let signals = AgentSignals::install()?;
     // Runs start in other working directories, so the path must be absolute.
     let path = std::path::absolute(&origin.archive).map_err(AgentError::Host)?;
-    let folder = AgentFolder::acquire(&path)?;
+    let folder = AgentFolder::acquire(&path, LOCK_WAIT)?;
     let listener = bind_page_listener(file.agent.listen).await?;
     api_tls::build_acceptor(&file, &origin.folder).map_err(AgentError::Host)?;
     if let Some(warning) = api_tls::warn_without_tls(&file) {

@@ -112,6 +112,7 @@ pub const LOOKS: &str = "[[measure]]\nname = \"look\"\nkind = \"path\"\ncount = 
 pub struct Agent {
     pub child: Child,
     lines: Receiver<Value>,
+    stderr: PathBuf,
 }
 
 impl Agent {
@@ -151,7 +152,7 @@ impl Agent {
                 }
             }
         });
-        Agent { child, lines }
+        Agent { child, lines, stderr: stderr.to_owned() }
     }
 
     /// The next line that fits; those before it are gone. `None`, and those lines on stderr, when the agent
@@ -165,7 +166,8 @@ impl Agent {
                 Ok(line) if fits(&line) => return Some(line),
                 Ok(line) => passed.push(line),
                 Err(end) => {
-                    eprintln!("{end}, after {passed:?}");
+                    let log = fs::read_to_string(&self.stderr).unwrap_or_default();
+                    eprintln!("{end}, after {passed:?}; on stderr: {log}");
                     return None;
                 }
             }
