@@ -97,7 +97,24 @@ fn main() -> ExitCode {
         let longhaul = longhaul.clone().unwrap_or_default();
         Trial::test(name.clone(), move || run_in_guest(&name, &longhaul, arguments.nocapture))
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    let same = Trial::test("guest::the_same_guest_loses_the_same_packets", compare_two_guests);
+    libtest_mimic::run(&arguments, trials.chain([same]).collect()).exit_code()
+}
+
+/// Draws random numbers, before and after Linux has seeded them again, and lets netem lose packets.
+const RANDOM_SCRIPT: &str = "\
+    tc qdisc add dev lo root netem delay 20ms loss 30%\n\
+    ping -i 0.01 -c 200 127.0.0.1\n\
+    sleep 10\n\
+    od -N 16 /dev/urandom\n";
+
+/// Runs one guest twice. Only the name of a guest decides its random numbers.
+fn compare_two_guests() -> Result<(), Failed> {
+    let run = |name| virtual_time::run_in_guest(name, RANDOM_SCRIPT, LIMIT).map(|it| it.output);
+    let first = run("guest-random")?;
+    assert_eq!(first, run("guest-random")?);
+    assert_ne!(first, run("guest-random-2")?);
+    Ok(())
 }
 
 fn all_tests() -> impl Iterator<Item = (String, fn())> {

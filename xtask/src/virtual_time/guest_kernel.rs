@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Names a prebuilt kernel: an executable, or one compressed by xz.
 pub const KERNEL_VARIABLE: &str = "LONGHAUL_VT_KERNEL";
-const SHIM: &str = include_str!("xsave.c");
+const SHIM: &str = include_str!("preload.c");
 
 /// A kernel and the library that it is started with.
 #[derive(Debug, Clone)]
@@ -85,13 +85,13 @@ fn unpack_kernel(given: &Path, folder: &Path) -> Result<PathBuf, String> {
     Ok(unpacked)
 }
 
-/// Compiles the library that lets the kernel run on processors with AMX.
+/// Compiles the library that is preloaded.
 fn build_shim(folder: &Path) -> Result<PathBuf, String> {
-    let (source, library) = (folder.join("xsave.c"), folder.join("xsave.so"));
+    let (source, library) = (folder.join("preload.c"), folder.join("preload.so"));
     if fs::read_to_string(&source).is_ok_and(|text| text == SHIM) && library.is_file() {
         return Ok(library);
     }
-    let partial = folder.join(format!("xsave.{}.so", std::process::id()));
+    let partial = folder.join(format!("preload.{}.so", std::process::id()));
     fs::write(&source, SHIM).map_err(|e| format!("cannot write {}: {e}", source.display()))?;
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-shared", "-fPIC", "-o"]);
@@ -102,6 +102,9 @@ fn build_shim(folder: &Path) -> Result<PathBuf, String> {
 
 /// The memory of a guest; the host allocates what is touched.
 const MEMORY: &str = "mem=1500M";
+/// The wall clock of a guest at its start, in nanoseconds: 2026-01-01. Linux seeds random numbers with it.
+const START: &str = "time-travel-start=1767225600000000000";
+const INIT: &str = include_str!("init.sh");
 
 /// The exit status of a script, and its output.
 #[derive(Debug)]
@@ -111,7 +114,8 @@ pub struct GuestOutcome {
 }
 
 /// Runs a shell script as root in a guest whose files are kept below the target folder under this
-/// name; `limit` is wall time.
+/// name; `limit` is wall time. The name is the seed of the guest's random numbers: the same script
+/// prints the same each time, in any checkout and however busy the machine is.
 pub fn run_in_guest(name: &str, script: &str, limit: Duration) -> Result<GuestOutcome, String> {
     let kernel = GuestKernel::find()?;
     // The guest can write this folder, at `/run/share`.
@@ -119,11 +123,15 @@ pub fn run_in_guest(name: &str, script: &str, limit: Duration) -> Result<GuestOu
     let _ = fs::remove_dir_all(&share);
     fs::create_dir_all(&share)
         .and_then(|()| fs::write(share.join("script"), script))
-        .map_err(|e| format!("cannot write the script into {}: {e}", share.display()))?;
+        .and_then(|()| fs::write(share.join("init"), INIT))
+        .and_then(|()| fs::set_permissions(share.join("init"), fs::Permissions::from_mode(0o755)))
+        .map_err(|e| format!("cannot write the scripts into {}: {e}", share.display()))?;
     let read = |name: &str| {
         String::from_utf8_lossy(&fs::read(share.join(name)).unwrap_or_default()).into_owned()
     };
-    let console = program_runner::capture_output(&mut guest_command(&kernel, &share), limit)
+    let mut command = guest_command(&kernel);
+    command.current_dir(&share).env("GUEST_SEED", name);
+    let console = program_runner::capture_output(&mut command, limit)
         .map_err(|e| format!("{e}; it printed: {}", read("output")))?;
     let output = read("output");
     let status = read("status").trim().parse().map_err(|_| {
@@ -134,16 +142,15 @@ pub fn run_in_guest(name: &str, script: &str, limit: Duration) -> Result<GuestOu
     Ok(GuestOutcome { status, output })
 }
 
-fn guest_command(kernel: &GuestKernel, share: &Path) -> Command {
+fn guest_command(kernel: &GuestKernel) -> Command {
     // The kernel and its processes end with this program, however it ends.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(&kernel.executable);
-    command.args(["time-travel=inf-cpu", MEMORY, "root=/dev/root"]);
+    command.args(["time-travel=inf-cpu", START, MEMORY, "root=/dev/root"]);
     command.args(["rootfstype=hostfs", "rootflags=/", "ro", "quiet"]);
     command.args(["con=null", "con0=null,fd:1"]);
-    let init = checkout::find_root().join("xtask/src/virtual_time/init.sh");
-    command.arg(format!("init={}", init.display()));
-    command.arg(format!("share={}", share.display()));
+    // Linux seeds random numbers with its command line too, so no path of this machine is in it.
+    command.args(["init=/proc/self/cwd/init", "share=/proc/self/cwd"]);
     command.env("LD_PRELOAD", &kernel.shim).stdin(Stdio::null());
     command
 }
