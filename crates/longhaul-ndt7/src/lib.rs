@@ -7,6 +7,7 @@
 //! - [`ndt7_connection`]: the WebSocket connection of both roles
 //! - [`subtest_transfer`]: sends or receives the data of a subtest
 //! - [`subtest_client`]: a subtest against an ndt7 server
+//! - [`server_locator`]: answers of M-Lab's Locate API
 //! - [`ndt7_service`]: serves ndt7 clients on a measurement server's port
 //!
 //! Source: `spec/ndt7-protocol.md` (v0.11.0) and `spec/data-format.md` (v0.3.0) of ndt-server.
@@ -17,6 +18,7 @@
 pub mod ndt7_connection;
 pub mod ndt7_messages;
 pub mod ndt7_service;
+pub mod server_locator;
 pub mod subtest_client;
 pub mod subtest_transfer;
 #[cfg(test)]

@@ -23,7 +23,8 @@ const SUBPROTOCOL_HEADER: &str = "Sec-WebSocket-Protocol";
 pub const IO_WAIT: Duration = Duration::from_millis(100);
 /// The maximum size of a message, which the protocol prescribes.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 24;
-const MAX_QUERY_BYTES: usize = 4096;
+/// The maximum size of the query of a request.
+pub const MAX_QUERY_BYTES: usize = 4096;
 
 /// A stream under a WebSocket.
 pub trait SocketStream: Read + Write + Send {}

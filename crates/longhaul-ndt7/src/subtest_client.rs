@@ -15,6 +15,10 @@ use std::time::Instant;
 use tungstenite::client::ClientRequestBuilder;
 use tungstenite::http::Uri;
 
+/// The parameters by which a client names itself, to servers and to the Locate API.
+pub const CLIENT_QUERY: &str =
+    concat!("client_name=longhaul&client_version=", env!("CARGO_PKG_VERSION"));
+
 /// A finished subtest.
 #[derive(Debug)]
 pub struct SubtestRun {
@@ -23,17 +27,26 @@ pub struct SubtestRun {
     pub failure: Option<String>,
 }
 
+/// A subtest to run.
+#[derive(Debug, Clone, Copy)]
+pub struct SubtestRequest<'a> {
+    pub kind: SubtestKind,
+    pub uses_tls: bool,
+    /// The query of the URL, such as an access token. Empty: none.
+    pub query: &'a str,
+}
+
 /// Runs a subtest. The certificate of the server is not verified: the data are random.
 ///
 /// # Errors
 /// No connection to the server, or it does not speak ndt7.
 pub fn run_subtest(
     target: &TargetHost,
-    kind: SubtestKind,
-    uses_tls: bool,
+    wanted: SubtestRequest<'_>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(AppCount),
 ) -> Result<SubtestRun, ProbeError> {
+    let kind = wanted.kind;
     let TargetConnection { stream, address, target } = connect_target(target)?;
     let failed = |why: String| ProbeError::OtherProtocol {
         address,
@@ -45,8 +58,8 @@ pub fn run_subtest(
         is_lost: false,
     };
     let client = stream.local_addr().map_err(|error| failed(error.to_string()))?;
-    let tls = uses_tls.then(|| start_tls(&target.host)).transpose().map_err(failed)?;
-    let request = build_request(&target, kind, uses_tls).map_err(failed)?;
+    let tls = wanted.uses_tls.then(|| start_tls(&target.host)).transpose().map_err(failed)?;
+    let request = build_request(&target, wanted).map_err(failed)?;
     let deadline = Instant::now() + target.connect_timeout;
     let connection = open_client(stream, tls, request, deadline).map_err(failed)?;
     let start = Timestamp::now().to_string();
@@ -67,19 +80,19 @@ fn start_tls(host: &str) -> Result<ClientConnection, String> {
 
 fn build_request(
     target: &TargetHost,
-    kind: SubtestKind,
-    uses_tls: bool,
+    wanted: SubtestRequest<'_>,
 ) -> Result<ClientRequestBuilder, String> {
-    let scheme = if uses_tls { "wss" } else { "ws" };
+    let scheme = if wanted.uses_tls { "wss" } else { "ws" };
     // An address of IPv6 has brackets, and no interface.
     let host = target.host.split('%').next().unwrap_or_default();
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     let version = env!("CARGO_PKG_VERSION");
-    let path = kind.url_path();
+    let path = wanted.kind.url_path();
     let port = target.port;
-    let query = format!("client_name=longhaul&client_version={version}");
+    let and = if wanted.query.is_empty() { "" } else { "&" };
+    let query = format!("{}{and}{CLIENT_QUERY}", wanted.query);
     let uri = format!("{scheme}://{host}:{port}{path}?{query}");
-    let uri: Uri = uri.parse().map_err(|error| format!("{uri}: {error}"))?;
+    let uri: Uri = uri.parse().map_err(|error| format!("{host}: {error}"))?;
     let agent = format!("longhaul/{version}");
     Ok(ClientRequestBuilder::new(uri)
         .with_sub_protocol(SUBPROTOCOL)

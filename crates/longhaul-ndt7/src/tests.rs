@@ -2,7 +2,7 @@
 
 use crate::ndt7_messages::{Ndt7Measurement, SubtestKind};
 use crate::ndt7_service::Ndt7Handler;
-use crate::subtest_client::{SubtestRun, run_subtest};
+use crate::subtest_client::{SubtestRequest, SubtestRun, run_subtest};
 use longhaul_probe::measurement_server::{AnonymousLimits, MeasurementServer, ServeOptions};
 use longhaul_probe::secure::TlsIdentity;
 use longhaul_probe::throughput::TargetHost;
@@ -41,7 +41,8 @@ fn target(address: SocketAddr) -> TargetHost {
 
 fn run(address: SocketAddr, kind: SubtestKind, uses_tls: bool) -> SubtestRun {
     let stop = AtomicBool::new(false);
-    run_subtest(&target(address), kind, uses_tls, &stop, &mut |_| {}).expect("a subtest")
+    let wanted = SubtestRequest { kind, uses_tls, query: "access_token=a.b" };
+    run_subtest(&target(address), wanted, &stop, &mut |_| {}).expect("a subtest")
 }
 
 #[test]
@@ -99,8 +100,8 @@ fn a_server_that_closes_or_sends_nonsense_is_an_error_and_no_result() {
             stream.write_all(answer).expect("it reads");
         });
         let stop = AtomicBool::new(false);
-        let result =
-            run_subtest(&target(address), SubtestKind::Download, false, &stop, &mut |_| {});
+        let wanted = SubtestRequest { kind: SubtestKind::Download, uses_tls: false, query: "" };
+        let result = run_subtest(&target(address), wanted, &stop, &mut |_| {});
         assert!(result.is_err(), "{answer:?}");
         peer.join().expect("no panic");
     }

@@ -1,8 +1,9 @@
-//! `longhaul ndt7` against `longhaul serve --ndt7`: reports, M-Lab's JSON, and refusals.
+//! `longhaul ndt7` against `longhaul serve --ndt7`: reports, M-Lab's JSON, assigned servers, and refusals.
 
 use crate::support::{Folder, free_port, longhaul};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 /// A server that is killed at the end of its test.
@@ -71,5 +72,66 @@ fn a_server_that_does_not_serve_ndt7_is_named_with_the_option_that_does() {
         let assert = longhaul().args(["ndt7", &host, "--no-save"]).args(options).assert().code(3);
         let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
         assert!(text.contains("longhaul serve --ndt7"), "{text}");
+    }
+}
+
+/// Answers one request of the Locate API. Returns its URL and, when it is joined, the request.
+fn serve_locator(answer: String) -> (String, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/v2/nearest/ndt/ndt7", listener.local_addr().expect("an address"));
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut request = [0; 4000];
+        let length = stream.read(&mut request).expect("a request");
+        stream.write_all(answer.as_bytes()).expect("it reads");
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    (url, serving)
+}
+
+fn describe_server(port: u16) -> Value {
+    let base = format!("ws://127.0.0.1:{port}/ndt/v7");
+    serde_json::json!({
+        "machine": format!("mlab-{port}"),
+        "location": { "city": "New York", "country": "US" },
+        "urls": {
+            "ws:///ndt/v7/download": format!("{base}/download?access_token=a.b"),
+            "ws:///ndt/v7/upload": format!("{base}/upload?access_token=a.b"),
+        }
+    })
+}
+
+#[test]
+fn the_first_assigned_server_that_answers_is_measured() {
+    let server = Ndt7Server::start(&["--anonymous", "--ndt7", "--anonymous-bytes", "1M"]);
+    let dead = free_port();
+    let results = [describe_server(dead), describe_server(server.port)];
+    let answer = serde_json::json!({ "results": results });
+    let (url, locator) =
+        serve_locator(format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{answer}"));
+    let assert = longhaul()
+        .args(["ndt7", "--plain", "--no-save", &format!("--locate={url}")])
+        .assert()
+        .success();
+    let request = locator.join().expect("a request");
+    assert!(request.contains("/ndt7?client_name=longhaul&client_version="), "{request}");
+    let stderr = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    for port in [dead, server.port] {
+        assert!(stderr.contains(&format!("measuring with mlab-{port} (New York, US)")), "{stderr}");
+    }
+    let stdout = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    assert_eq!(stdout.matches("127.0.0.1").count(), 2, "{stdout}");
+}
+
+#[test]
+fn a_locator_that_refuses_is_quoted() {
+    let refused = "HTTP/1.1 429 Too Many Requests\r\nconnection: close\r\n\r\n{}";
+    let none = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"next_request\": {}}";
+    for (answer, why) in [(refused, "429 Too Many Requests"), (none, "no server is free")] {
+        let (url, locator) = serve_locator(answer.to_owned());
+        let assert = longhaul().args(["ndt7", &format!("--locate={url}")]).assert().code(3);
+        locator.join().expect("a request");
+        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(text.contains("no server was assigned") && text.contains(why), "{text}");
     }
 }
