@@ -48,7 +48,7 @@ pub mod stream_model;
 pub use scan_derivation::derive_plan_from_scan;
 
 use crate::limit::limit_bounds::window_bound_bps;
-use crate::limit::loss_response::{loss_bound_bps, mathis_bps};
+use crate::limit::loss_response::{CUBIC_BETA, CUBIC_C, loss_bound_bps, mathis_bps};
 use longhaul_model::report::v1::analysis::{Limiter, RateBound};
 use longhaul_model::report::v1::predict::{
     PredictionAnalysis, PredictionCell, PredictionObservation, PredictionPath, PredictionPlan,
@@ -200,14 +200,10 @@ fn find_reached_limiter(course: &SimulationResult, bounds: &[RateBound]) -> Limi
     Limiter::Loss
 }
 
-/// Growth of the curve, segments/s³.
-const GROWTH: f64 = 0.4;
-/// The factor of the window after a loss.
-const DECREASE_FACTOR: f64 = 0.7;
 /// Growth of a Reno stream with the same factor, segments per round trip.
-const RENO_GROWTH: f64 = 3.0 * (1.0 - DECREASE_FACTOR) / (1.0 + DECREASE_FACTOR);
+const RENO_GROWTH: f64 = 3.0 * (1.0 - CUBIC_BETA) / (1.0 + CUBIC_BETA);
 /// Fast convergence: the factor of the peak if a loss came before the last peak was reached again.
-const FAST_CONVERGENCE_FACTOR: f64 = f64::midpoint(1.0, DECREASE_FACTOR);
+const FAST_CONVERGENCE_FACTOR: f64 = f64::midpoint(1.0, CUBIC_BETA);
 /// Growth per round trip before any loss, and the maximum at any time.
 const FIRST_GROWTH: f64 = 1.05;
 const MAX_GROWTH: f64 = 1.5;
@@ -239,7 +235,7 @@ impl CubicModel {
     pub fn cut(&mut self, window: f64) -> f64 {
         self.peak = if window < self.peak { window * FAST_CONVERGENCE_FACTOR } else { window };
         self.epoch = None;
-        (window * DECREASE_FACTOR).max(2.0)
+        (window * CUBIC_BETA).max(2.0)
     }
 
     /// Returns the window after `rounds` round trips of `round_s` without loss.
@@ -247,13 +243,13 @@ impl CubicModel {
         let peak = self.peak;
         let epoch = self.epoch.get_or_insert_with(|| CubicEpoch {
             began_s: now_s,
-            to_origin_s: ((peak - window).max(0.0) / GROWTH).cbrt(),
+            to_origin_s: ((peak - window).max(0.0) / CUBIC_C).cbrt(),
             origin: peak.max(window),
             friendly: window,
         });
         epoch.friendly += RENO_GROWTH * rounds;
         let at_s = now_s + round_s * rounds - epoch.began_s - epoch.to_origin_s;
-        let curve = epoch.origin + GROWTH * at_s.powi(3);
+        let curve = epoch.origin + CUBIC_C * at_s.powi(3);
         let mut next = if curve > window {
             curve.min(window * MAX_GROWTH.powf(rounds))
         } else {

@@ -7,8 +7,9 @@
 const MATHIS_FACTOR: f64 = 1.22;
 /// RFC 9438, equation 6, with C = 0.4 and β = 0.7.
 const CUBIC_FACTOR: f64 = 1.054;
-/// CUBIC, RFC 9438: the constant C of its growth, and β, to which a loss reduces a window.
-const CUBIC_C: f64 = 0.4;
+/// CUBIC, RFC 9438: C, the growth of its curve in segments/s³.
+pub const CUBIC_C: f64 = 0.4;
+/// CUBIC, RFC 9438: β, the factor of the window after a loss.
 pub const CUBIC_BETA: f64 = 0.7;
 /// Random losses leave a scatter of the rate of at least this over the root of the number of windows or
 /// losses that it sums: in simulations of Reno and CUBIC (1 to 16 streams, 2 to 100 ms, losses of 10^-5 to

@@ -6,9 +6,10 @@ use crate::archived_report;
 use crate::history_store::{HOUR_US, IncomingRun, IngestResult, PlannedOutcome};
 use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::flows::LimitedTransfers;
+use longhaul_model::report::v1::quantity::PathQuantity;
 use rusqlite::{Transaction, params};
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 /// One value with its series.
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +28,40 @@ enum InsertOutcome {
     Differing,
 }
 
+/// The pairs and series of a transaction. Most runs of a batch have the same ones.
+#[derive(Default)]
+struct KnownSeries<'a> {
+    pairs: HashMap<&'a HostPair, i64>,
+    rows: HashMap<(i64, PathQuantity), SeriesRow>,
+}
+
+impl<'a> KnownSeries<'a> {
+    fn pair(&mut self, to: &Transaction<'_>, pair: &'a HostPair) -> rusqlite::Result<i64> {
+        match self.pairs.entry(pair) {
+            Entry::Occupied(known) => Ok(*known.get()),
+            Entry::Vacant(new) => Ok(*new.insert(super::find_or_insert_pair(to, pair)?)),
+        }
+    }
+
+    fn row(
+        &mut self,
+        to: &Transaction<'_>,
+        pair: i64,
+        quantity: PathQuantity,
+    ) -> rusqlite::Result<SeriesRow> {
+        match self.rows.entry((pair, quantity)) {
+            Entry::Occupied(known) => Ok(*known.get()),
+            Entry::Vacant(new) => {
+                Ok(*new.insert(super::find_or_insert_series(to, pair, quantity)?))
+            }
+        }
+    }
+}
+
 /// Stores a batch; new items are also recorded in the outbox.
 pub fn ingest_runs(to: &Transaction<'_>, runs: &[IncomingRun]) -> rusqlite::Result<IngestResult> {
     let mut landed = IngestResult::default();
+    let mut known = KnownSeries::default();
     let mut values = Vec::new();
     for run in runs {
         match insert_or_match(to, run)? {
@@ -38,7 +70,7 @@ pub fn ingest_runs(to: &Transaction<'_>, runs: &[IncomingRun]) -> rusqlite::Resu
                     InsertOutcome::NowWatched => landed.newly_watched += 1,
                     _ => landed.new += 1,
                 }
-                insert_watched_run(to, run, &mut values)?;
+                insert_watched_run(to, run, &mut known, &mut values)?;
                 outbox::put_run(to, run)?;
             }
             InsertOutcome::Already => landed.already_stored += 1,
@@ -98,17 +130,18 @@ fn is_same_report(stored: &str, other: &str) -> bool {
 fn insert_watched_run<'a>(
     to: &Transaction<'_>,
     run: &'a IncomingRun,
+    known: &mut KnownSeries<'a>,
     values: &mut Vec<SeriesValue<'a>>,
 ) -> rusqlite::Result<()> {
-    let mut ids: BTreeMap<&HostPair, i64> = BTreeMap::new();
-    for pair in run.readings.iter().map(|it| &it.pair).chain(&run.pairs) {
-        if let Entry::Vacant(new) = ids.entry(pair) {
-            new.insert(super::find_or_insert_pair(to, pair)?);
-        }
+    let mut ids = BTreeSet::new();
+    for pair in &run.pairs {
+        ids.insert(known.pair(to, pair)?);
     }
     for reading in &run.readings {
+        let pair = known.pair(to, &reading.pair)?;
+        ids.insert(pair);
         values.push(SeriesValue {
-            series: super::find_or_insert_series(to, ids[&reading.pair], reading.quantity)?,
+            series: known.row(to, pair, reading.quantity)?,
             at_us: reading.point.at_us,
             value: reading.point.value,
             run_id: &run.run.id,
@@ -117,7 +150,7 @@ fn insert_watched_run<'a>(
     add_transfers(to, &run.transfers)?;
     let mut note = to.prepare_cached("INSERT OR IGNORE INTO watched_run VALUES (?1, ?2, ?3)")?;
     let no_pair = ids.is_empty().then_some(NO_PAIR);
-    for pair in ids.into_values().chain(no_pair) {
+    for pair in ids.into_iter().chain(no_pair) {
         note.execute(params![pair, run.at_us, run.run.id])?;
     }
     Ok(())
@@ -141,17 +174,19 @@ fn add_transfers(to: &Transaction<'_>, transfers: &[LimitedTransfers]) -> rusqli
 fn store_values(to: &Transaction<'_>, values: &[SeriesValue<'_>]) -> rusqlite::Result<u64> {
     let mut newest: HashMap<i64, SeriesValue<'_>> = HashMap::new();
     let mut late = 0;
-    let mut insert = to.prepare_cached(
-        "INSERT OR IGNORE INTO value SELECT ?1, ?2, ?3 WHERE NOT EXISTS \
-         (SELECT 1 FROM hour WHERE series = ?1 AND hour = ?4 AND state = 2)",
-    )?;
-    for value in values {
-        let (series, hour) = (value.series.id, value.at_us.div_euclid(HOUR_US));
-        if insert.execute((series, value.at_us, value.value, hour))? > 0 {
-            // Values ascend, so the last one of a series is its latest.
-            newest.insert(series, *value);
-        } else if super::is_hour_closed(to, series, hour)? {
-            late += 1;
+    let mut insert = to.prepare_cached("INSERT OR IGNORE INTO value VALUES (?1, ?2, ?3)")?;
+    let hour_of = |it: &SeriesValue<'_>| (it.series.id, it.at_us.div_euclid(HOUR_US));
+    for values in values.chunk_by(|one, next| hour_of(one) == hour_of(next)) {
+        let (series, hour) = hour_of(&values[0]);
+        if super::is_hour_closed(to, series, hour)? {
+            late += values.len() as u64;
+            continue;
+        }
+        for value in values {
+            if insert.execute((series, value.at_us, value.value))? > 0 {
+                // Values ascend, so the last one of a series is its latest.
+                newest.insert(series, *value);
+            }
         }
     }
     let mut note = to.prepare_cached(
