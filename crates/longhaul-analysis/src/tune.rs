@@ -27,7 +27,7 @@
 //! Aggregates the probes of each setting to a goodput with its error.
 //!
 //! Source: pooled standard errors; Cottrell's rule of the smallest setting that reaches the top,
-//! with 3 % for "reaches". Units: bit/s, ratios. Error: the standard error given with each mean.
+//! with 2 % for "reaches". Units: bit/s, ratios. Error: the standard error given with each mean.
 //! Wrong when: the path changes between two probes; then the difference is the path's.
 //!
 //! # Choice refinement
@@ -216,7 +216,7 @@ impl AllowedSettings {
 }
 
 /// A setting is as good as the best if it reaches this share of it.
-pub const AS_GOOD_RATIO: f64 = 0.97;
+pub const AS_GOOD_RATIO: f64 = 0.98;
 /// Normal quantile of a 95 % interval.
 pub const NORMAL_QUANTILE: f64 = 1.96;
 /// The minimum error assumed for a probe: the path always varies.

@@ -212,9 +212,26 @@ fn a_handful_of_probes_comes_near_the_optimum_on_nearly_every_path() {
         assert!(found.at_least_95 >= 0.92, "{found:?}");
         assert!(found.at_least_90 >= 0.97, "{found:?}");
         assert!(found.mean_probes <= 7.0, "{found:?}");
-
         assert!(found.share_within_8_probes >= 0.9, "{found:?}");
     }
+}
+
+/// Returns the share of paths on which the guided search reaches 95 % of what the whole grid chooses.
+fn compare_with_grid(seed: u64) -> f64 {
+    let [mut draw, mut noise, mut grid_noise] = [seed, seed ^ 0x5eed, !seed].map(SplitMix64::new);
+    let is_as_good = |_: &usize| {
+        let path = TuningPath::draw(&mut draw);
+        let (choice, _) = run_guided_search(&path, &mut noise);
+        let (of_grid, _) = rival_strategies::search_whole_grid(&path, &mut grid_noise);
+        path.truth(&choice).goodput_bps >= 0.95 * path.truth(&of_grid).goodput_bps
+    };
+    (0..PATHS).filter(is_as_good).count() as f64 / PATHS as f64
+}
+
+#[test]
+fn the_choice_reaches_95_percent_of_that_of_the_whole_grid_on_95_percent_of_the_paths() {
+    let shares = [1, 2, 3].map(compare_with_grid);
+    assert!(shares.iter().sum::<f64>() / 3.0 >= 0.95, "{shares:?}");
 }
 
 #[test]

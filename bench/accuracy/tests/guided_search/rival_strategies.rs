@@ -34,7 +34,7 @@ fn use_default_setting(_: &TuningPath, _: &mut SplitMix64) -> (TransferSetting, 
     (TransferSetting::default(), 1)
 }
 
-fn search_whole_grid(path: &TuningPath, noise: &mut SplitMix64) -> (TransferSetting, u32) {
+pub fn search_whole_grid(path: &TuningPath, noise: &mut SplitMix64) -> (TransferSetting, u32) {
     pick_best_setting(path, noise, list_grid_settings())
 }
 

@@ -23,8 +23,8 @@
 //! has to be set), then the default congestion control; among equals the one with the shorter queue
 //! and fewer retransmits.
 //!
-//! Source: seeds of SLAC 2000 to 2003 for "within 3 %"; Altman et al. 2006 for few streams. Units:
-//! bit/s. Error: that of the medians (`noise`).
+//! Source: seeds of SLAC 2000 to 2003 for the smallest setting near the best; Altman et al. 2006 for
+//! few streams. Units: bit/s. Error: that of the medians (`noise`).
 //! Wrong when: the scatter is larger than 3 % without repeats; the caveats report it.
 
 use super::goodput_asymmetry::analyse_asymmetry;

@@ -42,7 +42,7 @@ fn drive(
     }
 }
 
-/// Returns the smallest setting within 3 % of the best.
+/// Returns the smallest setting within 2 % of the best.
 fn choose(search: &SettingSearch) -> Option<&TransferSetting> {
     choose_smallest(&aggregate_trials(search.trials())).map(|it| it.setting)
 }

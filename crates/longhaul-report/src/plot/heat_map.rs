@@ -39,7 +39,7 @@ pub fn draw_heat_map(scan: &ScanReport) -> FigureSheet {
     let panel_height = PANEL_HEAD + down + PANEL_FOOT;
     let title = format_title(scan);
     let under = format!(
-        "{}; use: smallest within 3 % of best; ≈: best within noise; empty: not measured",
+        "{}; use: smallest within 2 % of best; ≈: best within noise; empty: not measured",
         grid.unit.name
     );
     let text_width = |text: &str, letter: f64| text.chars().count() as f64 * letter;

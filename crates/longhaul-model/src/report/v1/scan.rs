@@ -153,7 +153,7 @@ pub struct ScanConclusion {
     pub forward: bool,
     /// The setting with the highest goodput.
     pub best: Option<SettingChoice>,
-    /// The smallest setting within 3 % of the best.
+    /// The smallest setting within 2 % of the best.
     pub recommended: Option<SettingChoice>,
     /// One stream with kernel defaults.
     pub default: Option<SettingChoice>,
