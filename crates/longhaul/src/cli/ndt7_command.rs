@@ -137,23 +137,31 @@ fn measure_located(
     let answer = http_client::fetch_text(&format!("{locator}{and}{CLIENT_QUERY}"), LOCATE_LIMITS);
     let answer = answer.map_err(|error| failed(&error))?;
     let servers = LocatedServer::parse_answer(&answer).map_err(|why| failed(&why))?;
-    let mut last = failed(&"no server has a URL");
+    let mut last = failed(&"it names no server");
     for server in servers {
-        let planned: Vec<PlannedSubtest> = wanted_subtests(args)
-            .map(|kind| {
-                let url = server.find_url(kind, !args.plain).map_err(|why| failed(&why))?;
-                plan_subtest(args, kind, &url.endpoint, url.query)
-            })
-            .collect::<Result<_, _>>()?;
-        if !args.json {
-            command_output::print_note(&format!("measuring with {}", server.describe()));
-        }
-        match measure_server(args, &planned, stop) {
+        match measure_assigned(args, &server, stop) {
             Err(failure) => last = failure,
             measured => return measured,
         }
     }
     Err(last)
+}
+
+fn measure_assigned(
+    args: &Ndt7Args,
+    server: &LocatedServer,
+    stop: &AtomicBool,
+) -> Result<SubtestResults, CommandFailure> {
+    let plan = |kind| {
+        let url = server.find_url(kind, !args.plain);
+        let url = url.map_err(|why| CommandFailure::new(PEER, why))?;
+        plan_subtest(args, kind, &url.endpoint, url.query)
+    };
+    let planned: Vec<PlannedSubtest> = wanted_subtests(args).map(plan).collect::<Result<_, _>>()?;
+    if !args.json {
+        command_output::print_note(&format!("measuring with {}", server.describe()));
+    }
+    measure_server(args, &planned, stop)
 }
 
 /// Runs subtests until `stop` is set. Fails if the first one cannot be run; another one that cannot

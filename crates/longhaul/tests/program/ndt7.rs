@@ -105,7 +105,8 @@ fn describe_server(port: u16) -> Value {
 fn the_first_assigned_server_that_answers_is_measured() {
     let server = Ndt7Server::start(&["--anonymous", "--ndt7", "--anonymous-bytes", "1M"]);
     let dead = free_port();
-    let results = [describe_server(dead), describe_server(server.port)];
+    let no_urls = serde_json::json!({ "machine": "mlab-0", "urls": {} });
+    let results = [no_urls, describe_server(dead), describe_server(server.port)];
     let answer = serde_json::json!({ "results": results });
     let (url, locator) =
         serve_locator(format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{answer}"));
