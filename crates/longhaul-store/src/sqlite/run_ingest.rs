@@ -36,14 +36,14 @@ struct KnownSeries<'a> {
 }
 
 impl<'a> KnownSeries<'a> {
-    fn pair(&mut self, to: &Transaction<'_>, pair: &'a HostPair) -> rusqlite::Result<i64> {
+    fn find_pair(&mut self, to: &Transaction<'_>, pair: &'a HostPair) -> rusqlite::Result<i64> {
         match self.pairs.entry(pair) {
             Entry::Occupied(known) => Ok(*known.get()),
             Entry::Vacant(new) => Ok(*new.insert(super::find_or_insert_pair(to, pair)?)),
         }
     }
 
-    fn row(
+    fn find_series(
         &mut self,
         to: &Transaction<'_>,
         pair: i64,
@@ -135,13 +135,13 @@ fn insert_watched_run<'a>(
 ) -> rusqlite::Result<()> {
     let mut ids = BTreeSet::new();
     for pair in &run.pairs {
-        ids.insert(known.pair(to, pair)?);
+        ids.insert(known.find_pair(to, pair)?);
     }
     for reading in &run.readings {
-        let pair = known.pair(to, &reading.pair)?;
+        let pair = known.find_pair(to, &reading.pair)?;
         ids.insert(pair);
         values.push(SeriesValue {
-            series: known.row(to, pair, reading.quantity)?,
+            series: known.find_series(to, pair, reading.quantity)?,
             at_us: reading.point.at_us,
             value: reading.point.value,
             run_id: &run.run.id,
