@@ -1,9 +1,8 @@
 //! `longhaul ndt7` against `longhaul serve --ndt7`: reports, M-Lab's JSON, assigned servers, and refusals.
 
-use crate::support::{Folder, free_port, longhaul};
+use crate::support::{Folder, free_port, longhaul, serve_answer};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 /// A server that is killed at the end of its test.
@@ -75,19 +74,7 @@ fn a_server_that_does_not_serve_ndt7_is_named_with_the_option_that_does() {
     }
 }
 
-/// Answers one request of the Locate API. Returns its URL and, when it is joined, the request.
-fn serve_locator(answer: String) -> (String, std::thread::JoinHandle<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/v2/nearest/ndt/ndt7", listener.local_addr().expect("an address"));
-    let serving = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a client");
-        let mut request = [0; 4000];
-        let length = stream.read(&mut request).expect("a request");
-        stream.write_all(answer.as_bytes()).expect("it reads");
-        String::from_utf8_lossy(&request[..length]).into_owned()
-    });
-    (url, serving)
-}
+const LOCATE_PATH: &str = "v2/nearest/ndt/ndt7";
 
 fn describe_server(port: u16) -> Value {
     let base = format!("ws://127.0.0.1:{port}/ndt/v7");
@@ -109,7 +96,7 @@ fn the_first_assigned_server_that_answers_is_measured() {
     let results = [no_urls, describe_server(dead), describe_server(server.port)];
     let answer = serde_json::json!({ "results": results });
     let (url, locator) =
-        serve_locator(format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{answer}"));
+        serve_answer(LOCATE_PATH, format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{answer}"));
     let assert = longhaul()
         .args(["ndt7", "--plain", "--no-save", &format!("--locate={url}")])
         .assert()
@@ -129,7 +116,7 @@ fn a_locator_that_refuses_is_quoted() {
     let refused = "HTTP/1.1 429 Too Many Requests\r\nconnection: close\r\n\r\n{}";
     let none = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"next_request\": {}}";
     for (answer, why) in [(refused, "429 Too Many Requests"), (none, "no server is free")] {
-        let (url, locator) = serve_locator(answer.to_owned());
+        let (url, locator) = serve_answer(LOCATE_PATH, answer.to_owned());
         let assert = longhaul().args(["ndt7", &format!("--locate={url}")]).assert().code(3);
         locator.join().expect("a request");
         let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();

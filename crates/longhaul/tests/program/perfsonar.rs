@@ -2,10 +2,8 @@
 //! pSConfig.
 
 use crate::latency::start_reflector;
-use crate::support::{Folder, free_port, longhaul};
+use crate::support::{Folder, free_port, longhaul, serve_answer};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::thread;
 
 /// Calls a method, which must succeed.
@@ -190,16 +188,8 @@ fn a_template_of_perfsonar_is_checked_and_converted_with_what_is_left_out() {
 
 /// Serves a text by HTTP once. Returns the URL.
 fn serve_text(text: &str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/mesh.json", listener.local_addr().expect("its address"));
     let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{text}");
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a connection");
-        let mut request = BufReader::new(stream.try_clone().expect("its other half")).lines();
-        while request.next().is_some_and(|line| line.is_ok_and(|it| !it.is_empty())) {}
-        stream.write_all(answer.as_bytes()).expect("sent");
-    });
-    url
+    serve_answer("mesh.json", answer).0
 }
 
 #[test]

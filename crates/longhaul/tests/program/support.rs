@@ -4,6 +4,7 @@ use assert_cmd::Command;
 use longhaul_model::report::v1::{Report, ReportContent};
 use longhaul_store::Archive;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -138,4 +139,19 @@ pub fn golden(name: &str, actual: &str) {
 pub fn fixture(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/reports").join(name);
     fs::read_to_string(path).expect("the fixture is there")
+}
+
+/// Answers one HTTP request. Returns the URL and, when it is joined, the head of the request.
+pub fn serve_answer(path: &str, answer: String) -> (String, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/{path}", listener.local_addr().expect("its address"));
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let lines = BufReader::new(stream.try_clone().expect("its other half")).lines();
+        let head: Vec<String> =
+            lines.map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+        stream.write_all(answer.as_bytes()).expect("sent");
+        head.join("\n")
+    });
+    (url, serving)
 }
