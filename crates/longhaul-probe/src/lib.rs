@@ -13,6 +13,7 @@
 //! - [`session`], [`wire`]: the protocol between them, without sockets or clocks
 //! - [`secure`]: TLS and the token
 //! - [`plan_limits`]: plans that can be run, and plans that are granted to anonymous clients
+//! - [`file_lock`]: locks that are waited for
 //! - [`supervise`]: clock and signals for programs that run measurements as child processes
 //!
 //! Crates that add a protocol use [`measurement_server::ProtocolHandler`] at the server,
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod file_lock;
 pub mod flow_watch;
 pub mod header_capture;
 pub mod host;

@@ -3,6 +3,7 @@
 //! The lock is a kernel lock on an open file, so a crash releases it.
 
 use crate::agent_error::AgentError;
+use longhaul_probe::file_lock::lock_within;
 use longhaul_store::create_private_folder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +12,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The folder of one agent, locked.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl AgentFolder {
         let cannot = |source| AgentError::Folder { path: path.clone(), source };
         create_private_folder(&path.join("spool")).map_err(cannot)?;
         let lock = open_private_file(&path.join("lock")).map_err(cannot)?;
-        match try_lock_within(&lock, wait) {
+        match lock_within(&lock, wait) {
             Ok(()) => Ok(AgentFolder { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(AgentError::ArchiveInUse(archive.to_owned())),
             Err(TryLockError::Error(error)) => Err(cannot(error)),
@@ -43,19 +44,6 @@ impl AgentFolder {
 
     pub fn spool_path(&self) -> PathBuf {
         self.path.join("spool")
-    }
-}
-
-/// Locks a file, and tries again for this long while another process has it locked.
-fn try_lock_within(file: &File, wait: Duration) -> Result<(), TryLockError> {
-    let deadline = Instant::now() + wait;
-    loop {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            result => return result,
-        }
     }
 }
 

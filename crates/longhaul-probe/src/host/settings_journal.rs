@@ -3,17 +3,17 @@
 //! The file is replaced atomically and synced; its folder is locked during use.
 
 use super::HostError;
+use crate::file_lock::lock_within;
 use longhaul_model::report::v1::host::{ChangeJournal, SettingChange};
 use longhaul_sys::{host, netns};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SCHEMA: &str = "longhaul.host-journal/1";
 const MAX_JOURNAL_BYTES: u64 = 1 << 20;
 const LOCK_DEADLINE: Duration = Duration::from_secs(10);
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A journal file, locked against other processes.
 pub(super) struct LockedJournal<'a> {
@@ -38,26 +38,15 @@ impl<'a> LockedJournal<'a> {
         let failed = |what| move |source| journal_error(what, folder, source);
         fs::create_dir_all(folder).map_err(failed("create the folder"))?;
         let held = File::open(folder).map_err(failed("open the folder"))?;
-        let deadline = Instant::now() + LOCK_DEADLINE;
-        loop {
-            match held.try_lock() {
-                Ok(()) => {
-                    remove_if_present(&unfinished_path(path))
-                        .map_err(failed("remove an unfinished journal from"))?;
-                    return Ok(LockedJournal { path, folder: held });
-                }
-                Err(TryLockError::Error(source)) => {
-                    return Err(journal_error("lock the folder", folder, source));
-                }
-                Err(TryLockError::WouldBlock) if Instant::now() > deadline => {
-                    return Err(HostError::Busy {
-                        path: folder.to_owned(),
-                        waited_s: LOCK_DEADLINE.as_secs(),
-                    });
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+        lock_within(&held, LOCK_DEADLINE).map_err(|error| match error {
+            TryLockError::Error(source) => journal_error("lock the folder", folder, source),
+            TryLockError::WouldBlock => {
+                HostError::Busy { path: folder.to_owned(), waited_s: LOCK_DEADLINE.as_secs() }
             }
-        }
+        })?;
+        remove_if_present(&unfinished_path(path))
+            .map_err(failed("remove an unfinished journal from"))?;
+        Ok(LockedJournal { path, folder: held })
     }
 
     /// Reads the journal; `None` if there is none.
