@@ -1,4 +1,4 @@
-//! Analyses the round trips and the two directions of a session of STAMP or TWAMP Light.
+//! Analyses the round trips and the two directions of a session of STAMP or TWAMP.
 //!
 //! Read in this order: [`latency_conclusion`] (the entry: round trips, delays, variation, and
 //! whether the clocks allow one-way delays), [`clock_skew`], [`one_way_counts`] (loss, duplicates

@@ -7,15 +7,24 @@
 //! - [`reflector_state`]: the reflector's decisions, without I/O
 //! - [`session_reflector`]: the reflector on sockets
 //! - [`session_sender`]: the sender; [`control_session`]: asks a server of TWAMP for a session
+//! - [`twamp_service`]: a server of TWAMP; [`control_server`]: its decisions for one connection, without
+//!   I/O; [`session_table`]: the sessions that it has set up
+//! - [`control_messages`], [`control_cipher`]: the messages of TWAMP-Control, and their encryption
 //!
 //! Timestamps are those of the kernel, where it provides them. Those of network cards are not used.
 
+pub mod control_cipher;
+pub mod control_messages;
+pub mod control_server;
 pub mod control_session;
 pub mod packet_extension;
 pub mod reflector_state;
 pub mod session_reflector;
 pub mod session_sender;
+pub mod session_table;
+mod source_rates;
 pub mod test_packet;
+pub mod twamp_service;
 pub mod wire_time;
 
 use longhaul_sys::clock_state::read_clock_state;

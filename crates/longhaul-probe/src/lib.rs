@@ -6,7 +6,7 @@
 //! - [`engine`]: sends and receives the bulk data of one end
 //! - [`flow_watch`]: TCP flows of other programs on this host
 //! - [`load_run`]: a sequence of loads with concurrent probes
-//! - [`latency`]: STAMP and TWAMP Light, both ends
+//! - [`latency`]: STAMP and TWAMP, both ends
 //! - [`host_endpoint`]: a host and a port as people type them
 //! - [`probing`]: trains and echoes of datagrams, against a server
 //! - [`host`]: this host's settings: read, tried, changed and restored

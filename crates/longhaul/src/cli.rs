@@ -7,7 +7,7 @@
 //! - [`usage_hints`]: answers to the command lines of other programs
 //! - [`mod@test_command`], [`serve_command`], [`lab_command`], [`report_command`]: the commands of these names
 //! - [`tune_command`], [`mod@path_command`], [`available_command`], [`load_command`], [`host_command`], [`predict_command`]: more commands
-//! - [`latency_command`]: latency by STAMP or TWAMP Light
+//! - [`latency_command`]: latency by STAMP or TWAMP
 //! - [`iperf3_command`]: `test` and `serve` with the options of iperf3
 //! - [`ndt7_command`]: a test with an ndt7 server
 //! - [`rpm_test`]: `load --rpm`, the responsiveness of an IETF draft

@@ -461,14 +461,17 @@ mod run_command_tests {
              name = \"k\"\nkind = \"latency\"\nevery = \"1 min\"\ncount = 20\n\
              reflector_port = 8862\nkey_file = \"s.key\"\n[[measure]]\nname = \"t\"\n\
              kind = \"latency\"\nevery = \"1 min\"\ntwamp_light = true\n\
-             [[measure]]\nname = \"c\"\nkind = \"latency\"\nevery = \"1 min\"\ntwamp_control = 8620\n",
+             [[measure]]\nname = \"c\"\nkind = \"latency\"\nevery = \"1 min\"\ntwamp_control = 8620\n\
+             key_file = \"/etc/joe.key\"\n",
         );
         let end = "--quiet 192.0.2.7 --json --archive /a.db";
         let expected = [
             format!("latency --count 100 --port 862 {end}"),
             format!("latency --count 20 --port 8862 --key-file /etc/lh/s.key {end}"),
             format!("latency --count 100 --twamp-light --port 862 {end}"),
-            format!("latency --count 100 --twamp-control=8620 --port 862 {end}"),
+            format!(
+                "latency --count 100 --twamp-control=8620 --port 862 --key-file /etc/joe.key {end}"
+            ),
         ];
         assert_eq!(commands(&file), expected);
     }

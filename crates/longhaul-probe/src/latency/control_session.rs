@@ -1,46 +1,35 @@
 //! The client of TWAMP-Control: asks a server over TCP to reflect the packets of one session.
 //!
-//! Source: RFC 5357, section 3, and RFC 4656, section 3; unauthenticated mode. All messages have fixed
-//! lengths, so that a server makes this end read and keep at most 64 bytes at a time. [`TwampControlClient`]
-//! has no I/O; [`TwampControlConnection`] runs it on a TCP connection with one deadline.
+//! Source: RFC 5357, section 3, and RFC 4656, section 3. A server makes this end read and keep at most
+//! 64 bytes at a time. [`TwampControlClient`] has no I/O; [`TwampControlConnection`] runs it on a TCP
+//! connection with one deadline.
 
-use super::wire_time::encode_ntp_time;
+use super::control_cipher::{
+    ConnectionKeys, ControlCipher, TestSessionKey, TokenChallenge, TwampKey,
+};
+use super::control_messages::{
+    ACCEPT_BYTES, ACCEPTED, COMMAND_BYTES, GREETING_BYTES, SETUP_BYTES, START_SESSIONS,
+    STOP_SESSIONS, TwampMode, TwampSessionRequest, encode_command, field,
+};
 use super::{STAMP_PORT, read_wall_clock};
 use crate::probe_error::ProbeError;
+use crate::secure::random_bytes;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 /// TCP port of TWAMP-Control.
 pub const CONTROL_PORT: u16 = STAMP_PORT;
-/// The mode without authentication and encryption, as a bit of the greeting.
-const UNAUTHENTICATED_MODE: u32 = 1;
-/// The bytes of a packet of TWAMP-Test before its padding.
-const TEST_HEADER_BYTES: u32 = 14;
-const GREETING_BYTES: usize = 64;
-const SETUP_BYTES: usize = 164;
-/// The length of Server-Start and Accept-Session.
-const ACCEPT_BYTES: usize = 48;
-const REQUEST_BYTES: usize = 112;
-/// The length of Start-Sessions, Start-Ack and Stop-Sessions.
-const COMMAND_BYTES: usize = 32;
-const START_SESSIONS: u8 = 2;
-const STOP_SESSIONS: u8 = 3;
-const REQUEST_TW_SESSION: u8 = 5;
+/// The iterations of PBKDF2 that a server may ask for: fewer would make the passphrase easy to guess
+/// for who pretends to be the server (RFC 4656, section 3.1), and more would take seconds.
+const MIN_PBKDF2_COUNT: u32 = 1024;
+const MAX_PBKDF2_COUNT: u32 = 1 << 20;
 
-/// The session that a server is asked for. The addresses are those of the control connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TwampSessionRequest {
-    pub is_ipv6: bool,
-    pub sender_port: u16,
-    /// The UDP port that the server should reflect on; it may choose another one.
-    pub reflector_port: u16,
-    /// UDP payload of a packet of the sender.
-    pub payload_bytes: u32,
-    /// The time for which the reflector answers after the session was stopped.
-    pub timeout: Duration,
-    pub dscp: Option<u8>,
-}
+const SERVER_ADVICE: &str = "check the TCP port of TWAMP-Control (`--twamp-control=PORT`), or try \
+                             `--twamp-light`, which needs no server";
+const KEY_ADVICE: &str = "check that the server has the KeyID and the passphrase of `--key-file`, and \
+                          the TCP port of TWAMP-Control (`--twamp-control=PORT`)";
 
 /// The message that the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,12 +45,27 @@ enum TwampControlStep {
 #[derive(Debug)]
 pub struct TwampControlClient {
     request: TwampSessionRequest,
+    key: Option<TwampKey>,
     step: TwampControlStep,
+    mode: TwampMode,
+    /// The keys of the connection, and the IV of this end.
+    keys: Option<(ConnectionKeys, [u8; 16])>,
+    cipher: Option<ControlCipher>,
+    test_key: Option<TestSessionKey>,
 }
 
 impl TwampControlClient {
-    pub fn new(request: TwampSessionRequest) -> TwampControlClient {
-        TwampControlClient { request, step: TwampControlStep::Greeting }
+    /// Creates a client that authenticates itself and the packets with `key`, if there is one.
+    pub fn new(request: TwampSessionRequest, key: Option<TwampKey>) -> TwampControlClient {
+        TwampControlClient {
+            request,
+            key,
+            step: TwampControlStep::Greeting,
+            mode: TwampMode::Unauthenticated,
+            keys: None,
+            cipher: None,
+            test_key: None,
+        }
     }
 
     /// Returns the length of the next message of the server; `None` once the session has started.
@@ -82,7 +86,7 @@ impl TwampControlClient {
     /// Takes the next message of the server, and returns the answer, which is empty at the end.
     ///
     /// # Errors
-    /// The message is cut off, or the server refuses, as a sentence.
+    /// The message is cut off or not authentic, or the server refuses, as a sentence.
     pub fn answer_message(&mut self, message: &[u8]) -> Result<Vec<u8>, String> {
         if self.expected_bytes() != Some(message.len()) {
             return Err("the server ended within a message".to_owned());
@@ -90,24 +94,35 @@ impl TwampControlClient {
         match self.step {
             TwampControlStep::Greeting => {
                 self.step = TwampControlStep::ServerStart;
-                accept_greeting(message)
+                self.accept_greeting(message)
             }
             TwampControlStep::ServerStart => {
                 check_accept(message[15], "the connection")?;
+                self.cipher = self.keys.map(|(keys, own_iv)| {
+                    let mut cipher = ControlCipher::new(&keys, &own_iv, &field(message, 16));
+                    // The start time of the server.
+                    cipher.decrypt_part(&mut message[32..].to_vec());
+                    cipher
+                });
                 self.step = TwampControlStep::AcceptSession;
-                Ok(encode_session_request(&self.request, read_wall_clock()))
+                Ok(self.seal(self.request.encode(self.mode, read_wall_clock())))
             }
             TwampControlStep::AcceptSession => {
+                let message = self.open(message)?;
                 check_accept(message[0], "the session")?;
-                let port = u16::from_be_bytes([message[2], message[3]]);
+                let port = u16::from_be_bytes(field(&message, 2));
                 if port == 0 {
                     return Err("the server names no port for the session".to_owned());
                 }
                 self.request.reflector_port = port;
+                let is_encrypted = self.mode == TwampMode::Encrypted;
+                let sid = field(&message, 4);
+                self.test_key = self.keys.map(|(keys, _)| keys.derive_test_key(&sid, is_encrypted));
                 self.step = TwampControlStep::StartAck;
-                Ok(encode_command(START_SESSIONS))
+                Ok(self.seal(encode_command(START_SESSIONS)))
             }
             TwampControlStep::StartAck => {
+                let message = self.open(message)?;
                 check_accept(message[0], "the start of the session")?;
                 self.step = TwampControlStep::Started;
                 Ok(Vec::new())
@@ -115,26 +130,81 @@ impl TwampControlClient {
             TwampControlStep::Started => Ok(Vec::new()),
         }
     }
-}
 
-/// Answers the greeting by Set-Up-Response.
-fn accept_greeting(greeting: &[u8]) -> Result<Vec<u8>, String> {
-    let modes = u32::from_be_bytes([greeting[12], greeting[13], greeting[14], greeting[15]]);
-    if modes & UNAUTHENTICATED_MODE == 0 {
-        return Err(match modes {
-            0 => "the server accepts no connection from this host".to_owned(),
-            _ => format!("the server has no unauthenticated mode (modes {modes:#x})"),
-        });
+    /// Returns the key of the packets.
+    pub fn test_key(&self) -> Option<TestSessionKey> {
+        self.test_key.clone()
     }
-    let mut response = vec![0; SETUP_BYTES];
-    response[..4].copy_from_slice(&UNAUTHENTICATED_MODE.to_be_bytes());
-    Ok(response)
+
+    /// Returns the message that stops the session.
+    pub fn stop_message(&mut self) -> Vec<u8> {
+        let mut message = encode_command(STOP_SESSIONS);
+        // The number of sessions.
+        message[7] = 1;
+        self.seal(message)
+    }
+
+    /// Answers the greeting by Set-Up-Response.
+    fn accept_greeting(&mut self, greeting: &[u8]) -> Result<Vec<u8>, String> {
+        let modes = u32::from_be_bytes(field(greeting, 12));
+        // Encryption between reading the clock and sending would be part of the delay.
+        let wanted: &[TwampMode] = match &self.key {
+            None => &[TwampMode::Unauthenticated],
+            Some(_) => &[TwampMode::Authenticated, TwampMode::Encrypted],
+        };
+        let Some(mode) = wanted.iter().find(|mode| modes & mode.bit() != 0) else {
+            return Err(match (modes, &self.key) {
+                (0, _) => "the server accepts no connection from this host".to_owned(),
+                (_, None) => format!(
+                    "the server has no unauthenticated mode (modes {modes:#x}); give a key (`--key-file`)"
+                ),
+                (_, Some(_)) => format!("the server has no authenticated mode (modes {modes:#x})"),
+            });
+        };
+        self.mode = *mode;
+        let mut response = vec![0; SETUP_BYTES];
+        response[..4].copy_from_slice(&mode.bit().to_be_bytes());
+        if let Some(key) = &self.key {
+            let count = u32::from_be_bytes(field(greeting, 48));
+            let count = NonZeroU32::new(count)
+                .filter(|it| (MIN_PBKDF2_COUNT..=MAX_PBKDF2_COUNT).contains(&it.get()))
+                .ok_or_else(|| format!("the server asks for {count} iterations of PBKDF2"))?;
+            let (challenge, salt) = (field(greeting, 16), field(greeting, 32));
+            let no_random = || "the kernel provides no random bytes".to_owned();
+            let keys = ConnectionKeys {
+                aes: random_bytes().ok_or_else(no_random)?,
+                hmac: random_bytes().ok_or_else(no_random)?,
+            };
+            let own_iv = random_bytes::<16>().ok_or_else(no_random)?;
+            let token = TokenChallenge { challenge, salt, count }.seal_token(key, &keys);
+            response[4..84].copy_from_slice(&key.encode_id());
+            response[84..148].copy_from_slice(&token);
+            response[148..].copy_from_slice(&own_iv);
+            self.keys = Some((keys, own_iv));
+        }
+        Ok(response)
+    }
+
+    fn seal(&mut self, mut message: Vec<u8>) -> Vec<u8> {
+        if let Some(cipher) = &mut self.cipher {
+            cipher.seal_message(&mut message);
+        }
+        message
+    }
+
+    fn open(&mut self, message: &[u8]) -> Result<Vec<u8>, String> {
+        let mut message = message.to_vec();
+        let is_authentic = self.cipher.as_mut().is_none_or(|it| it.open_message(&mut message));
+        is_authentic
+            .then_some(message)
+            .ok_or_else(|| "the server's message is not authentic".to_owned())
+    }
 }
 
 /// Checks the field Accept (RFC 4656, section 3.3).
 fn check_accept(accept: u8, what: &str) -> Result<(), String> {
     let why = match accept {
-        0 => return Ok(()),
+        ACCEPTED => return Ok(()),
         1 => "for no reason given",
         2 => "because of an internal error",
         3 => "because it does not support what was asked",
@@ -145,34 +215,18 @@ fn check_accept(accept: u8, what: &str) -> Result<(), String> {
     Err(format!("the server refuses {what}, {why} ({accept})"))
 }
 
-fn encode_session_request(request: &TwampSessionRequest, now_ns: u64) -> Vec<u8> {
-    let mut message = vec![0; REQUEST_BYTES];
-    let mut write = |at: usize, bytes: &[u8]| message[at..at + bytes.len()].copy_from_slice(bytes);
-    write(0, &[REQUEST_TW_SESSION, if request.is_ipv6 { 6 } else { 4 }]);
-    write(12, &request.sender_port.to_be_bytes());
-    write(14, &request.reflector_port.to_be_bytes());
-    write(64, &request.payload_bytes.saturating_sub(TEST_HEADER_BYTES).to_be_bytes());
-    write(68, &encode_ntp_time(now_ns).to_be_bytes());
-    // A duration in the format of timestamps: seconds, and a fraction of them.
-    let fraction = (u64::from(request.timeout.subsec_nanos()) << 32) / 1_000_000_000;
-    write(76, &(request.timeout.as_secs() << 32 | fraction).to_be_bytes());
-    // The DSCP as Type-P descriptor.
-    write(84, &[request.dscp.unwrap_or(0)]);
-    message
-}
-
-/// Encodes a command without fields.
-fn encode_command(command: u8) -> Vec<u8> {
-    let mut message = vec![0; COMMAND_BYTES];
-    message[0] = command;
-    message
-}
-
 /// A control connection. The server ends its session when the connection is closed.
 #[derive(Debug)]
 pub struct TwampControlConnection {
     stream: TcpStream,
     address: SocketAddr,
+}
+
+/// A session that has started.
+#[derive(Debug)]
+pub struct StartedTwampSession {
+    stream: TcpStream,
+    client: TwampControlClient,
 }
 
 impl TwampControlConnection {
@@ -185,72 +239,85 @@ impl TwampControlConnection {
         self.address
     }
 
-    /// Sets up a session, and returns the UDP port of the reflector.
+    /// Sets up a session.
     ///
     /// # Errors
     /// The server refuses, ends the connection, or has not started the session within `timeout`.
     pub fn start_session(
-        &mut self,
+        mut self,
         request: TwampSessionRequest,
+        key: Option<TwampKey>,
         timeout: Duration,
-    ) -> Result<u16, ProbeError> {
+    ) -> Result<StartedTwampSession, ProbeError> {
         let deadline = Instant::now() + timeout;
-        let mut client = TwampControlClient::new(request);
+        let advice = if key.is_some() { KEY_ADVICE } else { SERVER_ADVICE };
+        let mut client = TwampControlClient::new(request, key);
         while let Some(bytes) = client.expected_bytes() {
-            let message = self.read_message(bytes, deadline);
-            let message = message.map_err(|error| self.fail(&error.to_string(), true))?;
-            let answer = client.answer_message(&message).map_err(|why| self.fail(&why, false))?;
+            let message = read_message(&self.stream, bytes, deadline);
+            let message = message.map_err(|error| self.fail(&error.to_string(), advice, true))?;
+            let answer =
+                client.answer_message(&message).map_err(|why| self.fail(&why, advice, false))?;
             let sent = self.stream.write_all(&answer);
-            sent.map_err(|error| self.fail(&error.to_string(), true))?;
+            sent.map_err(|error| self.fail(&error.to_string(), advice, true))?;
         }
-        Ok(client.reflector_port())
+        Ok(StartedTwampSession { stream: self.stream, client })
     }
 
-    /// Reads a message of this length, or what the server sent of it.
-    fn read_message(&mut self, bytes: usize, deadline: Instant) -> io::Result<Vec<u8>> {
-        let mut message = vec![0; bytes];
-        let mut length = 0;
-        while length < bytes {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
-            }
-            self.stream.set_read_timeout(Some(left))?;
-            match self.stream.read(&mut message[length..]) {
-                Ok(0) => break,
-                Ok(read) => length += read,
-                // The deadline decides.
-                Err(error) if is_transient(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        message.truncate(length);
-        Ok(message)
-    }
-
-    fn fail(&self, why: &str, is_lost: bool) -> ProbeError {
+    fn fail(&self, why: &str, advice: &'static str, is_lost: bool) -> ProbeError {
         ProbeError::OtherProtocol {
             address: self.address,
             what: format!("no session of TWAMP: {why}"),
-            advice: Some(
-                "check the TCP port of TWAMP-Control (`--twamp-control=PORT`), or try \
-                 `--twamp-light`, which needs no server",
-            ),
+            advice: Some(advice),
             is_lost,
         }
     }
+}
+
+impl StartedTwampSession {
+    /// Returns the UDP port of the reflector.
+    pub fn reflector_port(&self) -> u16 {
+        self.client.reflector_port()
+    }
+
+    /// Returns the key of the packets.
+    pub fn test_key(&self) -> Option<TestSessionKey> {
+        self.client.test_key()
+    }
 
     /// Stops the session.
-    pub fn stop_session(mut self) {
-        let mut message = encode_command(STOP_SESSIONS);
-        // The number of sessions.
-        message[7] = 1;
+    pub fn stop(mut self) {
         // Closing the connection stops it as well.
-        let _ = self.stream.write_all(&message);
+        let _ = self.stream.write_all(&self.client.stop_message());
     }
 }
 
-fn is_transient(error: &io::Error) -> bool {
+/// Reads a message of this length, or what the peer sent of it before it ended.
+pub(super) fn read_message(
+    mut stream: &TcpStream,
+    bytes: usize,
+    deadline: Instant,
+) -> io::Result<Vec<u8>> {
+    let mut message = vec![0; bytes];
+    let mut length = 0;
+    while length < bytes {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut message[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            // The deadline decides.
+            Err(error) if is_transient(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    message.truncate(length);
+    Ok(message)
+}
+
+pub(super) fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
@@ -281,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_session_is_asked_for_with_the_fields_of_the_standard() {
-        let mut client = TwampControlClient::new(REQUEST);
+        let mut client = TwampControlClient::new(REQUEST, None);
         let answers = honest_messages().map(|message| {
             assert_eq!(client.expected_bytes(), Some(message.len()));
             client.answer_message(&message).expect("accepted")
@@ -311,7 +378,7 @@ mod tests {
         ] {
             let mut messages = honest_messages();
             messages[step][at] = value;
-            let mut client = TwampControlClient::new(REQUEST);
+            let mut client = TwampControlClient::new(REQUEST, None);
             let failed = messages.iter().find_map(|message| client.answer_message(message).err());
             assert!(failed.as_ref().is_some_and(|why| why.contains(part)), "{part} in {failed:?}");
         }
@@ -323,7 +390,7 @@ mod tests {
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..8),
             honest in 0..4_usize,
         ) {
-            let mut client = TwampControlClient::new(REQUEST);
+            let mut client = TwampControlClient::new(REQUEST, None);
             for message in honest_messages().iter().take(honest).chain(&messages) {
                 let expected = client.expected_bytes();
                 match client.answer_message(message) {
@@ -347,7 +414,9 @@ mod tests {
         if ends {
             server.shutdown(std::net::Shutdown::Write).expect("ended");
         }
-        TwampControlConnection::new(stream, address).start_session(REQUEST, timeout)
+        TwampControlConnection::new(stream, address)
+            .start_session(REQUEST, None, timeout)
+            .map(|it| it.reflector_port())
     }
 
     #[test]

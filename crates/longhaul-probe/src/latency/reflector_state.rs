@@ -4,11 +4,11 @@
 //! answers, every source has a rate, and all tables have a fixed size. A packet that is itself an
 //! answer is not answered: two reflectors would exchange it for ever.
 
-use super::test_packet::{PacketCodec, TestReply};
+use super::session_table::SharedTwampSessions;
+use super::source_rates::SourceRates;
+use super::test_packet::{PacketCodec, TestReply, TestRequest};
 use super::wire_time::{ErrorEstimate, encode_ntp_time};
-use crate::measurement_server::SourcePrefix;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -16,10 +16,8 @@ use std::time::Duration;
 const SOURCE_PACKETS_PER_SECOND: f64 = 1000.0;
 /// The maximum rate of all sources together.
 const TOTAL_PACKETS_PER_SECOND: f64 = 10_000.0;
-/// The number of rates; sources whose hash is the same share one.
-const RATE_SLOTS: usize = 4096;
-/// The maximum number of sessions that are counted.
-const MAX_SESSIONS: usize = 4096;
+/// The maximum number of sessions of STAMP that are counted, and of sessions of TWAMP.
+pub(super) const MAX_SESSIONS: usize = 4096;
 /// The time after which a silent session is forgotten (REFWAIT of RFC 5357, section 4.2).
 const SESSION_TIMEOUT: Duration = Duration::from_secs(900);
 /// The time after which a session of a single packet is forgotten if others need its place.
@@ -32,28 +30,6 @@ pub struct ReflectorArrival {
     /// By the wall clock, in nanoseconds since 1970.
     pub received_ns: u64,
     pub ttl: u8,
-}
-
-/// A rate with a burst of one second.
-#[derive(Debug, Clone, Copy, Default)]
-struct PacketRate {
-    /// Tokens spent, and when.
-    spent: f64,
-    at: Duration,
-}
-
-impl PacketRate {
-    /// Takes a token of `per_second`, if there is one.
-    fn take(&mut self, per_second: f64, now: Duration) -> bool {
-        let passed = now.saturating_sub(self.at).as_secs_f64();
-        self.spent = (self.spent - passed * per_second).max(0.0);
-        self.at = now;
-        let granted = self.spent + 1.0 <= per_second;
-        if granted {
-            self.spent += 1.0;
-        }
-        granted
-    }
 }
 
 /// The count of a session.
@@ -73,25 +49,29 @@ impl CountedSession {
 /// The state of a reflector.
 #[derive(Debug)]
 pub struct ReflectorState {
-    codec: PacketCodec,
-    hasher: RandomState,
-    rates: Vec<PacketRate>,
-    total: PacketRate,
+    /// Of STAMP; `None` for a reflector that answers the sessions of TWAMP only.
+    codec: Option<PacketCodec>,
+    rates: SourceRates,
     /// By the sender's address and session identifier; `None` for a stateless reflector, which
     /// repeats the sequence numbers of the senders (RFC 8762, section 4.3).
     sessions: Option<HashMap<(SocketAddr, u16), CountedSession>>,
     swept: Duration,
+    twamp: SharedTwampSessions,
 }
 
 impl ReflectorState {
-    pub fn new(codec: PacketCodec, is_stateful: bool) -> ReflectorState {
+    /// Creates a reflector for everybody whose packets `codec` reads, and for the sessions in `twamp`.
+    pub fn new(
+        codec: Option<PacketCodec>,
+        is_stateful: bool,
+        twamp: SharedTwampSessions,
+    ) -> ReflectorState {
         ReflectorState {
             codec,
-            hasher: RandomState::new(),
-            rates: vec![PacketRate::default(); RATE_SLOTS],
-            total: PacketRate::default(),
+            rates: SourceRates::new(SOURCE_PACKETS_PER_SECOND, TOTAL_PACKETS_PER_SECOND),
             sessions: is_stateful.then(HashMap::new),
             swept: Duration::ZERO,
+            twamp,
         }
     }
 
@@ -99,43 +79,47 @@ impl ReflectorState {
     /// fixed moment; `clock` returns the wall clock, just before the answer leaves.
     pub fn answer(
         &mut self,
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         arrival: &ReflectorArrival,
         now: Duration,
         error: ErrorEstimate,
         clock: impl FnOnce() -> u64,
     ) -> bool {
-        if !self.is_within_rate(arrival.from, now) {
+        if !self.rates.take(arrival.from.ip(), now) {
             return false;
         }
-        let Some(request) = self.codec.decode_request(packet) else {
+        let encode = |codec: &PacketCodec, request: TestRequest, sequence, packet: &mut Vec<u8>| {
+            let reply = TestReply {
+                sequence,
+                timestamp: encode_ntp_time(clock()),
+                error,
+                received: encode_ntp_time(arrival.received_ns),
+                request,
+                request_ttl: arrival.ttl,
+            };
+            packet.resize(codec.reply_bytes(packet.len()), 0);
+            codec.encode_reply(&reply, packet);
+        };
+        if let Some(session) = self.twamp.lock().find(arrival.from, now) {
+            let Some(request) = read_request(&session.codec, packet) else {
+                return false;
+            };
+            let sequence = session.next_sequence(now);
+            encode(&session.codec, request, sequence, packet);
+            return true;
+        }
+        let Some(request) = self.codec.as_ref().and_then(|codec| read_request(codec, packet))
+        else {
             return false;
         };
-        if self.codec.is_reflected(packet) {
-            return false;
-        }
         let key = (arrival.from, request.session);
         let Some(sequence) = self.next_sequence(key, request.sequence, now) else {
             return false;
         };
-        let reply = TestReply {
-            sequence,
-            timestamp: encode_ntp_time(clock()),
-            error,
-            received: encode_ntp_time(arrival.received_ns),
-            request,
-            request_ttl: arrival.ttl,
-        };
-        self.codec.encode_reply(&reply, packet);
-        true
-    }
-
-    fn is_within_rate(&mut self, from: SocketAddr, now: Duration) -> bool {
-        let host = SourcePrefix::from(from.ip()).host;
-        let slot = self.hasher.hash_one(host) as usize % RATE_SLOTS;
-        // A source beyond its rate takes nothing from the others.
-        self.rates[slot].take(SOURCE_PACKETS_PER_SECOND, now)
-            && self.total.take(TOTAL_PACKETS_PER_SECOND, now)
+        if let Some(codec) = &self.codec {
+            encode(codec, request, sequence, packet);
+        }
+        self.codec.is_some()
     }
 
     /// Returns the number of the answer to packet `number`; `None` if the reflector counts and the table
@@ -161,6 +145,11 @@ impl ReflectorState {
         sessions.insert(key, CountedSession { answered: 1, last: now });
         Some(0)
     }
+}
+
+/// Returns the fields of a packet that is answered.
+fn read_request(codec: &PacketCodec, packet: &[u8]) -> Option<TestRequest> {
+    codec.decode_request(packet).filter(|_| !codec.is_reflected(packet))
 }
 
 #[cfg(test)]
@@ -213,7 +202,11 @@ mod tests {
     }
 
     fn reflector(is_stateful: bool) -> ReflectorState {
-        ReflectorState::new(PacketCodec::new(None), is_stateful)
+        ReflectorState::new(
+            Some(PacketCodec::new(None)),
+            is_stateful,
+            SharedTwampSessions::default(),
+        )
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A session-reflector on its UDP port, with a socket for each address family.
 
 use super::reflector_state::{ReflectorArrival, ReflectorState};
+use super::session_table::SharedTwampSessions;
 use super::test_packet::{PacketCodec, PacketKey};
 use super::{PACKET_TTL, read_clock_error, read_wall_clock};
 use crate::probe_error::ServeError;
@@ -9,13 +10,14 @@ use longhaul_sys::probe_socket::{IpFamily, ProbeSocket};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The size of the receive buffer: a longer packet is cut, and not answered.
 const BUFFER_BYTES: usize = 1 << 16;
 /// The maximum delay until a stop is noticed.
-const STOP_POLL_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const STOP_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The interval at which the error of the clock is read.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of packets that are read before the clocks are read again.
@@ -29,6 +31,13 @@ pub struct ReflectorOptions {
     pub port: u16,
     /// Listen on this interface only.
     pub device: Option<String>,
+    /// Answer the senders of STAMP and TWAMP Light.
+    pub stamp: Option<StampOptions>,
+}
+
+/// The options of a reflector of STAMP.
+#[derive(Debug, Clone)]
+pub struct StampOptions {
     /// Count the packets of each session, so that senders learn the loss of each direction.
     pub is_stateful: bool,
     /// Answer authenticated packets only.
@@ -40,6 +49,7 @@ pub struct ReflectorOptions {
 pub struct SessionReflector {
     sockets: Vec<ProbeSocket>,
     state: ReflectorState,
+    twamp: SharedTwampSessions,
     epoch: Instant,
 }
 
@@ -68,8 +78,16 @@ impl SessionReflector {
                 }
             }
         }
-        let state = ReflectorState::new(PacketCodec::new(options.key), options.is_stateful);
-        Ok(SessionReflector { sockets, state, epoch: Instant::now() })
+        let is_stateful = options.stamp.as_ref().is_some_and(|stamp| stamp.is_stateful);
+        let codec = options.stamp.map(|stamp| PacketCodec::new(stamp.key));
+        let twamp = Arc::default();
+        let state = ReflectorState::new(codec, is_stateful, Arc::clone(&twamp));
+        Ok(SessionReflector { sockets, state, twamp, epoch: Instant::now() })
+    }
+
+    /// Returns the sessions of TWAMP, whose times are since the epoch.
+    pub(super) fn twamp_sessions(&self) -> (SharedTwampSessions, Instant) {
+        (Arc::clone(&self.twamp), self.epoch)
     }
 
     /// Returns the listening addresses.
@@ -80,6 +98,7 @@ impl SessionReflector {
     /// Answers until `stop` is set, and returns within a second of it.
     pub fn run(mut self, stop: &AtomicBool) {
         let mut buffer = vec![0; BUFFER_BYTES];
+        let mut packet = Vec::new();
         let mut clock_error = read_clock_error();
         let mut clock_read = self.epoch.elapsed();
         while !stop.load(Ordering::Relaxed) {
@@ -87,7 +106,7 @@ impl SessionReflector {
             if now.saturating_sub(clock_read) >= CLOCK_INTERVAL {
                 (clock_error, clock_read) = (read_clock_error(), now);
             }
-            self.wait();
+            wait_any(&self.sockets);
             for socket in &self.sockets {
                 for _ in 0..MAX_PACKETS_PER_WAIT {
                     // An error is that of an earlier answer.
@@ -97,7 +116,8 @@ impl SessionReflector {
                     let (Some(from), None) = (arrival.from, arrival.queued) else {
                         continue;
                     };
-                    let packet = &mut buffer[..arrival.bytes];
+                    packet.clear();
+                    packet.extend_from_slice(&buffer[..arrival.bytes]);
                     let came = ReflectorArrival {
                         from,
                         received_ns: arrival
@@ -106,25 +126,25 @@ impl SessionReflector {
                         ttl: arrival.ttl.unwrap_or(0),
                     };
                     let now = self.epoch.elapsed();
-                    if self.state.answer(packet, &came, now, clock_error, read_wall_clock) {
+                    if self.state.answer(&mut packet, &came, now, clock_error, read_wall_clock) {
                         // What cannot be sent is lost, as on the path.
-                        let _ = socket.answer(packet, &arrival);
+                        let _ = socket.answer(&packet, &arrival);
                     }
                 }
             }
         }
     }
+}
 
-    /// Waits for a packet.
-    fn wait(&self) {
-        let timeout = Some(STOP_POLL_INTERVAL);
-        // An error only makes the loop read without success.
-        let _ = match self.sockets.as_slice() {
-            [first, second] => wait_readable([first.as_fd(), second.as_fd()], timeout).map(drop),
-            [first, ..] => wait_readable([first.as_fd()], timeout).map(drop),
-            [] => Ok(()),
-        };
-    }
+/// Waits until one of at most two sockets is readable, or for the interval of stops.
+pub(super) fn wait_any(sockets: &[impl AsFd]) {
+    let timeout = Some(STOP_POLL_INTERVAL);
+    // An error only makes the loop read without success.
+    let _ = match sockets {
+        [first, second, ..] => wait_readable([first.as_fd(), second.as_fd()], timeout).map(drop),
+        [first] => wait_readable([first.as_fd()], timeout).map(drop),
+        [] => Ok(()),
+    };
 }
 
 fn open_socket(address: SocketAddr, device: Option<&str>) -> io::Result<ProbeSocket> {

@@ -3,7 +3,9 @@
 //! A packet is matched by its number, its session and its timestamp, whose 64 bits an outsider
 //! would have to guess.
 
-use super::control_session::{TwampControlConnection, TwampSessionRequest};
+use super::control_cipher::TwampKey;
+use super::control_messages::TwampSessionRequest;
+use super::control_session::TwampControlConnection;
 use super::test_packet::{PacketCodec, PacketKey, TestReply, TestRequest};
 use super::wire_time::{decode_time, encode_ntp_time};
 use super::{PACKET_TTL, STAMP_PORT, read_clock_error};
@@ -35,6 +37,20 @@ const PACKETS_UNTIL_REFUSED: usize = 5;
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// A step of the wall clock is greater than what reading two clocks one after the other makes.
 const MIN_CLOCK_STEP: Duration = Duration::from_micros(100);
+
+/// The key of a session.
+#[derive(Debug, Clone)]
+pub enum SessionKey {
+    Stamp(PacketKey),
+    /// To be agreed on with a server of TWAMP.
+    Twamp(TwampKey),
+}
+
+impl SessionKey {
+    fn into_twamp(self) -> Option<TwampKey> {
+        if let SessionKey::Twamp(key) = self { Some(key) } else { None }
+    }
+}
 
 /// The result of a session.
 #[derive(Debug, Clone)]
@@ -71,7 +87,7 @@ pub struct LatencyProgress {
 pub fn run(
     target: &TargetHost,
     plan: &LatencyPlan,
-    key: Option<PacketKey>,
+    key: Option<SessionKey>,
     stop: &StopFlag,
     watch: &mut dyn FnMut(&LatencyProgress),
 ) -> Result<LatencyOutcome, ProbeError> {
@@ -80,47 +96,52 @@ pub fn run(
         connect_target(&TargetHost { port, ..target.clone() })
             .map(|it| TwampControlConnection::new(it.stream, it.address))
     });
-    let mut control = control.transpose()?;
+    let control = control.transpose()?;
     let chosen = match &control {
         Some(control) => control.address(),
         None => choose_path_address(target)?.address,
     };
-    let address = SocketAddr::new(chosen.ip().to_canonical(), plan.port);
-    let address = match chosen {
-        SocketAddr::V6(v6) if address.is_ipv6() => SocketAddr::V6({
-            let mut scoped = v6;
-            scoped.set_port(plan.port);
-            scoped
-        }),
-        _ => address,
+    let mut address = match chosen.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, plan.port),
+        // With its scope.
+        IpAddr::V6(_) => chosen,
     };
-    let failed = |source| ProbeError::local(format!("cannot send packets to {address}"), source);
+    address.set_port(plan.port);
+    let failed =
+        move |source| ProbeError::local(format!("cannot send packets to {address}"), source);
     let socket = open_socket(address, target, plan).map_err(failed)?;
-    let mut port = plan.port;
-    if let Some(control) = &mut control {
-        let sender_port = socket.local_address().map_err(failed)?.port();
-        let request = build_session_request(plan, address, sender_port);
-        port = control.start_session(request, target.connect_timeout)?;
-        let mut reflector = address;
-        reflector.set_port(port);
-        socket.connect(reflector).map_err(failed)?;
+    let (mut codec, mut started) = (PacketCodec::new(None), None);
+    match (control, key) {
+        (Some(control), key) => {
+            let sender_port = socket.local_address().map_err(failed)?.port();
+            let request = build_session_request(plan, address, sender_port);
+            let key = key.and_then(SessionKey::into_twamp);
+            let session = control.start_session(request, key, target.connect_timeout)?;
+            codec = PacketCodec::for_session(session.test_key());
+            address.set_port(session.reflector_port());
+            socket.connect(address).map_err(failed)?;
+            started = Some(session);
+        }
+        (None, Some(SessionKey::Stamp(key))) => codec = PacketCodec::new(Some(key)),
+        (None, _) => {}
     }
     let epoch = Instant::now();
     let mut sender = SessionSender {
         plan,
         socket,
         epoch,
-        session: SenderSession::new(PacketCodec::new(key), ClockPair::now(epoch), plan),
+        session: SenderSession::new(codec, ClockPair::now(epoch), plan),
         buffer: vec![0; 1 << 16],
         next_due: Duration::ZERO,
         unreachable_by: None,
     };
     sender.run(stop, watch).map_err(failed)?;
-    if let Some(control) = control {
-        control.stop_session();
+    if let Some(session) = started {
+        session.stop();
     }
     let local = sender.socket.local_address().ok().map(|own| own.ip().to_canonical().to_string());
     let end = ClockPair::now(epoch);
+    let port = address.port();
     Ok(LatencyOutcome {
         port,
         unreachable_by: sender.unreachable_by,

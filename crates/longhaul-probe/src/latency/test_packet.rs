@@ -18,7 +18,11 @@
 //! | extensions | 44 | 112 |
 //!
 //! All other octets are zero. The HMAC covers the 96 octets before it.
+//!
+//! A sender of authenticated or encrypted TWAMP has its HMAC (HMAC-SHA-1) at 32, and padding from 48. Its
+//! fields are encrypted ([`TestSessionKey`]), as are those of the answer.
 
+use super::control_cipher::TestSessionKey;
 use super::packet_extension::{self, ExtensionKey};
 use super::wire_time::ErrorEstimate;
 use longhaul_model::report::v1::latency::LatencyProtocol;
@@ -72,6 +76,10 @@ const AUTHENTICATED: PacketLayout = PacketLayout {
 
 /// Offset of the HMAC of authenticated packets.
 const HMAC_AT: usize = 96;
+/// Offset of the HMAC of a sender of TWAMP.
+const TWAMP_HMAC_AT: usize = 32;
+/// The length of the longest fields, with the HMAC.
+const MAX_FIELD_BYTES: usize = AUTHENTICATED.base_bytes;
 
 /// The key that both ends of an authenticated session share.
 #[derive(Clone)]
@@ -93,20 +101,7 @@ impl PacketKey {
     /// error says what is wrong with it.
     pub fn parse(text: &str) -> Result<PacketKey, &'static str> {
         let line = text.lines().next().unwrap_or_default().trim_end();
-        let Some(digits) = line.strip_prefix("0x") else {
-            return if line.is_empty() { Err("is empty") } else { Ok(Self::new(line.as_bytes())) };
-        };
-        let pairs = digits.as_bytes().chunks(2);
-        let bytes: Option<Vec<u8>> = pairs
-            .map(|pair| match pair {
-                [_, _] => u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok(),
-                _ => None,
-            })
-            .collect();
-        match bytes {
-            Some(bytes) if !bytes.is_empty() => Ok(Self::new(&bytes)),
-            _ => Err("has no even number of hexadecimal digits after 0x"),
-        }
+        parse_key_text(line).map(|bytes| Self::new(&bytes))
     }
 
     /// Returns the truncated HMAC of several pieces.
@@ -122,9 +117,31 @@ impl PacketKey {
 
     /// Returns whether `tag` is the truncated HMAC of the pieces, in constant time.
     pub(super) fn verifies(&self, pieces: &[&[u8]], tag: &[u8]) -> bool {
-        let right = self.sign(pieces);
-        tag.len() == HMAC_BYTES && right.iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+        are_tags_equal(&self.sign(pieces), tag)
     }
+}
+
+/// Returns the bytes of a key: those of the text, or hexadecimal ones after `0x`. The error says what
+/// is wrong with it.
+pub(super) fn parse_key_text(text: &str) -> Result<Vec<u8>, &'static str> {
+    let Some(digits) = text.strip_prefix("0x") else {
+        return if text.is_empty() { Err("is empty") } else { Ok(text.as_bytes().to_vec()) };
+    };
+    let pairs = digits.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> = pairs
+        .map(|pair| match pair {
+            [_, _] => u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok(),
+            _ => None,
+        })
+        .collect();
+    bytes
+        .filter(|bytes| !bytes.is_empty())
+        .ok_or("has no even number of hexadecimal digits after 0x")
+}
+
+/// Compares secrets of the same length in constant time.
+pub(super) fn are_tags_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
 /// The fields of a packet of the sender. Timestamps are as on the wire.
@@ -150,35 +167,71 @@ pub struct TestReply {
     pub request_ttl: u8,
 }
 
+/// Returns the length of a packet without extensions and padding.
+pub fn packet_bytes(is_authenticated: bool) -> usize {
+    layout(is_authenticated).base_bytes
+}
+
+/// Returns whether a sender's packet can have this length: beyond the fields there is no extension, or
+/// room for its header.
+pub fn accepts_packet_bytes(bytes: usize, is_authenticated: bool) -> bool {
+    let base = packet_bytes(is_authenticated);
+    bytes == base || (base + packet_extension::HEADER_BYTES..=MAX_PACKET_BYTES).contains(&bytes)
+}
+
+fn layout(is_authenticated: bool) -> &'static PacketLayout {
+    if is_authenticated { &AUTHENTICATED } else { &PLAIN }
+}
+
+/// The authentication of the packets of a session.
+#[derive(Debug, Clone)]
+enum PacketProtection {
+    Stamp(PacketKey),
+    Twamp(TestSessionKey),
+}
+
 /// Encodes and decodes the packets of sessions with one key, or without authentication.
 #[derive(Debug, Clone)]
 pub struct PacketCodec {
-    key: Option<PacketKey>,
+    protection: Option<PacketProtection>,
 }
 
 impl PacketCodec {
+    /// Returns the codec of STAMP, and of TWAMP without authentication.
     pub fn new(key: Option<PacketKey>) -> PacketCodec {
-        PacketCodec { key }
+        PacketCodec { protection: key.map(PacketProtection::Stamp) }
+    }
+
+    /// Returns the codec of a session of TWAMP.
+    pub fn for_session(key: Option<TestSessionKey>) -> PacketCodec {
+        PacketCodec { protection: key.map(PacketProtection::Twamp) }
     }
 
     fn layout(&self) -> &'static PacketLayout {
-        if self.key.is_some() { &AUTHENTICATED } else { &PLAIN }
+        layout(self.protection.is_some())
     }
 
-    /// Returns the length of a packet without extensions.
-    pub fn base_bytes(&self) -> usize {
-        self.layout().base_bytes
+    /// Returns whether packets of this length are answered. The answer is not longer, except in a session
+    /// of TWAMP with a key, whose packets only its client can make.
+    pub(super) fn answers_length(&self, bytes: usize) -> bool {
+        bytes >= self.least_bytes(TWAMP_HMAC_AT)
     }
 
-    /// Returns whether a packet can have this length: beyond the fields there is no extension, or
-    /// room for its header.
-    pub fn accepts_length(&self, bytes: usize) -> bool {
-        let base = self.base_bytes();
-        bytes == base || (base + packet_extension::HEADER_BYTES..=MAX_PACKET_BYTES).contains(&bytes)
+    /// Returns the length of the answer to a packet.
+    pub(super) fn reply_bytes(&self, packet_bytes: usize) -> usize {
+        packet_bytes.max(self.least_bytes(HMAC_AT))
+    }
+
+    fn least_bytes(&self, twamp_hmac_at: usize) -> usize {
+        match &self.protection {
+            None => TWAMP_REPLY_BYTES,
+            Some(PacketProtection::Stamp(_)) => AUTHENTICATED.base_bytes,
+            Some(PacketProtection::Twamp(_)) => twamp_hmac_at + HMAC_BYTES,
+        }
     }
 
     /// Writes a packet of the sender, whose length is that of `packet`
-    /// ([`PacketCodec::accepts_length`]). The padding of TWAMP Light is zeros.
+    /// ([`accepts_packet_bytes`]). The padding of TWAMP Light is zeros.
     pub fn encode_request(
         &self,
         request: &TestRequest,
@@ -186,28 +239,28 @@ impl PacketCodec {
         packet: &mut [u8],
     ) {
         packet.fill(0);
-        let base = self.base_bytes();
+        let base = self.layout().base_bytes;
         if protocol == LatencyProtocol::Stamp && packet.len() > base {
             packet_extension::write_padding(&mut packet[base..]);
         }
         self.write_own_fields(request, packet);
-        self.sign(packet);
+        self.seal(packet, TWAMP_HMAC_AT);
     }
 
     /// Returns the fields of a packet of the sender; `None` if it is too short or not authentic.
     pub fn decode_request(&self, packet: &[u8]) -> Option<TestRequest> {
-        // Otherwise the answer would be longer.
-        let least = if self.key.is_some() { self.base_bytes() } else { TWAMP_REPLY_BYTES };
-        if packet.len() < least || !self.is_authentic(packet) {
-            return None;
-        }
-        Some(self.read_own_fields(packet))
+        let fields = self.open(packet, TWAMP_HMAC_AT)?;
+        Some(self.read_own_fields(&fields))
     }
 
     /// Returns whether a packet is one of a reflector: its two timestamps are within seconds. A
-    /// reflector that answers these would exchange them with another one for ever.
+    /// reflector that answers these would exchange them with another one for ever. Those of a session
+    /// of TWAMP with a key are not authentic as a sender's.
     pub fn is_reflected(&self, packet: &[u8]) -> bool {
         const MAX_DWELL_S: u64 = 10;
+        if matches!(self.protection, Some(PacketProtection::Twamp(_))) {
+            return false;
+        }
         let layout = self.layout();
         let seconds = |at: usize| u64::from(u32::from_be_bytes(read(packet, at)));
         // Senders leave it empty.
@@ -215,14 +268,19 @@ impl PacketCodec {
         is_received && seconds(layout.timestamp).abs_diff(seconds(layout.received)) <= MAX_DWELL_S
     }
 
-    /// Turns a packet of the sender into the answer, of the same length: writes the fields, and
+    /// Turns a packet of the sender, of the length of the answer, into the answer: writes the fields, and
     /// marks the extensions that this reflector does not know.
     pub fn encode_reply(&self, reply: &TestReply, packet: &mut [u8]) {
-        let base = self.base_bytes().min(packet.len());
+        let base = self.layout().base_bytes.min(packet.len());
         let (fields, extensions) = packet.split_at_mut(base);
         fields.fill(0);
         let [own, sender] = [reply.sequence, reply.request.sequence].map(u32::to_be_bytes);
-        let key = self.key.as_ref().map(|key| ExtensionKey { key, request: sender, reply: own });
+        let key = match &self.protection {
+            Some(PacketProtection::Stamp(key)) => {
+                Some(ExtensionKey { key, request: sender, reply: own })
+            }
+            _ => None,
+        };
         packet_extension::reflect_extensions(extensions, key.as_ref());
         let layout = self.layout();
         let own = TestRequest {
@@ -237,26 +295,26 @@ impl PacketCodec {
         write(packet, layout.sender_timestamp, reply.request.timestamp.to_be_bytes());
         write(packet, layout.sender_error, reply.request.error.to_be_bytes());
         write(packet, layout.sender_ttl, [reply.request_ttl]);
-        self.sign(packet);
+        self.seal(packet, HMAC_AT);
     }
 
     /// Returns the fields of a packet of the reflector; `None` if it is too short or not authentic.
     pub fn decode_reply(&self, packet: &[u8]) -> Option<TestReply> {
-        // The shortest packet is the same.
-        let own = self.decode_request(packet)?;
+        let fields = self.open(packet, HMAC_AT)?;
+        let own = self.read_own_fields(&fields);
         let layout = self.layout();
         Some(TestReply {
             sequence: own.sequence,
             timestamp: own.timestamp,
             error: ErrorEstimate::decode(own.error),
-            received: u64::from_be_bytes(read(packet, layout.received)),
+            received: u64::from_be_bytes(read(&fields, layout.received)),
             request: TestRequest {
-                sequence: u32::from_be_bytes(read(packet, layout.sender_sequence)),
-                timestamp: u64::from_be_bytes(read(packet, layout.sender_timestamp)),
-                error: u16::from_be_bytes(read(packet, layout.sender_error)),
+                sequence: u32::from_be_bytes(read(&fields, layout.sender_sequence)),
+                timestamp: u64::from_be_bytes(read(&fields, layout.sender_timestamp)),
+                error: u16::from_be_bytes(read(&fields, layout.sender_error)),
                 session: own.session,
             },
-            request_ttl: packet[layout.sender_ttl],
+            request_ttl: fields[layout.sender_ttl],
         })
     }
 
@@ -278,17 +336,34 @@ impl PacketCodec {
         }
     }
 
-    fn sign(&self, packet: &mut [u8]) {
-        if let Some(key) = &self.key {
-            let tag = key.sign(&[&packet[..HMAC_AT]]);
-            write(packet, HMAC_AT, tag);
+    /// Signs a packet; one of TWAMP is also encrypted, and has its HMAC at `twamp_hmac_at`.
+    fn seal(&self, packet: &mut [u8], twamp_hmac_at: usize) {
+        match &self.protection {
+            None => {}
+            Some(PacketProtection::Stamp(key)) => {
+                let tag = key.sign(&[&packet[..HMAC_AT]]);
+                write(packet, HMAC_AT, tag);
+            }
+            Some(PacketProtection::Twamp(key)) => key.seal_packet(packet, twamp_hmac_at),
         }
     }
 
-    fn is_authentic(&self, packet: &[u8]) -> bool {
-        self.key
-            .as_ref()
-            .is_none_or(|key| key.verifies(&[&packet[..HMAC_AT]], &packet[HMAC_AT..][..HMAC_BYTES]))
+    /// Returns the fields of a packet, decrypted; `None` if it is too short or not authentic.
+    fn open(&self, packet: &[u8], twamp_hmac_at: usize) -> Option<[u8; MAX_FIELD_BYTES]> {
+        if packet.len() < self.least_bytes(twamp_hmac_at) {
+            return None;
+        }
+        let mut fields = [0; MAX_FIELD_BYTES];
+        let length = packet.len().min(MAX_FIELD_BYTES);
+        fields[..length].copy_from_slice(&packet[..length]);
+        let is_authentic = match &self.protection {
+            None => true,
+            Some(PacketProtection::Stamp(key)) => {
+                key.verifies(&[&fields[..HMAC_AT]], &fields[HMAC_AT..][..HMAC_BYTES])
+            }
+            Some(PacketProtection::Twamp(key)) => key.open_packet(&mut fields, twamp_hmac_at),
+        };
+        is_authentic.then_some(fields)
     }
 }
 

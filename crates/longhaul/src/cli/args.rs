@@ -126,7 +126,7 @@ pub enum CliCommand {
     Tune(Box<TuneArgs>),
     /// Measure RTT, routes, path MTU and where queues build up
     Path(Box<PathArgs>),
-    /// Measure round-trip and one-way latency by STAMP or TWAMP Light
+    /// Measure round-trip and one-way latency by STAMP or TWAMP
     Latency(Box<LatencyArgs>),
     /// Estimate capacity and available bandwidth with short trains
     Available(Box<AvailableArgs>),

@@ -14,12 +14,12 @@ use longhaul_model::report::v1::{LatencyReport, Report, ReportCaveat, RunEnviron
 use longhaul_model::units::format_duration;
 use longhaul_probe::host_endpoint::HostEndpoint;
 use longhaul_probe::latency::STAMP_PORT;
-use longhaul_probe::latency::session_sender::{self, LatencyOutcome, LatencyProgress};
-use longhaul_probe::latency::test_packet::{MAX_PACKET_BYTES, PacketCodec, PacketKey};
+use longhaul_probe::latency::session_sender::{self, LatencyOutcome, LatencyProgress, SessionKey};
+use longhaul_probe::latency::test_packet::{MAX_PACKET_BYTES, accepts_packet_bytes, packet_bytes};
 use longhaul_report::latency_text::build_latency_document;
 use longhaul_report::number_format::or_absent;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = include_str!("help/latency-examples.txt").trim_ascii_end();
@@ -70,8 +70,10 @@ pub struct LatencyArgs {
     /// DSCP of the packets: 0 to 63, or a name such as EF, AF11, CS1, LE
     #[arg(long, value_name = "DSCP", value_parser = parse_dscp)]
     pub dscp: Option<u8>,
-    /// File with the key of authenticated STAMP in its first line; 0x begins a hexadecimal one
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["twamp_light", "twamp_control"])]
+    /// File with the key of authenticated STAMP or TWAMP
+    ///
+    /// Its first line is the key, for TWAMP a KeyID, a space and the passphrase. 0x begins a hexadecimal key.
+    #[arg(long, value_name = "FILE", conflicts_with = "twamp_light")]
     pub key_file: Option<PathBuf>,
     /// The reflector counts the packets of a session (otherwise its numbers tell)
     #[arg(long, hide_short_help = true)]
@@ -97,11 +99,11 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, CommandFailure> {
 
 /// Measures latency and archives the report, unless `--no-save` is given.
 pub fn measure_latency(args: &LatencyArgs) -> Result<LatencyRunResult, CommandFailure> {
-    let key = args.key_file.as_deref().map(option_resolution::read_packet_key).transpose()?;
+    let key = args.key_file.as_deref().map(|file| read_session_key(args, file)).transpose()?;
     let port = args.port.or_else(|| args.host.port.is_none().then_some(STAMP_PORT));
     let no_token = TokenArgs { token: None, token_file: None };
     let target = option_resolution::build_target(&args.host, port, &args.local, &no_token)?;
-    let mut plan = plan_session(args, target.port, key.as_ref())?;
+    let mut plan = plan_session(args, target.port)?;
     let stop = interrupt::install_stop_flag()?;
     let mut line = StatusLine::new(args.output.shows_progress());
     let outcome = session_sender::run(&target, &plan, key, &stop, &mut |progress| {
@@ -116,16 +118,22 @@ pub fn measure_latency(args: &LatencyArgs) -> Result<LatencyRunResult, CommandFa
     Ok(LatencyRunResult { report, failure })
 }
 
+/// Returns the key in a file, for the protocol of the session.
+fn read_session_key(args: &LatencyArgs, file: &Path) -> Result<SessionKey, CommandFailure> {
+    if args.twamp_control.is_none() {
+        return option_resolution::read_packet_key(file).map(SessionKey::Stamp);
+    }
+    let mut keys = option_resolution::read_twamp_keys(file)?;
+    // There is at least one.
+    Ok(SessionKey::Twamp(keys.swap_remove(0)))
+}
+
 /// Builds the plan from the options.
-fn plan_session(
-    args: &LatencyArgs,
-    port: u16,
-    key: Option<&PacketKey>,
-) -> Result<LatencyPlan, CommandFailure> {
-    let codec = PacketCodec::new(key.cloned());
-    let base = codec.base_bytes();
+fn plan_session(args: &LatencyArgs, port: u16) -> Result<LatencyPlan, CommandFailure> {
+    let authenticated = args.key_file.is_some();
+    let base = packet_bytes(authenticated);
     let payload_bytes = args.size.unwrap_or(base as u32);
-    if !codec.accepts_length(payload_bytes as usize) {
+    if !accepts_packet_bytes(payload_bytes as usize, authenticated) {
         let text = format!("a packet of {payload_bytes} bytes has no room for its fields");
         let advice = format!("use `--size {base}`, or at least {}", base + 4);
         return Err(CommandFailure::new(USAGE, text).hint(Some(advice)));
@@ -143,7 +151,7 @@ fn plan_session(
         payload_bytes,
         timeout_us: args.timeout,
         dscp: args.dscp,
-        authenticated: key.is_some(),
+        authenticated,
         stateful: args.stateful,
     })
 }

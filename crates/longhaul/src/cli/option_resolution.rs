@@ -7,6 +7,7 @@ use crate::command_failure::{CommandFailure, USAGE};
 use longhaul_model::report::v1::plan::{ReceiveMode, RunTransport, StopCondition, ThroughputPlan};
 use longhaul_model::units::format_duration;
 use longhaul_probe::host_endpoint::{HostEndpoint, ScopedAddress};
+use longhaul_probe::latency::control_cipher::TwampKey;
 use longhaul_probe::latency::test_packet::PacketKey;
 use longhaul_probe::plan_limits;
 use longhaul_probe::secure::AuthToken;
@@ -20,6 +21,8 @@ use std::time::Duration;
 const TOKEN_VARIABLE: &str = "LONGHAUL_TOKEN";
 /// The maximum size of a token file. A token is a short line, so a longer file is the wrong one.
 const MAX_TOKEN_FILE_BYTES: u64 = 4096;
+/// Beyond this, a file with the keys of many clients is cut off.
+const MAX_KEY_FILE_BYTES: u64 = 1 << 20;
 /// The default timeout of each step of connecting.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The default rate of a UDP run: iperf's, which harms no path.
@@ -180,19 +183,31 @@ pub fn resolve_token(args: &TokenArgs) -> Result<Option<AuthToken>, CommandFailu
 
 /// Returns the key of authenticated packets of STAMP in a file.
 pub fn read_packet_key(path: &Path) -> Result<PacketKey, CommandFailure> {
-    PacketKey::parse(&read_first_line("key", path)?).map_err(|why| {
-        let text = format!("cannot use the key in {}: it {why}", path.display());
-        CommandFailure::new(USAGE, text)
-    })
+    PacketKey::parse(&read_first_line("key", path)?).map_err(|why| refuse_key(path, why))
+}
+
+/// Returns the keys of TWAMP in a file.
+pub fn read_twamp_keys(path: &Path) -> Result<Vec<TwampKey>, CommandFailure> {
+    TwampKey::parse_lines(&read_text("key", path, MAX_KEY_FILE_BYTES)?)
+        .map_err(|why| refuse_key(path, &why))
+}
+
+fn refuse_key(path: &Path, why: &str) -> CommandFailure {
+    CommandFailure::new(USAGE, format!("cannot use the key in {}: it {why}", path.display()))
 }
 
 fn read_first_line(what: &str, path: &Path) -> Result<String, CommandFailure> {
+    let text = read_text(what, path, MAX_TOKEN_FILE_BYTES)?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn read_text(what: &str, path: &Path, most: u64) -> Result<String, CommandFailure> {
     let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text))
-        .map_err(|source| {
+    File::open(path).and_then(|file| file.take(most).read_to_string(&mut text)).map_err(
+        |source| {
             let text = format!("cannot read the {what} file {}", path.display());
             CommandFailure::new(USAGE, text).cause(&source)
-        })?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+        },
+    )?;
+    Ok(text)
 }

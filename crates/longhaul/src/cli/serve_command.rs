@@ -18,7 +18,10 @@ use longhaul_iperf3::users::DEFAULT_SKEW;
 use longhaul_iperf3::{AuthorizedUsers, Iperf3Handler, Iperf3Options};
 use longhaul_model::units::Bytes;
 use longhaul_ndt7::ndt7_service::Ndt7Handler;
-use longhaul_probe::latency::session_reflector::{ReflectorOptions, SessionReflector};
+use longhaul_probe::latency::session_reflector::{
+    ReflectorOptions, SessionReflector, StampOptions,
+};
+use longhaul_probe::latency::twamp_service::{TwampService, TwampServiceOptions};
 use longhaul_probe::measurement_server::{
     AnonymousLimits, MeasurementServer, ProtocolHandler, ServeEvent, ServeOptions,
 };
@@ -108,6 +111,23 @@ pub struct ServeArgs {
         hide_short_help = true
     )]
     pub stamp_key: Option<PathBuf>,
+    /// Serve TWAMP clients [default port: 862]
+    ///
+    /// Sessions need no token; docs/latency.md has the limits. Their packets are reflected on the UDP port
+    /// of --stamp, or of this number.
+    #[arg(
+        long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "862",
+        value_parser = accept_count::<u16>(0..=65_535), hide_short_help = true)]
+    pub twamp: Option<u16>,
+    /// Serve only TWAMP clients with a key of this file: KeyID, space, passphrase in each line
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "twamp",
+        help_heading = "Access",
+        hide_short_help = true
+    )]
+    pub twamp_keys: Option<PathBuf>,
     /// Log one JSON object per line
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -167,9 +187,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
         command: Some(invocation::redacted_command_line()),
         heavy_runs: None,
     })?;
-    let reflector = bind_reflector(args)?;
+    let reflection = bind_reflection(args)?;
     let addresses = responder.addresses();
-    let reflected = reflector.as_ref().map(SessionReflector::addresses).unwrap_or_default();
+    let reflected = reflection.as_ref().map(ReflectionService::addresses).unwrap_or_default();
     let shown = match &token {
         Some(ServeToken { token, is_generated: true, .. }) => format!(
             "{}\n                 {}",
@@ -191,7 +211,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
             (describe_service(file), fields)
         },
     );
-    let reflector = start_reflector(reflector, &stop);
+    let reflection = reflection.map(|service| service.start(&stop)).unwrap_or_default();
     let served = responder.run(
         |event| {
             if let ServeEvent::Listening(_) = event {
@@ -213,7 +233,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, CommandFailure> {
     );
     stop.store(true, Ordering::Relaxed);
     // A panic was reported by its hook.
-    reflector.map(JoinHandle::join);
+    for thread in reflection {
+        let _ = thread.join();
+    }
     served?;
     Ok(ExitCode::SUCCESS)
 }
@@ -245,24 +267,56 @@ fn build_handlers(args: &ServeArgs) -> Result<Vec<Arc<dyn ProtocolHandler>>, Com
     Ok(handlers)
 }
 
-/// Opens the reflector of STAMP, if it is wanted.
-fn bind_reflector(args: &ServeArgs) -> Result<Option<SessionReflector>, CommandFailure> {
-    let Some(port) = args.stamp else {
+/// The reflector of STAMP and TWAMP, and the server of TWAMP.
+struct ReflectionService {
+    reflector: SessionReflector,
+    twamp: Option<TwampService>,
+}
+
+/// The addresses of a [`ReflectionService`].
+#[derive(Default)]
+struct ReflectionAddresses {
+    reflector: Vec<SocketAddr>,
+    twamp: Vec<SocketAddr>,
+}
+
+/// Opens the reflector of STAMP and TWAMP, if one of them is wanted.
+fn bind_reflection(args: &ServeArgs) -> Result<Option<ReflectionService>, CommandFailure> {
+    let Some(port) = args.stamp.or(args.twamp) else {
         return Ok(None);
     };
-    Ok(Some(SessionReflector::bind(ReflectorOptions {
+    let key = args.stamp_key.as_deref().map(option_resolution::read_packet_key).transpose()?;
+    let stamp = StampOptions { is_stateful: args.stamp_stateful, key };
+    let reflector = SessionReflector::bind(ReflectorOptions {
         address: args.bind,
         port,
         device: args.bind_dev.clone(),
-        is_stateful: args.stamp_stateful,
-        key: args.stamp_key.as_deref().map(option_resolution::read_packet_key).transpose()?,
-    })?))
+        stamp: args.stamp.map(|_| stamp),
+    })?;
+    let keys = args.twamp_keys.as_deref().map(option_resolution::read_twamp_keys).transpose()?;
+    let keys = keys.unwrap_or_default();
+    let twamp = args.twamp.map(|port| {
+        let options = TwampServiceOptions { port, device: args.bind_dev.clone(), keys };
+        TwampService::bind(options, &reflector)
+    });
+    Ok(Some(ReflectionService { twamp: twamp.transpose()?, reflector }))
 }
 
-/// Runs the reflector on a thread of its own until `stop` is set.
-fn start_reflector(reflector: Option<SessionReflector>, stop: &StopFlag) -> Option<JoinHandle<()>> {
-    let stop = Arc::clone(stop);
-    reflector.map(|reflector| thread::spawn(move || reflector.run(&stop)))
+impl ReflectionService {
+    fn addresses(&self) -> ReflectionAddresses {
+        ReflectionAddresses {
+            reflector: self.reflector.addresses(),
+            twamp: self.twamp.as_ref().map(TwampService::addresses).unwrap_or_default(),
+        }
+    }
+
+    /// Runs on threads of its own until `stop` is set.
+    fn start(self, stop: &StopFlag) -> Vec<JoinHandle<()>> {
+        let (of_reflector, of_twamp) = (Arc::clone(stop), Arc::clone(stop));
+        let mut threads = vec![thread::spawn(move || self.reflector.run(&of_reflector))];
+        threads.extend(self.twamp.map(|it| thread::spawn(move || it.run(&of_twamp))));
+        threads
+    }
 }
 
 /// Builds the handlers of an agent's server; relative folders refer to `folder`.
@@ -402,7 +456,7 @@ fn anonymous_limits(args: &ServeArgs) -> AnonymousLimits {
 fn format_notice(
     args: &ServeArgs,
     addresses: &[SocketAddr],
-    reflected: &[SocketAddr],
+    reflected: &ReflectionAddresses,
     token: &str,
     anonymous: Option<&AnonymousLimits>,
 ) -> String {
@@ -415,9 +469,14 @@ fn format_notice(
         list(addresses),
         describe_limits(anonymous)
     );
-    if !reflected.is_empty() {
-        let whom = if args.stamp_key.is_some() { "with the key" } else { "without a token" };
-        text = format!("{text}\nSTAMP            {}, {whom}", list(reflected));
+    let whom = |key: &Option<_>| if key.is_some() { "with the key" } else { "without a token" };
+    if args.stamp.is_some() {
+        let places = list(&reflected.reflector);
+        text = format!("{text}\nSTAMP            {places}, {}", whom(&args.stamp_key));
+    }
+    if args.twamp.is_some() {
+        let places = list(&reflected.twamp);
+        text = format!("{text}\nTWAMP            {places}, {}", whom(&args.twamp_keys));
     }
     for root in &args.files {
         let may = if root.writable { "read, and write with the token" } else { "read only" };
@@ -429,7 +488,7 @@ fn format_notice(
 fn notice_json(
     args: &ServeArgs,
     addresses: &[SocketAddr],
-    reflected: &[SocketAddr],
+    reflected: &ReflectionAddresses,
     token_file: Option<&Path>,
     anonymous: Option<&AnonymousLimits>,
 ) -> Value {
@@ -443,7 +502,8 @@ fn notice_json(
         "event": "serving",
         "longhaul": env!("CARGO_PKG_VERSION"),
         "addresses": addresses,
-        "stamp": reflected,
+        "stamp": args.stamp.map_or(&[][..], |_| &reflected.reflector),
+        "twamp": reflected.twamp,
         "token_file": token_file,
         "files": args.files.iter().map(folder).collect::<Vec<_>>(),
         "anonymous": anonymous,

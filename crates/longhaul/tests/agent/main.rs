@@ -8,5 +8,3 @@ mod runs;
 mod stage;
 mod stopping;
 mod templates;
-#[path = "../program/twamp_server.rs"]
-mod twamp_server;

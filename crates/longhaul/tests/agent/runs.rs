@@ -1,7 +1,6 @@
 //! Runs land with their values, and a new file costs none.
 
 use crate::stage::*;
-use crate::twamp_server::start_control;
 use longhaul_model::report::v1::latency::LatencyProtocol;
 use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{AnyReport, HostPair};
@@ -165,15 +164,16 @@ fn an_archive_has_one_agent_and_a_port_one_page() {
 
 #[test]
 fn a_server_of_twamp_is_asked_for_a_session_for_each_run() {
-    let reflector = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let reflector_port = reflector.local_addr().expect("its address").port();
-    drop(reflector);
-    let far = FarEnd::start(&[&format!("--stamp={reflector_port}")]);
-    let (control, stopped) = start_control(reflector_port);
     let folder = Folder::new("twamp");
+    let keys = folder.write("joe.key", "joe a passphrase");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    drop(listener);
+    let twamp = format!("--twamp={port}");
+    let far = FarEnd::start(&[&twamp, "--twamp-keys", keys.to_str().expect("UTF-8")]);
     let delay = format!(
         "[[measure]]\nname = \"delay\"\nkind = \"latency\"\ncount = 5\nevery = \"2 s\"\n\
-         twamp_control = {control}\n"
+         twamp_control = {port}\nkey_file = \"joe.key\"\n"
     );
     folder.write("watch.toml", &file(far.port, &delay));
     let mut agent = Agent::start(&folder);
@@ -181,12 +181,11 @@ fn a_server_of_twamp_is_asked_for_a_session_for_each_run() {
     agent.stop();
     let archive = archive(&folder);
     for line in runs {
-        assert_eq!(stopped.recv_timeout(DEADLINE).expect("a session")[0], 3);
         let report = archive.report(line["run"].as_str().expect("an id")).expect("readable");
         let Some(AnyReport::Latency(report)) = report else { panic!("{report:?}") };
         let plan = &report.plan;
-        assert_eq!(plan.protocol, LatencyProtocol::Twamp);
-        assert_eq!((plan.control_port, plan.port), (Some(control), reflector_port));
+        assert!(plan.protocol == LatencyProtocol::Twamp && plan.authenticated);
+        assert_eq!((plan.control_port, plan.port), (Some(port), port));
         assert_eq!(report.analysis.answered_packets, 5);
     }
     let losses = archive.series(&pair("near", "far"), PathQuantity::Loss, TimeRange::ALL, 1000);

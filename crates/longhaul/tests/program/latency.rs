@@ -2,13 +2,12 @@
 
 use crate::far_end::FarEndServer;
 use crate::support::{Folder, free_port, longhaul, reported};
-use crate::twamp_server::start_control;
 use longhaul_model::report::v1::LatencyReport;
 use std::fs;
 
 /// Returns the report of 20 packets to the reflector on this port. The answer to the last packet may
 /// take as long as a busy machine makes it.
-fn measure_latency(port: u16, options: &[&str]) -> LatencyReport {
+pub fn measure_latency(port: u16, options: &[&str]) -> LatencyReport {
     let assert = longhaul()
         .args(["latency", "127.0.0.1", "--port", &port.to_string(), "--timeout", "30s"])
         .args(["-c", "20", "-i", "5ms", "--no-save", "--json"])
@@ -99,17 +98,4 @@ fn a_size_without_room_for_an_extension_is_refused() {
     let assert = longhaul().args(["latency", "127.0.0.1", "--size", "46"]).assert().code(2);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(said.contains("--size 44") && said.contains("48"), "{said}");
-}
-
-#[test]
-fn a_server_of_twamp_is_asked_for_the_port_of_its_reflector() {
-    let (_server, reflector) = start_reflector(&[]);
-    let (control, stopped) = start_control(reflector);
-    let option = format!("--twamp-control={control}");
-    let report = measure_latency(1, &[&option]);
-    assert_eq!(report.plan.protocol.word(), "twamp");
-    assert_eq!((report.plan.control_port, report.plan.port), (Some(control), reflector));
-    assert_eq!(report.analysis.answered_packets, 20);
-    let stop = stopped.recv().expect("an orderly session");
-    assert_eq!((stop[0], &stop[4..8]), (3, &[0, 0, 0, 1][..]));
 }

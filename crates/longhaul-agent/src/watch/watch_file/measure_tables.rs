@@ -123,7 +123,7 @@ pub struct MeasureConfig {
     /// UDP port of the reflector.
     #[serde(default, deserialize_with = "config_values::whole::<_, _, u16, 1, 65_535>")]
     pub reflector_port: Option<u16>,
-    /// File with the key of authenticated STAMP.
+    /// File with the key of authenticated STAMP, or with KeyID and passphrase of TWAMP.
     #[serde(default, deserialize_with = "config_values::line")]
     pub key_file: Option<String>,
     pub mode: Option<AvailableMode>,
@@ -289,16 +289,15 @@ pub(super) fn complete_measures(
             let advice = "write a program, `:443` for a port, or a peer".to_owned();
             reject("what", "is the number of a process, which does not last", advice);
         }
-        let mut protocols = [
-            ("key_file", measure.key_file.is_some()),
-            ("twamp_light", measure.twamp_light == Some(true)),
-            ("twamp_control", measure.twamp_control.is_some()),
-        ]
-        .into_iter()
-        .filter(|(_, is_set)| *is_set);
-        if let (Some((first, _)), Some((second, _))) = (protocols.next(), protocols.next()) {
-            let why = format!("does not go with `{first}`");
-            reject(second, &why, "remove one of them".to_owned());
+        if measure.twamp_light == Some(true) {
+            let others = [
+                ("key_file", measure.key_file.is_some()),
+                ("twamp_control", measure.twamp_control.is_some()),
+            ];
+            for (option, _) in others.into_iter().filter(|(_, is_set)| *is_set) {
+                let advice = "remove one of them".to_owned();
+                reject(option, "does not go with `twamp_light`", advice);
+            }
         }
         measure.sets = match &measure.group_names {
             None => (0..sets.len()).collect(),

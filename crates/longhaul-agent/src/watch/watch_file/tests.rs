@@ -93,8 +93,8 @@ fn each_mistake_is_told_with_its_line_key_and_remedy() {
             "w:15: measure.m.twamp_control: `862` does not go with `twamp_light`; remove one of them",
         ),
         (
-            "kind = \"latency\"\nevery = \"1 h\"\ntwamp_control = 862\nkey_file = \"k\"",
-            "w:14: measure.m.twamp_control: `862` does not go with `key_file`; remove one of them",
+            "kind = \"latency\"\nevery = \"1 h\"\ntwamp_light = true\nkey_file = \"k\"",
+            "w:15: measure.m.key_file: `k` does not go with `twamp_light`; remove one of them",
         ),
         ("kind = \"flows\"\nevery = \"1 h\"\nstreams = 4", "options of `flows`: time, what, flows"),
         (

@@ -1,4 +1,4 @@
-//! Round-trip and one-way latency by STAMP or TWAMP Light.
+//! Round-trip and one-way latency by STAMP or TWAMP.
 //!
 //! Times of this host are since the first packet was due, by its monotonic clock. Those of the
 //! reflector are by the reflector's wall clock, minus what this host's wall clock showed at that

@@ -229,7 +229,7 @@ fn keys_are_text_or_hexadecimal() {
 fn a_reflected_packet_is_recognised_and_one_of_a_sender_is_not() {
     let near = |timestamp: u64| TestReply { received: timestamp - (1 << 32), ..reply() };
     for codec in [plain(), authenticated()] {
-        let mut packet = vec![0; codec.base_bytes()];
+        let mut packet = vec![0; codec.layout().base_bytes];
         codec.encode_request(&request(), LatencyProtocol::Stamp, &mut packet);
         assert!(!codec.is_reflected(&packet));
         codec.encode_reply(&near(reply().timestamp), &mut packet);
@@ -246,7 +246,7 @@ proptest! {
     ) {
         let codec = if with_key { authenticated() } else { plain() };
         let mut packet = bytes.clone();
-        if packet.len() >= codec.base_bytes() || !with_key {
+        if packet.len() >= codec.layout().base_bytes || !with_key {
             codec.encode_reply(&reply(), &mut packet);
             prop_assert_eq!(packet.len(), bytes.len());
             prop_assert_eq!(codec.decode_reply(&packet), Some(reply()));

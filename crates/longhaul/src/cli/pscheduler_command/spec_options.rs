@@ -6,7 +6,7 @@ use super::TestInput;
 use crate::cli::args::{CliArgs, CliCommand};
 use clap::Parser;
 use longhaul_import::parse_iso_duration;
-use longhaul_probe::latency::test_packet::PacketCodec;
+use longhaul_probe::latency::test_packet::packet_bytes;
 use longhaul_report::pscheduler_json::PschedulerTest;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -199,7 +199,7 @@ fn convert_latency_member(name: &str, value: &Value, spec: &Map<String, Value>) 
         "packet-padding" => match read_number()? {
             0 => Ok(None),
             bytes => {
-                let base = PacketCodec::new(None).base_bytes() as u64;
+                let base = packet_bytes(false) as u64;
                 Ok(Some(format!("--size={}", bytes.saturating_add(base))))
             }
         },
