@@ -17,7 +17,7 @@ use crate::session::{GREETING_TIMEOUT, STEP_TIMEOUT};
 use longhaul_sys::listening_socket::{ListenSocketConfig, listen_tcp, prepare_control_socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,10 @@ const MAX_SOURCE_CONNECTIONS: usize = 8;
 /// The maximum rate of new connections, of one source and of all: each costs an iteration of PBKDF2.
 const SOURCE_CONNECTIONS_PER_SECOND: f64 = 10.0;
 const TOTAL_CONNECTIONS_PER_SECOND: f64 = 100.0;
+/// The maximum number of connections that are accepted before others are looked at.
+const MAX_ACCEPTED_AT_ONCE: usize = 8;
+/// The pause after an error of `accept`: usually descriptors have run out, and some will be closed.
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// The time for which a client without running sessions may be silent (SERVWAIT of RFC 5357, section 3.1).
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time without a packet after which running sessions end (REFWAIT of RFC 5357, section 4.2).
@@ -139,10 +143,15 @@ impl TwampService {
             while !stop.load(Ordering::Relaxed) {
                 wait_any(&self.listeners);
                 for listener in &self.listeners {
-                    // An error is that of a connection that has ended, or descriptors have run out.
-                    while let Ok((stream, client)) = listener.accept() {
-                        if rates.take(client.ip(), self.epoch.elapsed()) {
-                            self.admit(scope, stream, client);
+                    for _ in 0..MAX_ACCEPTED_AT_ONCE {
+                        match listener.accept() {
+                            Ok((stream, client)) => {
+                                if rates.take(client.ip(), self.epoch.elapsed()) {
+                                    self.admit(scope, stream, client);
+                                }
+                            }
+                            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                            Err(_) => thread::sleep(ERROR_PAUSE),
                         }
                     }
                 }
