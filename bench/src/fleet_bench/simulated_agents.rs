@@ -1,20 +1,18 @@
 //! Agents that send the results of a virtual time, as many as wait, over HTTP.
 //!
 //! A result is the report of a latency run of 30 packets, as `longhaul latency` stores it, with its
-//! planned run. Each report gives [`VALUES_PER_RUN`] values to series. Batches are made and compressed
-//! before they are sent.
+//! planned run. Each report gives [`VALUES_PER_RUN`] values to series. Runs are made and compressed
+//! before they are sent; a batch only joins them.
 
 use super::fleet_processes::ENROL_TOKEN;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::{Compress, Compression, Crc, FlushCompress};
 use longhaul_model::splitmix::SplitMix64;
 use reqwest::{Client, RequestBuilder, StatusCode};
 use ring::digest;
 use serde_json::{Value, json};
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -33,10 +31,26 @@ const RUN_INTERVAL_S: usize = 60;
 const SENDING: usize = 64;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Agents with the batches that they have to send.
+/// The most runs that an agent puts into one batch, each with its planned run.
+const MAX_BATCH_RUNS: usize = 250;
+/// The time after which an agent without runs looks again.
+const EMPTY_POLL: Duration = Duration::from_secs(1);
+/// A header of gzip without name and time (RFC 1952).
+const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+
+/// The times at which agents have runs to send.
+#[derive(Debug, Clone, Copy)]
+pub enum ArrivalSchedule {
+    /// All are there at once, and are sent in batches of so many.
+    AtOnce { batch_runs: usize },
+    /// Each agent gets one in this interval, and sends those that it has.
+    Every(Duration),
+}
+
+/// Agents with the runs that they have to send.
 pub struct SimulatedAgents {
     http: Client,
-    batches: Vec<Vec<Vec<u8>>>,
+    runs: Vec<Vec<DeflatedText>>,
     /// Their bytes before compression.
     pub json_bytes: usize,
 }
@@ -44,6 +58,7 @@ pub struct SimulatedAgents {
 /// The figures of a delivery.
 #[derive(Debug, Default)]
 pub struct SendCounts {
+    pub batches: AtomicU64,
     /// Requests without an answer, or with another answer than 200.
     pub failed: AtomicU64,
     pub refused: AtomicU64,
@@ -106,32 +121,59 @@ fn build_items(agent: usize, run: usize) -> [Value; 2] {
     ]
 }
 
-fn compress_batch(text: &str) -> Vec<u8> {
-    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
-    // Writing to memory does not fail.
-    let _ = packer.write_all(text.as_bytes());
-    packer.finish().unwrap_or_default()
+/// A part of a text as blocks of DEFLATE that end at a byte, so that others can follow (RFC 1951).
+struct DeflatedText {
+    blocks: Vec<u8>,
+    checksum: Crc,
+}
+
+fn deflate_text(text: &str, flush: FlushCompress) -> DeflatedText {
+    let mut checksum = Crc::new();
+    checksum.update(text.as_bytes());
+    let mut blocks = Vec::with_capacity(text.len() + 64);
+    // With room for all, deflating does not fail.
+    let _ =
+        Compress::new(Compression::fast(), false).compress_vec(text.as_bytes(), &mut blocks, flush);
+    blocks.shrink_to_fit();
+    DeflatedText { blocks, checksum }
+}
+
+/// Joins the runs of a batch.
+fn build_batch(agent: usize, runs: &[DeflatedText]) -> Vec<u8> {
+    let name = agent_name(agent);
+    let head = format!(
+        "{{\"schema\":\"longhaul.batch/1\",\"agent\":\"{name}\",\"sent_us\":{},\"items\":[",
+        now_us()
+    );
+    let head = deflate_text(&head, FlushCompress::Full);
+    let comma = deflate_text(",", FlushCompress::Full);
+    let tail = deflate_text("]}", FlushCompress::Finish);
+    let mut parts = vec![&head];
+    for run in runs {
+        parts.extend([run, &comma]);
+    }
+    parts.pop();
+    parts.push(&tail);
+    let (mut body, mut checksum) = (GZIP_HEADER.to_vec(), Crc::new());
+    for part in parts {
+        body.extend(&part.blocks);
+        checksum.combine(&part.checksum);
+    }
+    body.extend(checksum.sum().to_le_bytes());
+    body.extend(checksum.amount().to_le_bytes());
+    body
 }
 
 impl SimulatedAgents {
-    /// Makes all batches: `batches` of `runs` results for each agent, of which the first has the number
-    /// `from`.
-    pub fn prepare(from: usize, batches: usize, runs: usize) -> Result<SimulatedAgents, String> {
+    /// Makes `runs` results for each agent.
+    pub fn prepare(runs: usize) -> Result<SimulatedAgents, String> {
         let http = Client::builder().timeout(TIMEOUT).build().map_err(|e| e.to_string())?;
-        let mut agents = SimulatedAgents { http, batches: Vec::new(), json_bytes: 0 };
+        let mut agents = SimulatedAgents { http, runs: Vec::new(), json_bytes: 0 };
         for agent in 0..AGENTS {
-            let batch = |batch: usize| {
-                let first = from + batch * runs;
-                let items: Vec<Value> =
-                    (first..first + runs).flat_map(|run| build_items(agent, run)).collect();
-                let name = agent_name(agent);
-                json!({ "schema": "longhaul.batch/1", "agent": name, "sent_us": now_us(),
-                    "items": items })
-                .to_string()
-            };
-            let texts: Vec<String> = (0..batches).map(batch).collect();
-            agents.json_bytes += texts.iter().map(String::len).sum::<usize>();
-            agents.batches.push(texts.iter().map(|text| compress_batch(text)).collect());
+            let text = |run| build_items(agent, run).map(|item| item.to_string()).join(",");
+            let texts = (0..runs).map(text).inspect(|text| agents.json_bytes += text.len());
+            let deflated = texts.map(|text| deflate_text(&text, FlushCompress::Full)).collect();
+            agents.runs.push(deflated);
         }
         Ok(agents)
     }
@@ -158,14 +200,20 @@ impl SimulatedAgents {
         self.http.post(url).bearer_auth(token).header("Content-Type", "application/json")
     }
 
-    /// Sends every batch of every agent until the collector has acknowledged it. An agent that
-    /// failed tries again after up to two seconds.
-    pub async fn send_all(self: Arc<Self>, port: u16) -> Result<Arc<SendCounts>, String> {
+    /// Sends every run of every agent until the collector has acknowledged it. An agent that failed
+    /// tries again after up to two seconds.
+    pub async fn send_all(
+        self: Arc<Self>,
+        port: u16,
+        arrivals: ArrivalSchedule,
+    ) -> Result<Arc<SendCounts>, String> {
         let (gate, counts) = (Arc::new(Semaphore::new(SENDING)), Arc::new(SendCounts::default()));
         let mut tasks = JoinSet::new();
-        for agent in 0..self.batches.len() {
+        for agent in 0..self.runs.len() {
             let (fleet, gate, counts) = (Arc::clone(&self), Arc::clone(&gate), Arc::clone(&counts));
-            tasks.spawn(async move { fleet.send_batches_of(agent, port, &gate, &counts).await });
+            tasks.spawn(
+                async move { fleet.send_runs_of(agent, port, arrivals, &gate, &counts).await },
+            );
         }
         while let Some(ended) = tasks.join_next().await {
             ended.map_err(|e| e.to_string())??;
@@ -173,41 +221,72 @@ impl SimulatedAgents {
         Ok(counts)
     }
 
-    async fn send_batches_of(
+    async fn send_runs_of(
         &self,
         agent: usize,
         port: u16,
+        arrivals: ArrivalSchedule,
         gate: &Semaphore,
         counts: &SendCounts,
     ) -> Result<(), String> {
-        let mut random = SplitMix64::new(agent as u64);
-        for batch in &self.batches[agent] {
-            loop {
-                let place = gate.acquire().await.map_err(|e| e.to_string())?;
-                let request = self.post(port, "batches", &agent_token(agent));
-                let request = request.header("Content-Encoding", "gzip").body(batch.clone());
-                let answer = match request.send().await {
-                    Ok(answer) if answer.status() == StatusCode::OK => answer.text().await.ok(),
-                    Ok(answer) if answer.status().is_client_error() => {
-                        let status = answer.status();
-                        return Err(format!(
-                            "{status}: {}",
-                            answer.text().await.unwrap_or_default()
-                        ));
-                    }
-                    _ => None,
-                };
+        let (mut random, begun) = (SplitMix64::new(agent as u64), Instant::now());
+        let runs = &self.runs[agent];
+        let mut sent = 0;
+        while sent < runs.len() {
+            let place = gate.acquire().await.map_err(|e| e.to_string())?;
+            let ready = arrivals.count_ready(agent, sent, begun.elapsed()).min(runs.len());
+            if ready <= sent {
                 drop(place);
-                if let Some(text) = answer {
-                    let answer: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-                    let refused = answer["refused"].as_array().map_or(1, Vec::len);
-                    counts.refused.fetch_add(refused as u64, Ordering::Relaxed);
-                    break;
-                }
+                tokio::time::sleep(EMPTY_POLL).await;
+                continue;
+            }
+            let refused = self.send_batch(agent, &runs[sent..ready], port).await?;
+            drop(place);
+            if let Some(refused) = refused {
+                counts.batches.fetch_add(1, Ordering::Relaxed);
+                counts.refused.fetch_add(refused, Ordering::Relaxed);
+                sent = ready;
+            } else {
                 counts.failed.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_secs_f64(random.between(0.5, 2.0))).await;
             }
         }
         Ok(())
+    }
+
+    /// Sends a batch. Returns the number of refused items; `None` without an answer that counts.
+    async fn send_batch(
+        &self,
+        agent: usize,
+        runs: &[DeflatedText],
+        port: u16,
+    ) -> Result<Option<u64>, String> {
+        let request = self.post(port, "batches", &agent_token(agent));
+        let request = request.header("Content-Encoding", "gzip").body(build_batch(agent, runs));
+        let Ok(answer) = request.send().await else { return Ok(None) };
+        let status = answer.status();
+        let Ok(text) = answer.text().await else { return Ok(None) };
+        if status.is_client_error() {
+            return Err(format!("{status}: {text}"));
+        }
+        if status != StatusCode::OK {
+            return Ok(None);
+        }
+        let answer: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        Ok(Some(answer["refused"].as_array().map_or(1, Vec::len) as u64))
+    }
+}
+
+impl ArrivalSchedule {
+    /// Returns the number of runs that an agent may have sent after its next batch.
+    fn count_ready(self, agent: usize, sent: usize, elapsed: Duration) -> usize {
+        match self {
+            ArrivalSchedule::AtOnce { batch_runs } => sent + batch_runs,
+            ArrivalSchedule::Every(interval) => {
+                let offset = agent as f64 / AGENTS as f64;
+                let arrived = elapsed.as_secs_f64() / interval.as_secs_f64() + offset;
+                (arrived as usize).min(sent + MAX_BATCH_RUNS)
+            }
+        }
     }
 }
