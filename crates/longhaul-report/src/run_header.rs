@@ -29,9 +29,23 @@ pub fn format_rfc3339(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Creates a run id: the start time to the second, so that ids sort by time, and 24 random bits.
+/// Creates a run id: the start time to the second, so that ids sort by time, and 48 random bits, because
+/// a thousand hosts may start a run in the same second.
 pub fn generate_run_id(started: Timestamp) -> String {
     // The hasher's keys are kernel random numbers.
     let random = RandomState::new().hash_one(started.as_nanosecond());
-    format!("{}-{:06x}", started.strftime("%Y%m%dT%H%M%SZ"), random & 0xFF_FFFF)
+    format!("{}-{:012x}", started.strftime("%Y%m%dT%H%M%SZ"), random >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn twenty_thousand_runs_of_one_second_have_different_ids() {
+        let ids = (0..20_000).map(|_| generate_run_id(Timestamp::UNIX_EPOCH));
+        assert_eq!(ids.collect::<HashSet<String>>().len(), 20_000);
+        assert!(generate_run_id(Timestamp::UNIX_EPOCH).starts_with("19700101T000000Z-"));
+    }
 }
