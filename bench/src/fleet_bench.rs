@@ -32,6 +32,14 @@ use tokio::runtime::Runtime;
 /// The goal for values that reach the database, per second, and the rate at which they arrive.
 const MIN_VALUES_PER_S: f64 = 50_000.0;
 const ARRIVING_VALUES_PER_S: f64 = 60_000.0;
+const FAILURES: &str = "failures";
+const VIEWS: &str = "views";
+const FAILURE_BATCHES: usize = 20;
+const FAILURE_RUNS: usize = 5;
+/// The deadline of one row, and the interval of its queries.
+const LIMIT: Duration = Duration::from_secs(900);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
 /// A rate that is measured.
 struct RateRow {
     name: &'static str,
@@ -58,13 +66,6 @@ fn list_rate_rows() -> [RateRow; 3] {
         at_once("rates, batches of 100 runs", 100),
     ]
 }
-const FAILURES: &str = "failures";
-const VIEWS: &str = "views";
-const FAILURE_BATCHES: usize = 20;
-const FAILURE_RUNS: usize = 5;
-/// The deadline of one row, and the interval of its queries.
-const LIMIT: Duration = Duration::from_secs(900);
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the rows whose name contains `only`; failures are drawn from `seeds` seeds.
 pub fn run_all(longhaul: &Path, only: &str, seeds: u64) -> Result<BenchOutcome, String> {

@@ -11,7 +11,7 @@ use super::iperf3_messages::Iperf3Error;
 use super::server_protocol::TestFault;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use longhaul_probe::secure::decode_hex;
+use longhaul_probe::secure::{decode_hex, equal_in_constant_time};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use rsa::pkcs1::DecodeRsaPrivateKey;
@@ -118,8 +118,9 @@ impl AuthorizedUsers {
         let skew = self.skew.as_secs();
         let known = self.hashes.get(user);
         // An unknown user costs the same time as a wrong password.
-        let right = equal_constant_time(known.unwrap_or(&[0; 32]), &hash_password(user, password))
-            && known.is_some();
+        let right =
+            equal_in_constant_time(known.unwrap_or(&[0; 32]), &hash_password(user, password))
+                && known.is_some();
         if !right {
             return Err("wrong user or password");
         }
@@ -200,12 +201,6 @@ fn sha256_digest(bytes: &[u8]) -> [u8; 32] {
     let mut sum = [0; 32];
     sum.copy_from_slice(digest(&SHA256, bytes).as_ref());
     sum
-}
-
-/// Compares in constant time.
-fn equal_constant_time(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
-    differing == 0
 }
 
 #[cfg(test)]

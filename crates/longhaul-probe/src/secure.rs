@@ -108,6 +108,12 @@ pub fn boot_proof(exporter: &ExporterKey) -> Option<String> {
     Some(encode_hex(hmac::sign(&key, boot.trim().as_bytes()).as_ref()))
 }
 
+/// Compares secrets of the same length in constant time.
+pub fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
+    let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differing) == 0
+}
+
 /// Encodes each byte as two lower-case digits.
 pub fn encode_hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);

@@ -17,6 +17,7 @@ use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use longhaul_model::sanitize::sanitize_line;
+use longhaul_probe::secure::equal_in_constant_time;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -207,10 +208,4 @@ pub fn check_bearer_token(headers: &HeaderMap, kept: &SecretDigest) -> Result<()
         Some(sent) if equal_in_constant_time(&hash_secret(sent), kept) => Ok(()),
         _ => refused("this token is not valid for this agent"),
     }
-}
-
-/// Compares two hashes in constant time.
-fn equal_in_constant_time(one: &SecretDigest, other: &SecretDigest) -> bool {
-    let differing = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
-    std::hint::black_box(differing) == 0
 }

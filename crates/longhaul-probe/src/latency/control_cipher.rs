@@ -6,7 +6,8 @@
 //! what was sent since the last one. The keys of the packets are derived from those of the
 //! connection and the identifier of the session.
 
-use super::test_packet::{HMAC_BYTES, are_tags_equal, parse_key_text};
+use super::test_packet::{HMAC_BYTES, parse_key_text};
+use crate::secure::equal_in_constant_time;
 use aes::Aes128;
 use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
 use cbc::{Decryptor, Encryptor};
@@ -106,7 +107,7 @@ impl TokenChallenge {
         let derived = self.derive_key(key.map_or(&[], |key| &key.passphrase));
         let mut token = *token;
         decrypt_blocks(&derived, &mut token);
-        let is_right = are_tags_equal(&token[..16], &self.challenge);
+        let is_right = equal_in_constant_time(&token[..16], &self.challenge);
         key.filter(|_| is_right)?;
         let (aes, hmac) = token[16..].split_at(BLOCK_BYTES);
         Some(ConnectionKeys { aes: aes.try_into().ok()?, hmac: hmac.try_into().ok()? })
@@ -203,7 +204,7 @@ impl ControlCipher {
             self.decryptor.decrypt_block(block.into());
         }
         let received = std::mem::replace(&mut self.received, hmac::Context::with_key(&self.key));
-        are_tags_equal(&received.sign().as_ref()[..HMAC_BYTES], tag)
+        equal_in_constant_time(&received.sign().as_ref()[..HMAC_BYTES], tag)
     }
 }
 
@@ -237,7 +238,7 @@ impl TestSessionKey {
         let (fields, rest) = packet.split_at_mut(end);
         let covered = self.covered(fields);
         decrypt_blocks(&self.aes, covered);
-        are_tags_equal(&self.sign(covered), &rest[..HMAC_BYTES])
+        equal_in_constant_time(&self.sign(covered), &rest[..HMAC_BYTES])
     }
 
     fn covered<'a>(&self, fields: &'a mut [u8]) -> &'a mut [u8] {

@@ -12,6 +12,7 @@ use super::control_messages::{
     STOP_SESSIONS, TwampMode, TwampSessionRequest, encode_command, field,
 };
 use super::{STAMP_PORT, read_wall_clock};
+use crate::engine::is_socket_timeout;
 use crate::probe_error::ProbeError;
 use crate::secure::random_bytes;
 use std::io::{self, Read, Write};
@@ -309,17 +310,12 @@ pub(super) fn read_message(
             Ok(0) => break,
             Ok(read) => length += read,
             // The deadline decides.
-            Err(error) if is_transient(&error) => {}
+            Err(error) if is_socket_timeout(&error) => {}
             Err(error) => return Err(error),
         }
     }
     message.truncate(length);
     Ok(message)
-}
-
-pub(super) fn is_transient(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@
 use super::control_cipher::TestSessionKey;
 use super::packet_extension::{self, ExtensionKey};
 use super::wire_time::ErrorEstimate;
+use crate::secure::{decode_hex, equal_in_constant_time};
 use longhaul_model::report::v1::latency::LatencyProtocol;
 use ring::hmac;
 use std::fmt;
@@ -117,7 +118,7 @@ impl PacketKey {
 
     /// Returns whether `tag` is the truncated HMAC of the pieces, in constant time.
     pub(super) fn verifies(&self, pieces: &[&[u8]], tag: &[u8]) -> bool {
-        are_tags_equal(&self.sign(pieces), tag)
+        equal_in_constant_time(&self.sign(pieces), tag)
     }
 }
 
@@ -127,21 +128,9 @@ pub(super) fn parse_key_text(text: &str) -> Result<Vec<u8>, &'static str> {
     let Some(digits) = text.strip_prefix("0x") else {
         return if text.is_empty() { Err("is empty") } else { Ok(text.as_bytes().to_vec()) };
     };
-    let pairs = digits.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> = pairs
-        .map(|pair| match pair {
-            [_, _] => u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok(),
-            _ => None,
-        })
-        .collect();
-    bytes
+    decode_hex(digits)
         .filter(|bytes| !bytes.is_empty())
         .ok_or("has no even number of hexadecimal digits after 0x")
-}
-
-/// Compares secrets of the same length in constant time.
-pub(super) fn are_tags_equal(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
 /// The fields of a packet of the sender. Timestamps are as on the wire.

@@ -6,11 +6,12 @@
 
 use super::control_cipher::TwampKey;
 use super::control_server::{ControlServerOptions, TwampControlServer, refuse_connection};
-use super::control_session::{is_transient, read_message};
+use super::control_session::read_message;
 use super::read_wall_clock;
 use super::session_reflector::{SessionReflector, wait_any};
 use super::session_table::SharedTwampSessions;
 use super::source_rates::SourceRates;
+use crate::engine::is_socket_timeout;
 use crate::measurement_server::{SourcePrefix, SourceShares};
 use crate::probe_error::ServeError;
 use crate::session::{GREETING_TIMEOUT, STEP_TIMEOUT};
@@ -233,7 +234,7 @@ impl TwampService {
                 Ok(0) => return None,
                 Ok(_) => return Some(()),
                 // The time of the last packet decides.
-                Err(error) if is_transient(&error) => {}
+                Err(error) if is_socket_timeout(&error) => {}
                 Err(_) => return None,
             }
         }
