@@ -21,7 +21,7 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
 CREATE TABLE IF NOT EXISTS report{local}{on_cluster} (
     id        String,
     at_us     Int64 CODEC(Delta, ZSTD(1)),
-    report    String CODEC(ZSTD(3)),
+    report    String CODEC(ZSTD(1)),
     earliness UInt64 CODEC(Delta, ZSTD(1))
 ) ENGINE = {replicated}ReplacingMergeTree({path, }earliness)
 PARTITION BY intDiv(at_us, 2592000000000)

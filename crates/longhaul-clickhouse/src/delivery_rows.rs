@@ -2,7 +2,8 @@
 //!
 //! ClickHouse has no transactions, so the order of writing replaces them: pairs, planned runs,
 //! values, rows of the run list, and the report last. A run whose report is stored is complete.
-//! After an interrupted insert the sender repeats the run, which changes nothing that was written.
+//! After an interrupted insert the sender repeats the run: the engine keeps one row of each key. Of
+//! two reports with the same id it keeps the first.
 
 use crate::database_client::DatabaseClient;
 use crate::table_rows;
@@ -11,13 +12,8 @@ use crate::table_rows::{
 };
 use longhaul_model::report::v1::{ChangeEvent, HostPair};
 use longhaul_store::StoreError;
-use longhaul_store::history_store::{
-    self, AgentDelivery, IncomingRun, IngestResult, PlannedOutcome, PlannedRun,
-};
-use std::collections::{BTreeSet, HashMap, HashSet};
-
-/// The maximum number of ids in one query.
-const MAX_IDS_PER_QUERY: usize = 10_000;
+use longhaul_store::history_store::{self, AgentDelivery, IncomingRun, PlannedOutcome, PlannedRun};
+use std::collections::{BTreeSet, HashSet};
 
 /// The maximum size of the reports in one request.
 const MAX_REPORT_BYTES_PER_INSERT: usize = 64 << 20;
@@ -86,48 +82,15 @@ fn build_planned_row(row: &PlannedRun) -> PlannedInsertRow<'_> {
     }
 }
 
-/// Stores runs whose ids are not taken.
-pub fn insert_runs(
-    client: &DatabaseClient,
-    runs: &[IncomingRun],
-) -> Result<IngestResult, StoreError> {
-    let stored = read_stored_reports(client, runs)?;
-    let mut landed = IngestResult::default();
-    let mut new = Vec::new();
-    for run in runs {
-        match stored.get(&run.run.id) {
-            None => new.push(run),
-            Some(report) if *report == run.report => landed.already_stored += 1,
-            Some(_) => landed.differing.push(run.run.id.clone()),
-        }
-    }
-    landed.new = new.len() as u64;
-    insert_values(client, &new)?;
-    insert_run_rows(client, &new)?;
-    insert_reports(client, &new)?;
-    Ok(landed)
+/// Stores runs.
+pub fn insert_runs(client: &DatabaseClient, runs: &[IncomingRun]) -> Result<(), StoreError> {
+    insert_values(client, runs)?;
+    insert_run_rows(client, runs)?;
+    insert_reports(client, runs)
 }
 
-/// Returns the stored reports of those runs that are stored, by id.
-fn read_stored_reports(
-    client: &DatabaseClient,
-    runs: &[IncomingRun],
-) -> Result<HashMap<String, String>, StoreError> {
-    let mut found = HashMap::new();
-    for runs in runs.chunks(MAX_IDS_PER_QUERY) {
-        let ids: Vec<&String> = runs.iter().map(|run| &run.run.id).collect();
-        let stored: Vec<(String, String)> = client.request("find the runs", |at| {
-            let sql = "SELECT id, report FROM report WHERE id IN (SELECT arrayJoin(?)) \
-                       ORDER BY id, earliness DESC LIMIT 1 BY id";
-            at.query(sql).bind(&ids).fetch_all()
-        })?;
-        found.extend(stored);
-    }
-    Ok(found)
-}
-
-fn insert_values(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
-    let readings = new.iter().flat_map(|run| &run.readings);
+fn insert_values(client: &DatabaseClient, runs: &[IncomingRun]) -> Result<(), StoreError> {
+    let readings = runs.iter().flat_map(|run| &run.readings);
     let rows: Vec<ValueInsertRow> = readings
         .map(|reading| ValueInsertRow {
             quantity: reading.quantity.word(),
@@ -140,10 +103,10 @@ fn insert_values(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), St
     client.insert::<ValueInsertRow<'_>>("store the values", "value", &rows)
 }
 
-fn insert_run_rows(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
+fn insert_run_rows(client: &DatabaseClient, runs: &[IncomingRun]) -> Result<(), StoreError> {
     let earliness = table_rows::compute_earliness();
     let mut rows = Vec::new();
-    for run in new {
+    for run in runs {
         let pairs: BTreeSet<&HostPair> = pairs_of(run).collect();
         for pair in pairs {
             rows.push(build_run_row(run, &pair.from, &pair.to, earliness));
@@ -180,10 +143,10 @@ fn build_run_row<'a>(
     }
 }
 
-fn insert_reports(client: &DatabaseClient, new: &[&IncomingRun]) -> Result<(), StoreError> {
+fn insert_reports(client: &DatabaseClient, runs: &[IncomingRun]) -> Result<(), StoreError> {
     let earliness = table_rows::compute_earliness();
-    let mut rows = Vec::with_capacity(new.len());
-    for run in new {
+    let mut rows = Vec::with_capacity(runs.len());
+    for run in runs {
         let (id, report) = (&run.run.id, &run.report);
         rows.push(ReportInsertRow { id, at_us: run.at_us, report, earliness });
     }

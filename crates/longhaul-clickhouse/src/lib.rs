@@ -24,7 +24,7 @@ pub use endpoint::ClickHouseOptions;
 use database_client::{DatabaseClient, RETENTION_STEP_TIMEOUT};
 use longhaul_model::report::v1::HostPair;
 use longhaul_store::StoreError;
-use longhaul_store::history_store::{AgentDelivery, IngestResult};
+use longhaul_store::history_store::AgentDelivery;
 use std::collections::HashSet;
 
 /// The tables of runs, values and plans, each with its column of time.
@@ -52,15 +52,15 @@ impl ClickHouseSink {
 
     /// Stores a delivery of an agent, any part of which may have been delivered before. After an
     /// error the sender repeats the delivery, which completes it.
-    pub fn receive(&mut self, delivery: &AgentDelivery) -> Result<IngestResult, StoreError> {
+    pub fn receive(&mut self, delivery: &AgentDelivery) -> Result<(), StoreError> {
         let event_texts = delivery.validate()?;
         delivery_rows::insert_pairs(&self.client, &mut self.known_pairs, delivery)?;
         delivery_rows::insert_planned(&self.client, &delivery.planned)?;
-        let landed = delivery_rows::insert_runs(&self.client, &delivery.runs)?;
+        delivery_rows::insert_runs(&self.client, &delivery.runs)?;
         for (event, text) in delivery.events.iter().zip(&event_texts) {
             delivery_rows::insert_event(&self.client, event, text)?;
         }
-        Ok(landed)
+        Ok(())
     }
 
     /// Deletes runs, values and plans that are older than `before_us`. Hourly values, events and

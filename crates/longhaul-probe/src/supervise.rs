@@ -1,7 +1,6 @@
 //! Services for programs that end measurements: their own, and those of child processes.
 
 pub use longhaul_sys::listening_socket::set_dead_peer_timeout;
-pub use longhaul_sys::sched::set_nice;
 
 use longhaul_sys::signal::{self, Signal};
 use std::sync::Arc;

@@ -47,17 +47,6 @@ pub fn set_fifo(priority: i32) -> io::Result<()> {
     check_status(unsafe { libc::sched_setscheduler(0, class, &raw const param) })
 }
 
-/// Sets the niceness of the calling thread. A higher one, with which it gives way to others, needs no
-/// privileges.
-///
-/// # Errors
-/// `PermissionDenied` for a lower one than the thread may have.
-pub fn set_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: takes no pointers; 0 is this thread, not its process (setpriority(2), C library/kernel
-    // differences).
-    check_status(unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, nice) })
-}
-
 /// Requests a shorter slice from the fair class, so that the calling thread is scheduled sooner
 /// after a wake-up. Needs no privileges; kernels before 6.12 accept and ignore it.
 pub fn set_slice(slice: Duration) -> io::Result<()> {

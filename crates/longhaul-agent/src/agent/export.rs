@@ -12,6 +12,7 @@
 //!
 //! - [`batch_wire`]: a batch as JSON; [`mod@run_from_report`]: derives series values from a report
 //! - [`batch_sender`]: the send loop
+//! - [`stored_run_cache`]: received runs that wait for the sender to the database
 //! - [`perfsonar_archive`]: a client for archives of perfSONAR; [`perfsonar_document`]: runs in its form
 
 pub mod batch_sender;
@@ -21,6 +22,7 @@ pub mod database_delivery;
 pub mod perfsonar_archive;
 pub mod perfsonar_document;
 pub mod run_from_report;
+pub mod stored_run_cache;
 
 pub use super::clocks::read_wall_us;
 
@@ -56,6 +58,11 @@ impl ResultReceiver {
         let has_main = file.collector.is_some() || file.database.is_some();
         let archives = file.perfsonar_archives.iter().cloned().map(ResultReceiver::Perfsonar);
         has_main.then_some(ResultReceiver::Main).into_iter().chain(archives).collect()
+    }
+
+    /// Returns true if it is the database of the watch file.
+    fn is_database(&self, file: &WatchFile) -> bool {
+        matches!(self, ResultReceiver::Main) && file.database.is_some()
     }
 
     /// Returns its name in the outbox.

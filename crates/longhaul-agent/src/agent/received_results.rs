@@ -7,8 +7,9 @@
 
 use longhaul_model::report::v1::HostPair;
 use longhaul_model::report::v1::quantity::PathQuantity;
+use longhaul_store::history_store::SeriesReading;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// The maximum number of series that wait. Others wait again with their next value.
@@ -36,19 +37,22 @@ pub struct ReceivedResults {
 struct WaitingResults {
     /// In the order of arrival.
     series: VecDeque<(Instant, SeriesName)>,
-    names: HashSet<SeriesName>,
+    pairs: HashMap<PathQuantity, HashSet<HostPair>>,
     /// Ids of events, and whether they are news.
     events: BTreeMap<String, bool>,
     first_event: Option<Instant>,
 }
 
 impl ReceivedResults {
-    pub fn add_series(&self, series: impl IntoIterator<Item = SeriesName>) {
-        let mut waiting = self.waiting.lock();
+    /// Adds the series of readings.
+    pub fn add_series<'a>(&self, readings: impl IntoIterator<Item = &'a SeriesReading>) {
+        let waiting = &mut *self.waiting.lock();
         let now = Instant::now();
-        for name in series {
-            if waiting.series.len() < MAX_WAITING_SERIES && waiting.names.insert(name.clone()) {
-                waiting.series.push_back((now, name));
+        for SeriesReading { pair, quantity, .. } in readings {
+            let pairs = waiting.pairs.entry(*quantity).or_default();
+            if waiting.series.len() < MAX_WAITING_SERIES && !pairs.contains(pair) {
+                pairs.insert(pair.clone());
+                waiting.series.push_back((now, (pair.clone(), *quantity)));
             }
         }
     }
@@ -67,9 +71,11 @@ impl ReceivedResults {
     pub fn take_series(&self, settle: Duration) -> Option<SeriesName> {
         let mut waiting = self.waiting.lock();
         waiting.series.front().filter(|(since, _)| since.elapsed() >= settle)?;
-        let (_, name) = waiting.series.pop_front()?;
-        waiting.names.remove(&name);
-        Some(name)
+        let (_, (pair, quantity)) = waiting.series.pop_front()?;
+        if let Some(pairs) = waiting.pairs.get_mut(&quantity) {
+            pairs.remove(&pair);
+        }
+        Some((pair, quantity))
     }
 
     /// Takes all events once the first one has waited for `settle`.
@@ -87,19 +93,22 @@ impl ReceivedResults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_model::report::v1::SeriesPoint;
 
     #[test]
     fn a_series_waits_once_and_comes_back_after_it_was_taken() {
         let received = ReceivedResults::default();
-        let name = |to: &str| {
-            let pair = HostPair { from: "a".to_owned(), to: to.to_owned() };
-            (pair, PathQuantity::Loss)
+        let reading = |to: &str| SeriesReading {
+            pair: HostPair { from: "a".to_owned(), to: to.to_owned() },
+            quantity: PathQuantity::Loss,
+            point: SeriesPoint { at_us: 0, value: 0.0 },
         };
-        received.add_series([name("b"), name("c"), name("b")]);
+        received.add_series(&[reading("b"), reading("c"), reading("b")]);
         assert_eq!(received.take_series(Duration::from_secs(3600)), None);
         let all = || std::iter::from_fn(|| received.take_series(Duration::ZERO));
+        let name = |to: &str| (reading(to).pair, PathQuantity::Loss);
         assert_eq!(all().collect::<Vec<_>>(), [name("b"), name("c")]);
-        received.add_series([name("b")]);
+        received.add_series(&[reading("b")]);
         assert_eq!(all().count(), 1);
     }
 

@@ -5,6 +5,7 @@
 //! as a whole. Updates that a reader does not take in time are dropped, and the reader learns that
 //! it missed some. A full request queue rejects.
 
+use super::export::stored_run_cache::StoredRunCache;
 use super::firefly_table::FireflyCounts;
 use super::job_status::JobStatus;
 use super::received_results::ReceivedResults;
@@ -106,6 +107,8 @@ pub struct SharedState {
     pub requests: mpsc::Sender<JobRequest>,
     /// The results that a collector has received and not analysed.
     pub received: ReceivedResults,
+    /// Runs that a collector has stored and not sent to its database.
+    pub stored_runs: StoredRunCache,
 }
 
 impl SharedState {
@@ -134,6 +137,7 @@ impl SharedState {
             served_run_ended,
             requests: orders,
             received: ReceivedResults::default(),
+            stored_runs: StoredRunCache::default(),
         };
         (Arc::new(state), taken)
     }

@@ -334,7 +334,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use longhaul_model::report::v1::{ChangeEvent, EventState, HostPair};
-use longhaul_probe::supervise::set_nice;
 use longhaul_store::history_store::{
     self, AgentDelivery, EventFilter, IncomingRun, IngestResult, PlannedRun, TimeRange,
 };
@@ -517,15 +516,9 @@ struct WaitingBatch {
     answer: oneshot::Sender<Result<BatchResponse, ApiError>>,
 }
 
-/// The niceness of the thread that stores batches: requests of the page and the sender to the
-/// database come first, so that a burst of batches does not hold them up.
-const WRITER_NICE: i32 = 5;
-
 /// Stores batches until there are no senders. Those that wait at the same time share a transaction,
 /// because every transaction waits for the disk.
 fn run_batch_writer(state: &SharedState, mut waiting: mpsc::Receiver<WaitingBatch>) {
-    // Without it the thread is only less polite.
-    let _ = set_nice(WRITER_NICE);
     let mut archive = None;
     let mut group = Vec::new();
     while waiting.blocking_recv_many(&mut group, MAX_GROUPED_BATCHES) > 0 {
@@ -576,9 +569,13 @@ fn finish_batch(
         }
         if is_new {
             let readings = checked.delivery.runs.iter().flat_map(|run| &run.readings);
-            state.received.add_series(readings.map(|it| (it.pair.clone(), it.quantity)));
+            state.received.add_series(readings);
         }
         state.received.add_events(std::mem::take(&mut checked.changed_events));
+        let runs = std::mem::take(&mut checked.delivery.runs);
+        if state.file().database.is_some() && landed.new == runs.len() as u64 {
+            state.stored_runs.add(runs);
+        }
         checked.into_response(&landed)
     });
     let _ = answer.send(response);

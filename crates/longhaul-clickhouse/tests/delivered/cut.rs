@@ -120,8 +120,7 @@ fn cut_at_every_insert(lost: Lost) {
         }
         assert!(matches!(stored, Err(StoreError::Database { .. })), "{stored:?}");
         // Whoever did not hear that it is there says it again.
-        let again = open(&direct).receive(&delivery()).expect("stored");
-        assert_eq!(again.new + again.already_stored, 6, "{lost:?} at {inserts}");
+        open(&direct).receive(&delivery()).expect("stored");
         assert_whole(&direct, &format!("{lost:?} at {inserts}"));
     }
 }

@@ -82,10 +82,7 @@ fn store(archive: &mut ClickHouseSink, batch: i64) -> u32 {
     let mut again = 0;
     loop {
         match archive.receive(&delivery) {
-            Ok(landed) => {
-                assert_eq!(landed.differing, Vec::<String>::new());
-                return again;
-            }
+            Ok(()) => return again,
             Err(error) => {
                 assert!(began.elapsed() < STORED_WITHIN, "{}", told(&error));
                 again += 1;

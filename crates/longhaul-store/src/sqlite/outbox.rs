@@ -104,6 +104,25 @@ pub struct OutgoingBatch {
     /// The range to acknowledge when all items have arrived.
     pub range: OutboxRange,
     pub items: Vec<OutboxEntry>,
+    /// Runs that the sender held in memory, so that they were not read.
+    pub held_runs: Vec<HeldRun>,
+    /// True only if nothing waited behind it.
+    pub is_last: bool,
+}
+
+impl OutgoingBatch {
+    /// Returns the positions of its items and runs.
+    pub fn places(&self) -> impl Iterator<Item = i64> {
+        let held = self.held_runs.iter().map(|it| it.place);
+        self.items.iter().map(|it| it.place).chain(held)
+    }
+}
+
+/// A run that the sender held in memory, with its position.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldRun {
+    pub place: i64,
+    pub run: IncomingRun,
 }
 
 /// An item that the receiver rejected.
@@ -155,6 +174,19 @@ impl Archive {
         limit: u32,
         bytes: u64,
     ) -> Result<Option<OutgoingBatch>, StoreError> {
+        self.next_outgoing_with(destination, after, limit, bytes, |_| None)
+    }
+
+    /// Does the same as [`Archive::next_outgoing`], without reading those runs that `take_run`
+    /// returns for their ids.
+    pub fn next_outgoing_with(
+        &self,
+        destination: &str,
+        after: i64,
+        limit: u32,
+        bytes: u64,
+        mut take_run: impl FnMut(&str) -> Option<IncomingRun>,
+    ) -> Result<Option<OutgoingBatch>, StoreError> {
         self.read("read the outbox", |from| {
             let mut statement = from.prepare_cached(
                 "SELECT place, kind, id, bytes, near FROM outbox \
@@ -162,20 +194,29 @@ impl Archive {
             )?;
             let mut rows = statement.query((destination, after, limit))?;
             let mut outgoing: Option<OutgoingBatch> = None;
-            let mut weight = 0;
+            let (mut weight, mut count, mut has_more) = (0, 0, false);
             while let Some(row) = rows.next()? {
                 weight += row.get::<_, u64>(3)?;
                 if outgoing.is_some() && weight > bytes {
+                    has_more = true;
                     break;
                 }
+                count += 1;
                 let (place, id): (i64, String) = (row.get(0)?, row.get(2)?);
                 let so_far = outgoing.get_or_insert_with(|| OutgoingBatch {
                     range: OutboxRange { destination: destination.to_owned(), after, up_to: place },
                     items: Vec::new(),
+                    held_runs: Vec::new(),
+                    is_last: false,
                 });
                 so_far.range.up_to = place;
+                let kind: i64 = row.get(1)?;
+                if let Some(run) = (kind == RUN).then(|| take_run(&id)).flatten() {
+                    so_far.held_runs.push(HeldRun { place, run });
+                    continue;
+                }
                 // An item that another process has deleted cannot be sent.
-                let item = match row.get(1)? {
+                let item = match kind {
                     RUN => read_run(from, &id, row.get(4)?)?.map(OutboxItem::Run),
                     PLANNED => planned_table::find_planned(from, &id)?.map(OutboxItem::Planned),
                     _ => super::read_event_json(from, &id)?
@@ -183,6 +224,9 @@ impl Archive {
                         .map(|event| OutboxItem::Event(Box::new(event))),
                 };
                 so_far.items.extend(item.map(|item| OutboxEntry { place, item }));
+            }
+            if let Some(outgoing) = &mut outgoing {
+                outgoing.is_last = !has_more && count < limit;
             }
             Ok(outgoing)
         })

@@ -6,7 +6,7 @@ use longhaul_model::report::v1::quantity::PathQuantity;
 use longhaul_model::report::v1::{ChangeEvent, EventState, QuantityLevel};
 use longhaul_store::Archive;
 use longhaul_store::history_store::{IncomingRun, PlannedOutcome, RetentionPolicy};
-use longhaul_store::sqlite::outbox::{MAIN_DESTINATION, OutboxItem, RefusedEntry};
+use longhaul_store::sqlite::outbox::{HeldRun, MAIN_DESTINATION, OutboxItem, RefusedEntry};
 use std::time::Duration;
 
 fn event(id: &str, state: EventState) -> ChangeEvent {
@@ -114,12 +114,32 @@ fn a_batch_is_bounded_but_never_empty() {
     let runs: Vec<_> = ["a", "b", "c"].map(|id| watched(id, MIDNIGHT_US)).into();
     archive.append_runs(&runs).unwrap();
     let weight = runs[0].report.len() as u64;
-    for (limit, bytes, expected) in [(10, 0, 1), (10, 2 * weight, 2), (1, u64::MAX, 1)] {
+    for (limit, bytes, expected) in
+        [(10, 0, 1), (10, 2 * weight, 2), (1, u64::MAX, 1), (10, u64::MAX, 3)]
+    {
         let outgoing = archive.next_outgoing(MAIN_DESTINATION, 0, limit, bytes).unwrap().unwrap();
         assert_eq!(outgoing.items.len(), expected, "{limit} {bytes}");
         assert_eq!(outgoing.range.up_to, outgoing.items[expected - 1].place);
+        assert_eq!(outgoing.is_last, expected == 3);
     }
     assert_eq!(archive.backlog().unwrap().items, 3);
+}
+
+#[test]
+fn a_run_that_the_sender_holds_is_not_read() {
+    let (_place, mut archive) = sending();
+    archive.add_planned(&[planned("a")]).unwrap();
+    let runs: Vec<_> = ["a", "b"].map(|id| watched(id, MIDNIGHT_US)).into();
+    archive.append_runs(&runs).unwrap();
+    let held = |id: &str| runs.iter().find(|it| it.run.id == id && id == "b").cloned();
+    let outgoing = archive.next_outgoing_with(MAIN_DESTINATION, 0, 10, u64::MAX, held);
+    let outgoing = outgoing.unwrap().unwrap();
+    let [HeldRun { place, run }] = &outgoing.held_runs[..] else {
+        panic!("{outgoing:?}");
+    };
+    assert_eq!((run, *place), (&runs[1], outgoing.range.up_to));
+    assert_eq!(outgoing.items.len(), 2);
+    assert_eq!(outgoing.places().count(), 3);
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl BatchLimits {
     fn of(receiver: &ResultReceiver, file: &WatchFile) -> BatchLimits {
         match receiver {
             ResultReceiver::Perfsonar(_) => PERFSONAR_LIMITS,
-            ResultReceiver::Main if file.database.is_some() => DATABASE_LIMITS,
+            ResultReceiver::Main if receiver.is_database(file) => DATABASE_LIMITS,
             ResultReceiver::Main => COLLECTOR_LIMITS,
         }
     }
@@ -77,19 +77,15 @@ enum BatchContent {
 }
 
 impl BatchContent {
-    /// Prepares items for the receiver.
+    /// Prepares a batch for the receiver.
     #[cfg_attr(not(feature = "clickhouse"), expect(unused_variables, reason = "of a database"))]
-    fn prepare(
-        receiver: &ResultReceiver,
-        file: &WatchFile,
-        items: Vec<OutboxEntry>,
-    ) -> BatchContent {
+    fn prepare(receiver: &ResultReceiver, file: &WatchFile, batch: OutgoingBatch) -> BatchContent {
         #[cfg(feature = "clickhouse")]
-        if matches!(receiver, ResultReceiver::Main) && file.database.is_some() {
-            let batch = super::database_delivery::build_batch(&file.agent.name, items);
+        if receiver.is_database(file) {
+            let batch = super::database_delivery::build_batch(&file.agent.name, batch);
             return BatchContent::Rows(Box::new(batch));
         }
-        BatchContent::Items(items)
+        BatchContent::Items(batch.items)
     }
 }
 
@@ -217,12 +213,22 @@ impl BatchSender {
             let file = state.file();
             let limits = BatchLimits::of(&receiver, &file);
             let items = max_items.min(limits.items);
-            let outgoing =
-                archive.next_outgoing(receiver.outbox_name(), after, items, limits.bytes)?;
-            let prepared = outgoing.map(|OutgoingBatch { range, items }| PreparedBatch {
-                range,
-                places: items.iter().map(|it| it.place).collect(),
-                content: BatchContent::prepare(&receiver, &file, items),
+            let is_database = receiver.is_database(&file);
+            let additions = state.stored_runs.count_additions();
+            let outgoing = archive.next_outgoing_with(
+                receiver.outbox_name(),
+                after,
+                items,
+                limits.bytes,
+                |id| is_database.then(|| state.stored_runs.take(id)).flatten(),
+            )?;
+            if is_database && outgoing.as_ref().is_none_or(|it| it.is_last) {
+                state.stored_runs.remove_additions(additions);
+            }
+            let prepared = outgoing.map(|batch| PreparedBatch {
+                range: batch.range.clone(),
+                places: batch.places().collect(),
+                content: BatchContent::prepare(&receiver, &file, batch),
             });
             Ok((archive, prepared))
         })

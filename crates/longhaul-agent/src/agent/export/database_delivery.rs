@@ -3,13 +3,16 @@
 use super::batch_wire::{BatchResponse, CheckedBatch};
 use super::{DeliveryError, format_error_chain, run_from_report};
 use longhaul_store::StoreError;
-use longhaul_store::history_store::{AgentDelivery, IngestResult};
-use longhaul_store::sqlite::outbox::{OutboxEntry, OutboxItem};
+use longhaul_store::history_store::AgentDelivery;
+use longhaul_store::sqlite::outbox::{HeldRun, OutboxEntry, OutboxItem, OutgoingBatch};
 
-/// Builds the rows of the items. Invalid items are rejected one by one.
-pub fn build_batch(agent: &str, items: Vec<OutboxEntry>) -> CheckedBatch {
+/// Builds the rows of a batch. Invalid items are rejected one by one.
+pub fn build_batch(agent: &str, outgoing: OutgoingBatch) -> CheckedBatch {
     let mut batch = CheckedBatch::default();
-    for OutboxEntry { place, item } in items {
+    for HeldRun { place, run } in outgoing.held_runs {
+        batch.add_run(place, run);
+    }
+    for OutboxEntry { place, item } in outgoing.items {
         match item {
             OutboxItem::Run(mut run) => {
                 let near = run.near.take().unwrap_or_else(|| agent.to_owned());
@@ -28,11 +31,11 @@ pub fn build_batch(agent: &str, items: Vec<OutboxEntry>) -> CheckedBatch {
 /// Stores the batch with `receive`.
 pub fn deliver_batch(
     batch: CheckedBatch,
-    receive: impl FnOnce(&AgentDelivery) -> Result<IngestResult, StoreError>,
+    receive: impl FnOnce(&AgentDelivery) -> Result<(), StoreError>,
 ) -> Result<BatchResponse, DeliveryError> {
-    let landed = receive(&batch.delivery).map_err(|error| match error {
+    receive(&batch.delivery).map_err(|error| match error {
         StoreError::Refused { .. } => DeliveryError::Rejected(format_error_chain(&error)),
         _ => DeliveryError::Temporary(format_error_chain(&error)),
     })?;
-    Ok(batch.into_response(&landed))
+    Ok(BatchResponse { refused: batch.rejected, ..BatchResponse::default() })
 }
