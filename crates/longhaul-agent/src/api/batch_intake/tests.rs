@@ -28,6 +28,8 @@ const TWO: &str = "[[api.agent]]\nname = \"dtn2\"\ntoken_file = \"dtn2.token\"\n
 struct CollectorFixture {
     folder: PathBuf,
     at: SocketAddr,
+    #[cfg(feature = "clickhouse")]
+    state: Arc<SharedState>,
     _stop: watch::Sender<bool>,
 }
 
@@ -58,8 +60,14 @@ impl CollectorFixture {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let at = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(api::serve_api(state, listener, stopped));
-        CollectorFixture { folder, at, _stop: stop }
+        tokio::spawn(api::serve_api(Arc::clone(&state), listener, stopped));
+        CollectorFixture {
+            folder,
+            at,
+            #[cfg(feature = "clickhouse")]
+            state,
+            _stop: stop,
+        }
     }
 
     fn archive(&self) -> Archive {
@@ -372,4 +380,28 @@ async fn batches_that_come_at_once_wait_for_each_other_and_are_stored() {
     }
     assert_eq!(sending.join_all().await, vec![None; 20]);
     assert_eq!(collector.archive().list(100).expect("runs").len(), 20);
+}
+
+#[cfg(feature = "clickhouse")]
+#[tokio::test]
+async fn the_database_gets_the_same_run_from_memory_as_from_the_archive() {
+    use crate::agent::export::database_delivery::build_batch;
+    use longhaul_store::sqlite::outbox::MAIN_DESTINATION;
+    let database = "[database]\nurl = \"http://127.0.0.1:1\"\n";
+    let collector = CollectorFixture::with(&(TWO.to_owned() + database)).await;
+    let mut archive = collector.archive();
+    archive.set_destinations(&[MAIN_DESTINATION]).expect("destinations");
+    let pairs = json!([{ "from": "dtn2", "to": "cern" }, { "from": "cern", "to": "dtn2" }]);
+    assert_eq!(collector.one("dtn2", run("a", &pairs)).await, None);
+    let take_run = |id: &str| collector.state.stored_runs.take(id);
+    let held = archive.next_outgoing_with(MAIN_DESTINATION, 0, 10, u64::MAX, take_run);
+    let held = held.expect("read").expect("a run");
+    assert_eq!(held.held_runs.len(), 1);
+    let read = archive.next_outgoing(MAIN_DESTINATION, 0, 10, u64::MAX).expect("read");
+    let [held, read] = [held, read.expect("a run")].map(|it| {
+        let mut batch = build_batch("collector", it);
+        batch.delivery.runs[0].pairs.sort();
+        batch.delivery
+    });
+    assert_eq!(held, read);
 }

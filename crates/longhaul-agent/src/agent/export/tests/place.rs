@@ -113,7 +113,7 @@ pub(super) fn pair() -> HostPair {
     HostPair { from: "dtn2".to_owned(), to: "cern".to_owned() }
 }
 
-pub(super) fn run(id: &str, started_at: &str) -> IncomingRun {
+pub(in crate::agent) fn run(id: &str, started_at: &str) -> IncomingRun {
     let mut report: ThroughputReport = serde_json::from_str(FIXTURE).expect("a report");
     report.run.id = id.to_owned();
     report.run.started_at = started_at.to_owned();
