@@ -139,7 +139,7 @@ export class Agent {
         if (third === "case") return query.get("format") === "json" ? answers.caseParts : query.get("format") === "html" ? `<!doctype html><title>${answers.caseParts[0]?.text}</title>` : answers.caseText;
         if (third === "notes") return this.notes;
         if (second !== undefined) return answers.events.find((it) => it.id === second);
-        return answers.events.map((it, at) => (this.silenced && at === 0 ? { ...it, handling: { notes: 3, silenced_until_us: answers.NOW_US + 3600e6 } } : it)).filter((it) => mine(it.pair) && it.between_us[1] >= range[0] && it.between_us[0] < range[1] && (!query.has("state") || it.state === query.get("state")));
+        return answers.events.map((it, at) => (this.silenced && at === 0 ? { ...it, handling: { notes: 3, silenced_until_us: answers.NOW_US + 3600e6 } } : it)).filter((it) => mine(it.pair) && it.between_us[1] >= range[0] && it.between_us[0] < range[1] && (!query.has("state") || it.state === query.get("state")) && (!query.has("open") || (["suspected", "confirmed"].includes(it.state) && it.recovered_by === undefined)));
       }
       default: return undefined;
     }

@@ -32,7 +32,7 @@ struct RequestDraw {
 /// The name of a view and the function that draws a request of it.
 type PageView = (&'static str, fn(&mut RequestDraw) -> String);
 
-const VIEWS: [PageView; 21] = [
+const VIEWS: [PageView; 22] = [
     ("agent", |_| "about".to_owned()),
     ("mesh, throughput", |_| "grid?quantity=goodput".to_owned()),
     ("mesh, loss", |_| "grid?quantity=loss".to_owned()),
@@ -41,6 +41,7 @@ const VIEWS: [PageView; 21] = [
     ("a year of the RTT floor", |draw| draw.series("rtt_floor", 365)),
     ("a month of throughput", |draw| draw.series("goodput", 30)),
     ("events", |_| "events".to_owned()),
+    ("open events", |_| "events?open=true&limit=1000".to_owned()),
     ("events of a path, a year", |draw| format!("events?{}&{}", draw.pair(), draw.range(365))),
     ("runs", |_| "runs?limit=100".to_owned()),
     ("runs of a path", |draw| format!("runs?limit=100&{}&{}", draw.pair(), draw.range(365))),

@@ -362,7 +362,7 @@ pub(crate) fn read_run_entry(row: &Row<'_>) -> Result<RunEntry, rusqlite::Error>
 /// `LHAR`, in the file header.
 pub const APPLICATION_ID: i64 = 0x4C48_4152;
 
-const SCHEMA_STEPS: [&str; 10] = [
+const SCHEMA_STEPS: [&str; 11] = [
     include_str!("../schema/0001-runs.sql"),
     include_str!("../schema/0002-parts.sql"),
     include_str!("../schema/0003-watched.sql"),
@@ -373,6 +373,7 @@ const SCHEMA_STEPS: [&str; 10] = [
     include_str!("../schema/0008-large-archives.sql"),
     include_str!("../schema/0009-destinations.sql"),
     include_str!("../schema/0010-transfer-days.sql"),
+    include_str!("../schema/0011-open-events.sql"),
 ];
 
 /// The number of schema steps in this version.

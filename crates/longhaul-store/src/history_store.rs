@@ -360,7 +360,16 @@ pub struct EventFilter {
     pub range: TimeRange,
     pub pair: Option<HostPair>,
     pub state: Option<EventState>,
+    /// Only open events.
+    pub is_open: bool,
     pub limit: u32,
+}
+
+impl EventFilter {
+    /// Returns the filter that selects the newest `limit` events.
+    pub const fn newest(limit: u32) -> EventFilter {
+        EventFilter { range: TimeRange::ALL, pair: None, state: None, is_open: false, limit }
+    }
 }
 
 /// The retention times; `Duration::MAX` keeps data forever.

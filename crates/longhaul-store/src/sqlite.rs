@@ -107,8 +107,12 @@ fn put_event(to: &Transaction<'_>, event: &ChangeEvent, text: &str) -> rusqlite:
             pair,
             event.quantity.word(),
             event.state.word(),
-            // An event of several paths is no other event of its first path.
-            history_store::is_event_open(event) && event.shared.is_none(),
+            match (history_store::is_event_open(event), &event.shared) {
+                (false, _) => 0,
+                (true, None) => 1,
+                // An event of several paths is no other event of its first path.
+                (true, Some(_)) => 2,
+            },
             event.between_us[0],
             event.between_us[1],
             text
@@ -137,23 +141,14 @@ impl Archive {
             .pair
             .as_ref()
             .map_or("", |_| "AND pair = (SELECT id FROM pair WHERE sender = ?3 AND receiver = ?4)");
+        let open = if filter.is_open { "AND open > 0" } else { "" };
         let texts: Vec<String> = self.read("list the events", |from| {
             from.prepare_cached(&format!(
-                "SELECT event FROM event WHERE end_us >= ?1 AND begin_us < ?2 {pair} \
+                "SELECT event FROM event WHERE end_us >= ?1 AND begin_us < ?2 {pair} {open} \
                  AND (?5 IS NULL OR state = ?5) ORDER BY end_us DESC, id DESC LIMIT ?6"
             ))?
             .query_map(values, |row| row.get(0))?
             .collect()
-        })?;
-        texts.iter().map(|text| parse_event(text)).collect()
-    }
-
-    /// Returns the open events of single paths, at most `limit`.
-    pub fn open_events(&self, limit: u32) -> Result<Vec<ChangeEvent>, StoreError> {
-        let texts: Vec<String> = self.read("list the open events", |from| {
-            from.prepare_cached("SELECT event FROM event WHERE open = 1 LIMIT ?1")?
-                .query_map([limit], |row| row.get(0))?
-                .collect()
         })?;
         texts.iter().map(|text| parse_event(text)).collect()
     }

@@ -73,7 +73,7 @@ const timeOf = (us: number) => Math.min(7_258_118_400_000_000, Math.max(0, Math.
 const spanOf = (range: Range) => ({ begin_us: timeOf(range.beginUs), end_us: timeOf(range.endUs) });
 const id = (text: string) => encodeURIComponent(text);
 
-export interface EventQuery { range?: Range; pair?: Pair; state?: string }
+export interface EventQuery { range?: Range; pair?: Pair; state?: string; open?: string; limit?: number }
 export interface PlannedQuery { range: Range; pair?: Pair; state?: PlannedRunState; limit: number }
 export interface RunQuery { pair?: Pair; kind?: string; host?: string; id?: string; environment?: string; after?: string; range?: Range; limit?: number }
 
@@ -92,7 +92,13 @@ export const api = {
   events: (query: EventQuery, signal?: AbortSignal) =>
     json<Event[]>(
       "Cannot load the events",
-      address("events", { ...query.pair, ...(query.range && spanOf(query.range)), state: query.state }),
+      address("events", {
+        ...query.pair,
+        ...(query.range && spanOf(query.range)),
+        state: query.state,
+        open: query.open,
+        limit: query.limit,
+      }),
       signal,
     ),
   event: (event: string, signal?: AbortSignal) =>

@@ -1193,6 +1193,8 @@ export interface operations {
                 end_us?: number;
                 /** @description Only events in this state */
                 state?: components["schemas"]["State"];
+                /** @description `true`: only events that are suspected or confirmed and have not recovered */
+                open?: boolean;
                 /** @description Max number of events; default 200 */
                 limit?: number;
             };

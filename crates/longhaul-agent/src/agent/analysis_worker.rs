@@ -207,8 +207,7 @@ impl AnalysisThread {
         let filter = EventFilter {
             range: TimeRange { begin_us, end_us: i64::MAX },
             pair: Some(pair.clone()),
-            state: None,
-            limit: MAX_EARLIER_EVENTS,
+            ..EventFilter::newest(MAX_EARLIER_EVENTS)
         };
         let earlier = self.archive.events(&filter)?;
         let watcher = EventTracker { pair: pair.clone(), quantity, options };
@@ -237,10 +236,9 @@ impl AnalysisThread {
     ) -> Result<(), StoreError> {
         for pair in pairs {
             let filter = EventFilter {
-                range: TimeRange::ALL,
                 pair: Some(pair.clone()),
                 state: Some(EventState::Confirmed),
-                limit: MAX_EARLIER_EVENTS,
+                ..EventFilter::newest(MAX_EARLIER_EVENTS)
             };
             let mut events = self.archive.events(&filter)?;
             events.retain(|event| event.shared.is_none());
@@ -433,8 +431,7 @@ fn count_route_changes(
     let mut events = archive.events(&EventFilter {
         range,
         pair: Some(pair.clone()),
-        state: None,
-        limit: EVENTS_MAX,
+        ..EventFilter::newest(EVENTS_MAX)
     })?;
     events.retain(|event| {
         let sure = matches!(event.state, EventState::Confirmed | EventState::Recovered);

@@ -218,9 +218,7 @@ fn notify_pending_events(agent: &EventLoop) -> Result<(), AgentError> {
             begin_us: read_clock_times().wall_us - MAX_NOTIFY_AGE_US,
             end_us: i64::MAX,
         },
-        pair: None,
-        state: None,
-        limit: MAX_EVENTS,
+        ..EventFilter::newest(MAX_EVENTS)
     };
     for event in (agent.state.open_archive)()?.events(&filter)? {
         if agent.notifier.is_pending(&event) {

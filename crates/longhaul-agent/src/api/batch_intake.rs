@@ -232,8 +232,7 @@ fn find_same_change(
             end_us: end.saturating_add(length),
         },
         pair: Some(event.pair.clone()),
-        state: None,
-        limit: MAX_SAME_EVENTS,
+        ..EventFilter::newest(MAX_SAME_EVENTS)
     };
     let stored = archive.events(&filter)?.into_iter().find(|it| {
         it.quantity == event.quantity

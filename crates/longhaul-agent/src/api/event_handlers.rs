@@ -33,6 +33,7 @@ const STATES: [EventState; 4] =
         ("to" = Option<String>, Query, description = "Receiver; requires `from`", min_length = 1, max_length = 255),
         QueryRange,
         ("state" = Option<EventState>, Query, description = "Only events in this state"),
+        ("open" = Option<bool>, Query, description = "`true`: only events that are suspected or confirmed and have not recovered"),
         ("limit" = Option<u32>, Query, description = "Max number of events; default 200", minimum = 1, maximum = 5000),
     ),
     responses((status = 200, description = "Events whose change may lie in the range", body = Vec<EventRow>)))]
@@ -44,6 +45,7 @@ pub async fn events(
         range: params.range()?,
         pair: params.pair()?,
         state: params.one_of("state", &STATES.map(|state| (state.word(), state)))?,
+        is_open: params.one_of("open", &[("true", true), ("false", false)])?.unwrap_or_default(),
         limit: params.limit(DEFAULT_LIMIT, MAX_LIMIT)?,
     };
     params.reject_rest()?;

@@ -19,7 +19,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::response::IntoResponse;
 use longhaul_model::report::v1::ChangeEvent;
-use longhaul_store::history_store::{MissedRunCount, SeriesReading};
+use longhaul_store::history_store::{EventFilter, MissedRunCount, SeriesReading};
 use longhaul_store::{Archive, StoreError};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -72,10 +72,13 @@ fn read_snapshot(archive: &Archive) -> Result<MetricsSnapshot, StoreError> {
     let mut newest = archive.newest_readings()?;
     remove_past_transfers(&mut newest, |it| (&it.pair, Some(it.point.at_us)));
     let today = super::about::find_day_range(read_wall_us());
+    let filter = EventFilter { is_open: true, ..EventFilter::newest(MAX_EVENTS) };
+    let mut open_events = archive.events(&filter)?;
+    open_events.retain(|event| event.shared.is_none());
     Ok(MetricsSnapshot {
         bytes: archive.disk_bytes()?,
         newest,
-        open_events: archive.open_events(MAX_EVENTS)?,
+        open_events,
         missed_today: archive.planned_counts(today)?.reasons,
     })
 }

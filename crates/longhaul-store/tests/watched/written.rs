@@ -4,7 +4,7 @@ use crate::archive_queries::{DAY_US, goodput, points};
 use crate::history_cases::{HOUR_US, MIDNIGHT_US, event, geneva, pair, run, runs};
 use crate::temporary_archive::TemporaryArchive;
 use longhaul_model::report::v1::quantity::PathQuantity;
-use longhaul_model::report::v1::{EventState, ReportKind};
+use longhaul_model::report::v1::{EventState, ReportKind, SharedScope};
 use longhaul_store::history_store::{
     EventFilter, IncomingRun, IngestResult, PlannedOutcome, PlannedRun, PlannedRunCounts,
     PlannedRunFilter, PlannedRunState, RunFilter, TimeRange,
@@ -16,8 +16,7 @@ const ANY_RUN: RunFilter = RunFilter::newest(100);
 const ANY_PLANNED: PlannedRunFilter =
     PlannedRunFilter { range: TimeRange::ALL, pair: None, state: None, limit: 100 };
 
-const ANY_EVENT: EventFilter =
-    EventFilter { range: TimeRange::ALL, pair: None, state: None, limit: 100 };
+const ANY_EVENT: EventFilter = EventFilter::newest(100);
 
 fn ids(archive: &Archive, filter: &RunFilter) -> Vec<String> {
     let runs = archive.runs(filter).expect("a list");
@@ -230,10 +229,35 @@ fn an_event_is_one_entry_however_often_it_is_said() {
     assert_eq!(archive.events(&second_day).unwrap(), [later]);
     let of_nobody = EventFilter { pair: Some(pair("nobody", "geneva")), ..ANY_EVENT };
     assert_eq!(archive.events(&of_nobody).unwrap(), []);
+    let open = EventFilter { is_open: true, ..ANY_EVENT };
+    assert_eq!(archive.events(&open).unwrap(), all);
     first.state = EventState::Recovered;
     first.recovered_by = Some("later".to_owned());
     archive.put_event(&first).unwrap();
     assert_eq!(open_events(&archive), 1);
+    assert_eq!(archive.events(&open).unwrap(), all[..1]);
+}
+
+#[test]
+fn an_open_event_of_several_paths_is_listed_and_not_counted_for_its_first_path() {
+    let place = TemporaryArchive::new();
+    let mut archive = place.open();
+    let mut shared = event("shared", MIDNIGHT_US);
+    shared.shared = Some(SharedScope {
+        elements: vec![],
+        quantities: vec![PathQuantity::Goodput],
+        affected: vec![],
+        unaffected: vec![],
+        paths: 2,
+        affected_paths: 2,
+        other_paths: 0,
+        affected_other_paths: 0,
+        chance_ratio: 0.001,
+    });
+    archive.put_event(&shared).unwrap();
+    assert_eq!(open_events(&archive), 0);
+    let open = EventFilter { is_open: true, ..ANY_EVENT };
+    assert_eq!(archive.events(&open).unwrap(), [shared]);
 }
 
 #[test]

@@ -250,7 +250,7 @@ pub fn query_events(
     range: TimeRange,
     most: u32,
 ) -> Result<Vec<ChangeEvent>, StoreError> {
-    archive.events(&EventFilter { range, pair: None, state: None, limit: most })
+    archive.events(&EventFilter { range, ..EventFilter::newest(most) })
 }
 
 /// The maximum number of traces per path.

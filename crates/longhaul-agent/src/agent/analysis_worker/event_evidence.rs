@@ -220,8 +220,7 @@ fn read_earlier_events(
     let filter = EventFilter {
         range: TimeRange { begin_us: i64::MIN, end_us: event.between_us[0].saturating_add(1) },
         pair: Some(event.pair.clone()),
-        state: None,
-        limit: EVENTS_MAX,
+        ..EventFilter::newest(EVENTS_MAX)
     };
     let mut events = archive.events(&filter)?;
     events.retain(|earlier| {

@@ -81,9 +81,7 @@ fn find_simultaneous_events(
             begin_us: begin.saturating_sub(SIMULTANEOUS_US),
             end_us: end.saturating_add(SIMULTANEOUS_US),
         },
-        pair: None,
-        state: None,
-        limit: EVENTS_MAX,
+        ..EventFilter::newest(EVENTS_MAX)
     })?;
     events.retain(|other| {
         other.quantity == event.quantity

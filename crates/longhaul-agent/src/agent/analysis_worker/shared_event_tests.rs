@@ -124,12 +124,7 @@ impl MeshCollector {
     }
 
     fn events(&self) -> Vec<ChangeEvent> {
-        let filter = EventFilter {
-            range: TimeRange::ALL,
-            pair: None,
-            state: None,
-            limit: MAX_EARLIER_EVENTS,
-        };
+        let filter = EventFilter::newest(MAX_EARLIER_EVENTS);
         self.thread.archive.events(&filter).expect("events")
     }
 }

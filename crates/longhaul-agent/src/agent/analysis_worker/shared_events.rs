@@ -67,7 +67,7 @@ impl AnalysisThread {
             return;
         }
         let range = TimeRange { begin_us: clocks::read_wall_us() - DAY_US, end_us: i64::MAX };
-        let filter = EventFilter { range, pair: None, state: None, limit: MAX_EVENTS };
+        let filter = EventFilter { range, ..EventFilter::newest(MAX_EVENTS) };
         let grouped = self.archive.events(&filter).and_then(|mut events| {
             events.retain(|event| event.part_of.is_none());
             self.group_events(&events.into_iter().map(|event| event.id).collect::<Vec<_>>())
@@ -123,7 +123,7 @@ impl AnalysisThread {
             begin_us: begin.saturating_sub(options.max_interval_us),
             end_us: end.saturating_add(options.max_interval_us),
         };
-        let filter = EventFilter { range, pair: None, state: None, limit: MAX_EVENTS };
+        let filter = EventFilter { range, ..EventFilter::newest(MAX_EVENTS) };
         let mut events = self.archive.events(&filter)?;
         events.retain(|it| {
             let [from, to] = options.widen_interval(it.between_us);

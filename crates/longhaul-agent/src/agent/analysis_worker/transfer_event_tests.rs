@@ -69,8 +69,7 @@ fn find_events(name: &str, ratio: f64) -> Vec<ChangeEvent> {
         thread.archive.append_runs(std::slice::from_ref(&run)).expect("stored");
         thread.analyze_run(&stored(&run), None).expect("analysed");
     }
-    let filter =
-        EventFilter { range: TimeRange::ALL, pair: None, state: None, limit: MAX_EARLIER_EVENTS };
+    let filter = EventFilter::newest(MAX_EARLIER_EVENTS);
     thread.archive.events(&filter).expect("events")
 }
 

@@ -28,6 +28,7 @@ fn every_parameter_is_held_to_what_it_may_be() {
         (&format!("/api/v1/series?from={long}&to=c&quantity=loss"), "too long"),
         ("/api/v1/series?from=&to=c&quantity=loss", "it is empty"),
         ("/api/v1/events?state=open", "one of suspected"),
+        ("/api/v1/events?open=1", "one of true, false"),
         ("/api/v1/runs?kind=%27%20OR%201=1--", "one of throughput"),
         ("/api/v1/runs?limit=0", "from 1 to 5000"),
         ("/api/v1/runs/%0a", "control characters"),
