@@ -1,8 +1,8 @@
 //! The decisions of a session-reflector, without I/O: what it answers, how often, and how it counts.
 //!
-//! Nobody proves anything to a reflector without a key, so an answer is never longer than what it
-//! answers, every source has a rate, and all tables have a fixed size. A packet that is itself an
-//! answer is not answered: two reflectors would exchange it for ever.
+//! Nobody proves anything to a reflector without a key or a session, so there an answer is never
+//! longer than what it answers. Every source has a rate, and all tables have a fixed size. A packet
+//! that is itself an answer is not answered: two reflectors would exchange it for ever.
 
 use super::session_table::SharedTwampSessions;
 use super::source_rates::SourceRates;

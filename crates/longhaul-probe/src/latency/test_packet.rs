@@ -32,7 +32,8 @@ use std::fmt;
 
 /// The maximum payload of a test packet.
 pub const MAX_PACKET_BYTES: usize = 9000;
-/// The length of a reflected packet of TWAMP without padding.
+/// The lengths of packets of TWAMP without padding and without a key.
+const TWAMP_REQUEST_BYTES: usize = 14;
 const TWAMP_REPLY_BYTES: usize = 41;
 /// The length of an HMAC.
 pub(super) const HMAC_BYTES: usize = 16;
@@ -183,17 +184,19 @@ enum PacketProtection {
 #[derive(Debug, Clone)]
 pub struct PacketCodec {
     protection: Option<PacketProtection>,
+    /// The packets are those of a session of TWAMP, whose answers may be longer.
+    is_session: bool,
 }
 
 impl PacketCodec {
     /// Returns the codec of STAMP, and of TWAMP without authentication.
     pub fn new(key: Option<PacketKey>) -> PacketCodec {
-        PacketCodec { protection: key.map(PacketProtection::Stamp) }
+        PacketCodec { protection: key.map(PacketProtection::Stamp), is_session: false }
     }
 
     /// Returns the codec of a session of TWAMP.
     pub fn for_session(key: Option<TestSessionKey>) -> PacketCodec {
-        PacketCodec { protection: key.map(PacketProtection::Twamp) }
+        PacketCodec { protection: key.map(PacketProtection::Twamp), is_session: true }
     }
 
     fn layout(&self) -> &'static PacketLayout {
@@ -201,18 +204,21 @@ impl PacketCodec {
     }
 
     /// Returns whether packets of this length are answered. The answer is not longer, except in a session
-    /// of TWAMP with a key, whose packets only its client can make.
+    /// of TWAMP, whose client has shown by its connection that the answers are for it.
     pub(super) fn answers_length(&self, bytes: usize) -> bool {
         bytes >= self.least_bytes(TWAMP_HMAC_AT)
     }
 
-    /// Returns the length of the answer to a packet.
+    /// Returns the length of the answer to a packet. RFC 5357, section 4.2.1.
     pub(super) fn reply_bytes(&self, packet_bytes: usize) -> usize {
         packet_bytes.max(self.least_bytes(HMAC_AT))
     }
 
+    /// Returns the least length of a packet: of the sender or of the reflector, whose HMACs in TWAMP are
+    /// at different offsets.
     fn least_bytes(&self, twamp_hmac_at: usize) -> usize {
         match &self.protection {
+            None if self.is_session && twamp_hmac_at == TWAMP_HMAC_AT => TWAMP_REQUEST_BYTES,
             None => TWAMP_REPLY_BYTES,
             Some(PacketProtection::Stamp(_)) => AUTHENTICATED.base_bytes,
             Some(PacketProtection::Twamp(_)) => twamp_hmac_at + HMAC_BYTES,
@@ -247,7 +253,8 @@ impl PacketCodec {
     /// of TWAMP with a key are not authentic as a sender's.
     pub fn is_reflected(&self, packet: &[u8]) -> bool {
         const MAX_DWELL_S: u64 = 10;
-        if matches!(self.protection, Some(PacketProtection::Twamp(_))) {
+        let has_key = matches!(self.protection, Some(PacketProtection::Twamp(_)));
+        if has_key || packet.len() < TWAMP_REPLY_BYTES {
             return false;
         }
         let layout = self.layout();
