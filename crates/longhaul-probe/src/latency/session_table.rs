@@ -69,8 +69,7 @@ impl TwampSessionTable {
         codec: PacketCodec,
         now: Duration,
     ) -> Result<(), u8> {
-        let bytes = request.payload_bytes as usize;
-        if bytes > MAX_PACKET_BYTES || !codec.answers_length(bytes) {
+        if request.payload_bytes as usize > MAX_PACKET_BYTES {
             return Err(RESOURCES_NEVER);
         }
         self.sessions.retain(|_, session| !session.is_over(now));

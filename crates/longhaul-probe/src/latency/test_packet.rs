@@ -184,7 +184,7 @@ enum PacketProtection {
 #[derive(Debug, Clone)]
 pub struct PacketCodec {
     protection: Option<PacketProtection>,
-    /// The packets are those of a session of TWAMP, whose answers may be longer.
+    /// The packets are those of a session of TWAMP, which may be shorter than their answers.
     is_session: bool,
 }
 
@@ -203,13 +203,8 @@ impl PacketCodec {
         layout(self.protection.is_some())
     }
 
-    /// Returns whether packets of this length are answered. The answer is not longer, except in a session
-    /// of TWAMP, whose client has shown by its connection that the answers are for it.
-    pub(super) fn answers_length(&self, bytes: usize) -> bool {
-        bytes >= self.least_bytes(TWAMP_HMAC_AT)
-    }
-
-    /// Returns the length of the answer to a packet. RFC 5357, section 4.2.1.
+    /// Returns the length of the answer to a packet. It is not longer, except in a session of TWAMP (RFC
+    /// 5357, section 4.2.1), whose client has shown by its connection that the answers are for it.
     pub(super) fn reply_bytes(&self, packet_bytes: usize) -> usize {
         packet_bytes.max(self.least_bytes(HMAC_AT))
     }
